@@ -58,7 +58,7 @@ LAYERS = (
     {"connectors", "connectors.formats", "connectors.reading"},
     {"columnar.vectorized"},
     {"columnar.keyed"},
-    {"columnar.kernels"},
+    {"columnar.kernels", "columnar.loops"},
     {"columnar"},
     {"windowing"},
     {"timing"},
@@ -248,6 +248,7 @@ def on_columns(dotted: str) -> bool:
         (
             "funken.columnar.kernels.",
             "funken.columnar.keyed.",
+            "funken.columnar.loops.",
             "funken.columnar.vectorized.arguments",
             "funken.columnar.vectorized.results",
             "funken.runtime.exchange.columnar_writer",

@@ -347,7 +347,7 @@ def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
 
 def test_a_source_is_not_vectorized_for_nothing() -> None:
     env = environment(1, True)
-    numbers(env).map(lambda n: [n]).print()
+    numbers(env).map(lambda n: {n}).print()
     assert "numbers: per record: nothing after it is vectorized" in env.explain()
 
 

@@ -88,7 +88,8 @@ def test_a_function_becomes_an_expression() -> None:
         (lambda x: THINGS, "uses the global 'THINGS', a list"),
         (lambda x: x.name, "uses the attribute 'name' of int"),
         (lambda x: x.upper(), "calls the method upper() of int"),
-        (lambda x: [x], "makes a list"),
+        (lambda x: [x, "x"], "makes a list of int and str"),
+        (lambda x: [], "makes a list of nothing"),
         (lambda x: {x: 1}, "makes a dict with keys that are no constant texts"),
         (lambda x: f"{x:>{x}}", "formats a value in a way that is computed"),
         (lambda x: x[1:], "takes a slice of int"),
@@ -98,7 +99,6 @@ def test_a_function_becomes_an_expression() -> None:
         (helper, "calls looping(), which has a loop"),
         (endless, "which calls others too deep"),
         (lambda x: Counted(x + 1), "calls Counted()"),
-        (lambda x: str(x).split(","), "makes a list of str"),
         (lambda x: sum((x, 0.5)), "calls sum() with other numbers than ints"),
         (looping, "has a loop"),
         (caught, "handles exceptions"),
@@ -273,7 +273,7 @@ def test_branches_within_branches_are_looked_at_once(monkeypatch):
     source = "r['missing']"
     for number in range(16):
         source = f"(r['o']['x'] + {number} if r['o'] else ({source} + r['missing']))"
-    looked, look_at = [], Inference._look_at
-    monkeypatch.setattr(Inference, "_look_at", lambda self, never: looked.append(never) or look_at(self, never))
+    looked, look_at = [], Inference.look_at
+    monkeypatch.setattr(Inference, "look_at", lambda self, never: looked.append(never) or look_at(self, never))
     assert read_of(eval(f"lambda r: {source}")) == {(0, 0), (0, 1)}  # the second: whether r["o"] is true
     assert len(looked) < 1000

@@ -69,7 +69,7 @@ class Own:
 def program(columns):
     """A program of all kinds of operators; ``columns``: many of them vectorized."""
     env = StreamExecutionEnvironment.create_local_environment(1)
-    source = DataGeneratorSource(lambda i: (i, i), 10) if columns else DataGeneratorSource(lambda i: [i, i], 10)
+    source = DataGeneratorSource(lambda i: (i, i), 10) if columns else DataGeneratorSource(lambda i: {0: i, 1: i}, 10)
     numbers = env.from_source(source, UNTIMED.with_timestamp_assigner(lambda pair, at: pair[1]))
     mapped = numbers.map(lambda pair: (pair[0], 1)).filter(lambda pair: pair[0] > 1)
     mapped.flat_map(lambda pair: [pair]).map_block(lambda block: block).for_each(print)

@@ -61,8 +61,13 @@ def is_generator(code: CodeType) -> bool:
 
 def is_plain_generator(code: CodeType) -> bool:
     """Return whether a function is plain, or would be if it did not yield: generators have handlers that clean up."""
+    return is_plain_with_loops(code.replace(co_flags=code.co_flags & ~_GENERATORS))
+
+
+def is_plain_with_loops(code: CodeType) -> bool:
+    """Return whether a function is plain, but for comprehensions: from 3.12 on, these have handlers that clean up."""
     handles = any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))  # how one of ``try`` begins
-    return not handles and is_plain(code.replace(co_flags=code.co_flags & ~_GENERATORS, co_exceptiontable=b""))
+    return not handles and is_plain(code.replace(co_exceptiontable=b""))
 
 
 def is_plain(code: CodeType) -> bool:
@@ -130,5 +135,5 @@ def ends_loops_twice() -> bool:
 
 __all__ = [
     "VERSIONS", "Operation", "UnknownBytecode", "ends_loops_twice", "is_generator", "is_plain", "is_plain_generator",
-    "operations",
+    "is_plain_with_loops", "operations",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from funken.columnar.expressions import (
     Constant,
     Expression,
     Invoke,
+    Listed,
     Make,
     NotVectorizable,
     Record,
@@ -30,9 +31,10 @@ from funken.types.row import Row
 
 _COUNTS = {
     "abs": (1,), "all": (1,), "any": (1,), "bool": (1,), "chr": (1,), "float": (1,), "format": (2,), "int": (1, 2), "len": (1,),
-    "max": range(1, 9), "min": range(1, 9), "ord": (1,), "repr": (1,), "round": (1, 2), "str": (1,), "sum": (1,), "tuple": (1,),
+    "list": (1,), "max": range(1, 9), "min": range(1, 9), "ord": (1,), "repr": (1,), "round": (1, 2), "sorted": (1,), "str": (1,),
+    "sum": (1, 2), "tuple": (1,),
 }  # fmt: skip
-_OVER_ITEMS = {"all", "any", "max", "min", "sum", "tuple"}
+_OVER_ITEMS = {"all", "any", "list", "max", "min", "sorted", "sum", "tuple"}
 CLASSES: dict[str, type] = {
     "int": int, "str": str, "float": float, "bool": bool, "tuple": tuple, "dict": dict, "list": list, "object": object,
 }  # fmt: skip
@@ -110,6 +112,10 @@ class Calls:
         """Return an argument; a display of a list as a tuple, where that makes no difference."""
         if isinstance(value, Marker) and value.kind == "list":
             return Make(tuple(value.value))
+        if isinstance(value, Marker) and value.kind == "generator":
+            found: Expression = value.value
+            value.value, value.kind = None, "spent"  # it gives its items once
+            return found
         return expression_on(self.used(value))
 
     def class_of(self, found: Any) -> type:
@@ -129,7 +135,8 @@ class Calls:
             return Invoke(".replace tzinfo", (owner, expression_on(self.used(given[0]))))
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
-        return Invoke(f".{name}", (owner, *map(self.as_tuple, given)))
+        taken = self.as_tuple if name == "join" else lambda each: expression_on(self.used(each))
+        return Invoke(f".{name}", (owner, *map(taken, given)))
 
     def builtin_called(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
         """Return a call of a built-in function."""
@@ -152,6 +159,8 @@ class Calls:
             )
         if name in _OVER_ITEMS and len(given) == 1:
             return Invoke(name, (self.as_tuple(given[0]),))
+        if name == "sum":
+            return Invoke(name, (self.as_tuple(given[0]), expression_on(self.used(given[1]))))
         return Invoke(name, tuple(expression_on(self.used(each)) for each in given))
 
     def _by_key(self, name: str, given: list[Any]) -> Expression:
@@ -253,7 +262,9 @@ def expression_on(found: Any) -> Expression:
     if isinstance(found, Expression):
         return found
     if isinstance(found, Marker) and found.kind == "list":
-        raise NotVectorizable("makes a list")
+        if any(isinstance(each, Unpacked) for each in found.value):
+            raise NotVectorizable("makes a list with *")
+        return Listed(tuple(found.value))
     if isinstance(found, Marker) and found.name:
         raise NotVectorizable(f"uses {found.name}")
     raise NotVectorizable("calls a function")

@@ -18,12 +18,17 @@ from funken.columnar.expressions import (
     Choose,
     Compare,
     Constant,
+    Contains,
     Expression,
     Invoke,
+    IsNone,
+    ListOf,
     Make,
     NotVectorizable,
     Rowwise,
     Text,
+    TypeTest,
+    Unary,
     Unpacked,
     number_as_float,
     optional,
@@ -34,23 +39,25 @@ from funken.columnar.library import (
     FUNCTIONS,
     METHODS,
     PATTERN_METHODS,
-    TEXTS,
     is_pattern,
     is_table,
     literal_of,
     table_kinds,
 )
+from funken.columnar.lists.calls import element_of, listed, of_nothing, over_list
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
-from funken.columnar.typed import Typed, after, as_int, check_known
+from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
 
 _Of = Callable[[Expression], Typed]
 _TruthOf = Callable[[Expression], Expression]
 _Compared = Callable[[str, Typed, Typed], Expression]
+_MOST_COMPARED = 16
+"""A value is compared with so many constants at most, one after the other."""
 
 
 def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
     """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
-    if name in ("any", "all", "sum", "min", "max"):
+    if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain"):
         return _over_items(name, given, of, truth_of, compared)
     if name == "bool" and len(given) == 1:
         return truth_of(given[0]), BOOL
@@ -103,6 +110,8 @@ def _native(name: str, found: list[Typed]) -> Typed | None:
             return Invoke("float", (as_int(found[0])[0],)), FLOAT
         case "len" if schema == STR:
             return Invoke("len", (made,)), INT
+        case "len" if element_of(schema) is not None:
+            return Rowwise("len", (made,), INT), INT
         case "str" if schema == INT:
             return Invoke("str", (made,)), STR
         case "abs" if schema in (INT, FLOAT):
@@ -117,21 +126,33 @@ def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _Tr
     found: list[Typed]
     if len(given) == 1:
         if isinstance(given[0], Make) and not any(isinstance(each, Unpacked) for each in given[0].items):
+            if not given[0].items:
+                return of_nothing(name)
+            if name == "list":
+                return listed([of(each) for each in given[0].items])
             if name in ("any", "all"):
                 return _some(
                     name == "any", [truth_of(each) for each in given[0].items], [of(each)[0] for each in given[0].items]
                 )
             found = [of(each) for each in given[0].items]
         else:
-            found = fields.spread(of(given[0]))
+            owner = of(given[0])
+            of_list = over_list(name, [owner], truth)
+            if of_list is not None:
+                return of_list
+            found = fields.spread(owner)
             if name in ("any", "all"):
                 raise NotVectorizable(f"calls {name}() of a tuple that is no display")
     elif name in ("min", "max"):
         found = [of(each) for each in given]
+    elif name == "sum" and len(given) == 2 and (of_list := over_list(name, [of(each) for each in given], truth)):
+        return of_list
     else:
         raise NotVectorizable(f"calls {name}() with {len(given)} arguments")
     if name == "sum":
         return _sum(found)
+    if name in ("sorted", "list"):
+        raise NotVectorizable("makes a list")
     kinds = {schema for _, schema in found}
     if len(found) < 2 or len(kinds) != 1 or not kinds <= {INT, FLOAT, STR}:
         raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(schema) for _, schema in found)}")
@@ -277,7 +298,7 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
             return after([one, other], Constant(op == "!="))
         if not maybe:
             raise refused
-    if TEXTS in (left_schema, right_schema) or FLOAT + "?" in (left_schema, right_schema):
+    if any(isinstance(each, ListOf) or each == FLOAT + "?" for each in (left_schema, right_schema)):
         raise refused  # a list compares by identity first
     same = without_none(left_schema) == without_none(right_schema) or NONE in (left_schema, right_schema)
     if same or {left_schema, right_schema} == {"Decimal", INT}:
@@ -285,4 +306,65 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     raise refused
 
 
-__all__ = ["called", "compared"]
+# ---- conditions
+
+
+def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
+    """Return where a value is in a container."""
+    made, kind = of(needle)
+    items: list[Expression] | None = None
+    if isinstance(container, Make):
+        items = [of(item)[0] for item in container.items]
+    elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
+        items = [Constant(value) for value in container.value]
+    elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
+        return Rowwise("in", (made, container), BOOL)
+    if items is not None:
+        kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
+        constant = all(isinstance(item, Constant) for item in items)
+        if not items:
+            return after([made], Constant(False))
+        if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
+            return Contains(made, Make(tuple(items)))
+        if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
+            values = frozenset(item.value for item in items if isinstance(item, Constant))
+            return Rowwise("in", (made, Constant(values)), BOOL)
+        raise NotVectorizable("tests with 'in' something else than constants")
+    text, schema = of(container)
+    if kind == schema == STR:
+        native = isinstance(made, Constant)
+        return Contains(made, text) if native else Rowwise("in", (made, text), BOOL)
+    if kind in (INT, STR, BOOL) and element_of(schema) == kind:
+        return Rowwise("in", (made, text), BOOL)
+    if isinstance(made, Constant) and not isinstance(schema, str):
+        return after([text], Constant(fields.has_key(schema, made.value)))
+    raise NotVectorizable("tests with 'in' something else than constants")
+
+
+def negated(condition: Expression) -> Expression:
+    """Return where a condition is not true."""
+    match condition:
+        case Constant(value):
+            return Constant(not value)
+        case Unary("not", operand):
+            return operand
+    return Unary("not", condition)
+
+
+def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """Return what is not ``None`` where a condition is true, and where it is not."""
+    match condition:
+        case IsNone(operand):
+            return (), (operand,)
+        case Unary("not", operand):
+            return present(operand)[::-1]
+        case Unary("bool", operand):
+            return present(operand)
+        case TypeTest(operand, classes) if type(None) not in classes and object not in classes:
+            return (operand,), ()
+        case Compare() | Contains() | Choose() | Constant():
+            return (), ()
+    return (condition,), ()
+
+
+__all__ = ["called", "compared", "contained", "negated", "present"]

@@ -12,6 +12,7 @@ those that depend on them (``Attribute``, ``Slice``, ``Record``, ``Unpacked``, `
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 from funken.dataclass import dataclass
@@ -25,11 +26,39 @@ ARRAYS = (INT, FLOAT, BOOL, STR)
 """Kinds whose values are in arrays; values of other kinds stay Python objects."""
 KEY_KINDS = (INT, STR)
 NUMBER = "int or float"
-"""Kind of numbers of which some are ints and some floats, as in JSON. They are compared, and computed with where the result is a
-float whatever they are."""
+"""Kind of ints and floats, as in JSON: compared, and computed with where the result is a float whatever they are."""
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 _KINDS: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
+
+
+class ListOf(str):
+    """The kind of lists whose items are of one schema; ``read``: the leaves of items that a source has to read (``None``: all).
+
+    >>> ListOf("int"), ListOf(("str", "int")), ListOf("int", missing=True) == "list of int?"
+    ('list of int', 'list of (str, int)', True)
+    """
+
+    element: RecordSchema
+    read: frozenset[int] | None
+
+    def __new__(cls, element: RecordSchema, *, missing: bool = False, read: frozenset[int] | None = None) -> ListOf:
+        """Make the kind; ``missing``: of lists that may be ``None``."""
+        shown = schema_repr(element)
+        made = super().__new__(cls, f"list of {f'({shown})' if shown.endswith('?') else shown}{'?' * missing}")
+        made.element, made.read = element, read
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True and (not isinstance(other, ListOf) or self.element == other.element)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(ListOf, missing=self.endswith("?"), read=self.read), (self.element,)
 
 
 class NotVectorizable(FunkenError):
@@ -205,17 +234,48 @@ class TypeTest(Expression):
     exact: bool = False
 
 
+@dataclass(frozen=True)
+class Loop(Expression):
+    """``[result for item in items if conditions]``; the item is the argument ``number``; ``schema`` is that of the result."""
+
+    items: Expression
+    number: int
+    conditions: tuple[Expression, ...]
+    result: Expression
+    schema: Any = None
+
+
+@dataclass(frozen=True)
+class Listed(Expression):
+    """``[item, ...]``; ``schema`` is that of its items."""
+
+    items: tuple[Expression, ...]
+    schema: Any = None
+
+
+@dataclass(frozen=True)
+class At(Expression):
+    """An item of a list."""
+
+    items: Expression
+    index: Expression
+
+
 def optional(kind: str) -> str:
     """Return the kind of values that may be ``None``.
 
-    >>> optional("int"), optional("int?"), optional("None")
-    ('int?', 'int?', 'None')
+    >>> optional("int"), optional("int?"), optional("None"), optional(ListOf("int"))
+    ('int?', 'int?', 'None', 'list of int?')
     """
+    if isinstance(kind, ListOf):
+        return ListOf(kind.element, missing=True, read=kind.read)
     return kind if kind == NONE or kind.endswith("?") else kind + "?"
 
 
 def without_none(kind: str) -> str:
     """Return the kind of values that are not ``None``."""
+    if isinstance(kind, ListOf):
+        return ListOf(kind.element, read=kind.read)
     return kind.removesuffix("?")
 
 
@@ -271,21 +331,6 @@ def fields_of_leaves(schema: RecordSchema, leaves: Iterable[int]) -> tuple[int, 
     return tuple(sorted({paths[number][0] for number in leaves}))
 
 
-def leaves_looked_at(schema: RecordSchema, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
-    """Return the paths that are leaves, and a leaf of each record within that was looked at, and no leaf of it: it may be null.
-
-    >>> sorted(leaves_looked_at(("str", ("object", "int"), ("int", "int")), [(), (0,), (1,), (2,), (2, 0)]))
-    [(0,), (1, 1), (2, 0)]
-    """
-    leaves = dict(leaves_of(schema))
-    found = {path for path in paths if path in leaves}
-    for path in sorted(paths, key=len, reverse=True):
-        within = [leaf for leaf in leaves if leaf[: len(path)] == path]
-        if path and found.isdisjoint(within):
-            found.add(next((leaf for leaf in within if without_none(leaves[leaf]) in ARRAYS), within[0]))
-    return frozenset(found)
-
-
 def schema_repr(schema: RecordSchema) -> str:
     """Return a schema as a message shows it.
 
@@ -320,43 +365,7 @@ def is_plain(schema: RecordSchema) -> bool:
     return schema in ARRAYS if isinstance(schema, str) else type(schema) is tuple and all(map(is_plain, schema))
 
 
-def unsplit(expression: Expression) -> Expression:
-    """Return what can raise of an expression whose result is not read: of the parts of a text, the text.
-
-    >>> unsplit(Rowwise("str.split", (Argument(0), Constant(",")), "list of str"))
-    Argument(argument=0, path=())
-    """
-    match expression:
-        case Rowwise("str.split" | "str.rsplit", (text, Constant(str(separator)))) if separator:
-            return unsplit(text)
-        case Rowwise(function, (text, Constant(str(separator)))) if function in _PARTITION and separator:
-            return unsplit(text)
-    return expression
-
-
-def is_partition(expression: Expression) -> bool:
-    """Whether it is an item of ``text.partition(separator)``, of which none can raise."""
-    return (
-        unsplit(expression) is not expression and isinstance(expression, Rowwise) and expression.function in _PARTITION
-    )
-
-
-def takes_part(expression: Rowwise) -> bool:
-    """Whether something is taken of the parts of a text.
-
-    >>> takes_part(Rowwise("str.partition.0", (Argument(0), Constant(",")), "str"))
-    True
-    """
-    match expression:
-        case Rowwise(function) if function in _PARTITION:
-            return True
-        case Rowwise(_, (Rowwise("str.split" | "str.rsplit"), *_)):
-            return True
-    return False
-
-
 _RAISING = {"/", "//", "%", "<<", ">>"}
-_PARTITION = {"str.partition.0", "str.partition.1", "str.partition.2"}
 
 
 def may_raise(expression: Expression) -> bool:
@@ -373,7 +382,7 @@ def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
     found = known.get(id(expression))
     if found is None:
         match expression:
-            case Rowwise():
+            case Rowwise() | Loop() | At():
                 found = True
             case Binary(op, _, right) if op in _RAISING and not (isinstance(right, Constant) and right.value):
                 found = True

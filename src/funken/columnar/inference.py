@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any
 
 from funken.columnar import typed as fields
-from funken.columnar.calls import called, compared
+from funken.columnar.calls import called, compared, contained, negated, present
 from funken.columnar.expressions import (
-    ARRAYS,
     BOOL,
     FLOAT,
     INT,
@@ -32,6 +31,9 @@ from funken.columnar.expressions import (
     GetItem,
     Invoke,
     IsNone,
+    Listed,
+    ListOf,
+    Loop,
     Make,
     NotVectorizable,
     Record,
@@ -45,20 +47,18 @@ from funken.columnar.expressions import (
     Unpacked,
     children,
     kinds_of,
-    leaves_looked_at,
-    leaves_of,
     may_raise,
     number_as_float,
     optional,
     schema_repr,
     without_none,
 )
-from funken.columnar.library import MATCH, OPERATORS, TEXTS, is_table
+from funken.columnar.library import MATCH, OPERATORS, is_table
+from funken.columnar.lists.calls import EMPTY, both_lists, element_of, listed
+from funken.columnar.lists.reads import Reads
 from funken.columnar.typed import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
 
-_MOST_COMPARED = 16
-"""A value is compared with so many constants at most, one after the other."""
-NOT_KEPT = (TEXTS, MATCH, optional(MATCH))
+NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
 
 
@@ -84,7 +84,7 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     for kind in NOT_KEPT:
         if kind in kinds_of(schema):
             raise NotVectorizable(f"makes a {kind}")
-    return (made, schema), leaves_looked_at(arguments[0], inference.read) if arguments else frozenset()
+    return (made, schema), inference.reads.paths(arguments[0]) if arguments else frozenset()
 
 
 def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:
@@ -104,18 +104,32 @@ def typed_under(
     return Inference(arguments).under(tuple(conditions), expression)
 
 
+def looked_at(
+    expressions: Several[Expression], items: Expression | None, *arguments: RecordSchema
+) -> frozenset[tuple[int, ...]]:
+    """Return the paths of the fields of the first argument that expressions may look at, whether they come to it or not.
+
+    ``items`` are the lists whose items are the second argument.
+    """
+    inference = Inference(arguments)
+    if items is not None:
+        inference.look_over(items, 1)
+    for each in expressions:
+        inference.look_at(each)
+    return inference.reads.paths(arguments[0])
+
+
 class Inference:
     """Goes through one expression; what occurs twice in the tree is looked at once."""
 
     def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
-        self._arguments = arguments
+        self._arguments: dict[int, RecordSchema] = dict(enumerate(arguments))
         self._known: dict[tuple[int, int], Typed] = {}
         self._scope = 0
         self._scopes = 0
         #: what is known not to be ``None`` in this branch
         self._present: tuple[Expression, ...] = ()
-        #: the paths of the fields of the first argument that were looked at, of records too
-        self.read: set[tuple[int, ...]] = set()
+        self.reads = Reads()
         #: the branches that are never taken, and were looked at
         self._never: set[int] = set()
 
@@ -125,12 +139,24 @@ class Inference:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._narrowed(expression, self._of(expression))
+        self.reads.count(known, 1)
         return known
+
+    def look_over(self, items: Expression, number: int) -> None:
+        """Note that an argument is the item of lists."""
+        try:
+            found = self.of(items)
+        except NotVectorizable:
+            self.look_at(items)
+            return
+        self.reads.loop(found, number)
 
     def _narrowed(self, expression: Expression, found: Typed) -> Typed:
         made, schema = found
         if isinstance(made, Argument) and made.argument == 0:
-            self.read.add(made.path)
+            self.reads.fields.add(made.path)
+        elif isinstance(made, Argument):
+            self.reads.item(made)
         if isinstance(schema, str) and schema.endswith("?") and expression in self._present:
             kind = without_none(schema)
             return Rowwise("not none", (made,), kind), kind
@@ -139,7 +165,7 @@ class Inference:
     def _of(self, expression: Expression) -> Typed:
         match expression:
             case Argument(argument, path):
-                if not 0 <= argument < len(self._arguments):
+                if argument not in self._arguments:
                     raise NotVectorizable("uses self")
                 schema = self._arguments[argument]
                 for index in path:
@@ -159,11 +185,21 @@ class Inference:
                 return fields.cut(self.of(record), [self.of(each) for each in (start, stop, step)])
             case Sequence(before, result):
                 made, schema = self.of(result)
-                return after([self.of(each)[0] for each in before], made), schema
+                return after(self._dropped(before), made), schema
             case Rowwise(function, given, kind):
                 return Rowwise(function, tuple(self.of(each)[0] for each in given), kind), kind
+            case Loop():
+                return self._looped(expression)
+            case Listed(items):
+                return listed([self.of(each) for each in items])
             case _:
                 return self._computed(expression)
+
+    def _dropped(self, before: tuple[Expression, ...]) -> list[Expression]:
+        found = [self.of(each) for each in before]
+        for each in found:
+            self.reads.count(each, -1)  # what is in it does not matter
+        return [made for made, _ in found]
 
     def _owner(self, record: Expression) -> Typed | None:
         return None if isinstance(record, Constant) and is_table(record.value) else self.of(record)
@@ -175,7 +211,7 @@ class Inference:
             case Compare(op, left, right):
                 return compared(op, self.of(left), self.of(right)), BOOL
             case Unary("not", operand):
-                return _negated(self.truth_of(operand)), BOOL
+                return negated(self.truth_of(operand)), BOOL
             case Unary("bool", operand):
                 return self.truth_of(operand), BOOL
             case Unary(op, operand):
@@ -186,7 +222,11 @@ class Inference:
             case Choose(condition, then, otherwise):
                 return self._choice(condition, then, otherwise, self.of)
             case Contains(needle, container):
-                return self._contained(needle, container), BOOL
+                return contained(needle, container, self.of), BOOL
+            case Invoke("len", (items,)):
+                found = called("len", (items,), self.of, self.truth_of, compared)
+                self.reads.count(self.of(items), -2)
+                return found
             case Invoke(name, given):
                 return called(name, given, self.of, self.truth_of, compared)
             case Text(parts):
@@ -205,6 +245,22 @@ class Inference:
             raise NotVectorizable("makes an empty tuple")
         return Make(tuple(each for each, _ in made)), tuple(schema for _, schema in made)
 
+    def _looped(self, loop: Loop) -> Typed:
+        items, schema = self.of(loop.items)
+        element = element_of(schema)
+        if element is None:
+            raise NotVectorizable(f"loops over {schema_repr(schema)}")
+        self._arguments[loop.number] = element
+        self.reads.loop((items, schema), loop.number)
+        found = self.under(loop.conditions, loop.result)
+        if found is None:
+            raise NotVectorizable("has a loop that never gives anything")
+        conditions, (made, result) = found
+        for kind in NOT_KEPT:
+            if kind in kinds_of(result):
+                raise NotVectorizable(f"makes a {kind}")
+        return Loop(items, loop.number, tuple(conditions), made, result), ListOf(result)
+
     # ---- decisions
 
     def truth_of(self, expression: Expression) -> Expression:
@@ -213,29 +269,30 @@ class Inference:
             case Unary("bool", operand):
                 return self.truth_of(operand)
             case Unary("not", operand):
-                return _negated(self.truth_of(operand))
+                return negated(self.truth_of(operand))
             case Choose(condition, then, otherwise):
                 return self._choice(condition, then, otherwise, lambda each: (self.truth_of(each), BOOL))[0]
             case Sequence(before, result):
-                return after([self.of(each)[0] for each in before], self.truth_of(result))
-        return truth(*self.of(expression))
+                return after(self._dropped(before), self.truth_of(result))
+        found = self.of(expression)
+        self.reads.count(found, -1)  # whether there are items, whatever they are
+        return truth(*found)
 
     def _choice(
         self, condition: Expression, then: Expression, otherwise: Expression, of: Callable[[Expression], Typed]
     ) -> Typed:
         decides = self.truth_of(condition)
         if isinstance(decides, Constant):
-            self._look_at(otherwise if decides.value else then)
+            self.look_at(otherwise if decides.value else then)
             return of(then if decides.value else otherwise)
-        taken, other = _present(condition)
-        one = self._within(taken, partial(of, then))
-        two = self._within(other, partial(of, otherwise))
+        taken, other = present(condition)
+        one, two = both_lists(self._within(taken, partial(of, then)), self._within(other, partial(of, otherwise)))
         schema = fields.unified(one[1], two[1])
         for kind in kinds_of(schema):
             check_known(kind)
         return Choose(decides, one[0], two[0], lazy=may_raise(one[0]) or may_raise(two[0])), schema
 
-    def _look_at(self, never: Expression) -> None:
+    def look_at(self, never: Expression) -> None:
         """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""
         if id(never) in self._never:
             return  # with branches in branches, each would be looked at twice as often as the one around it
@@ -245,14 +302,13 @@ class Inference:
         except NotVectorizable:
             # A field that the schema has not: who has it is read whole.
             for each in () if isinstance(never, GetItem) else children(never):
-                self._look_at(each)
+                self.look_at(each)
             return
         todo = [made]
         for each in todo:
             todo += children(each)
-            if isinstance(each, Argument) and each.argument == 0:
-                leaves = [leaf for leaf, _ in leaves_of(self._arguments[0])]
-                self.read.update(leaf for leaf in leaves if leaf[: len(each.path)] == each.path)
+            if isinstance(each, Argument):
+                self.reads.all_of(each, self._arguments)
 
     def under(
         self, conditions: tuple[Expression, ...], expression: Expression
@@ -264,7 +320,7 @@ class Inference:
         if isinstance(decides, Constant):
             return self.under(conditions[1:], expression) if decides.value else None
         rest: Any = partial(self.under, conditions[1:], expression)
-        found: Any = self._within(_present(conditions[0])[0], rest)
+        found: Any = self._within(present(conditions[0])[0], rest)
         return None if found is None else ([decides, *found[0]], found[1])
 
     def _within(self, present: tuple[Expression, ...], typed_branch: Callable[[], Typed]) -> Typed:
@@ -332,58 +388,5 @@ class Inference:
             return made
         return called("str", (part,), self.of, self.truth_of, compared)[0]
 
-    def _contained(self, needle: Expression, container: Expression) -> Expression:
-        made, kind = self.of(needle)
-        items: list[Expression] | None = None
-        if isinstance(container, Make):
-            items = [self.of(item)[0] for item in container.items]
-        elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
-            items = [Constant(value) for value in container.value]
-        elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
-            return Rowwise("in", (made, container), BOOL)
-        if items is not None:
-            kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
-            constant = all(isinstance(item, Constant) for item in items)
-            if not items:
-                return after([made], Constant(False))
-            if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
-                return Contains(made, Make(tuple(items)))
-            if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
-                values = frozenset(item.value for item in items if isinstance(item, Constant))
-                return Rowwise("in", (made, Constant(values)), BOOL)
-            raise NotVectorizable("tests with 'in' something else than constants")
-        text, schema = self.of(container)
-        if kind == schema == STR:
-            native = isinstance(made, Constant)
-            return Contains(made, text) if native else Rowwise("in", (made, text), BOOL)
-        if isinstance(made, Constant) and not isinstance(schema, str):
-            return after([text], Constant(fields.has_key(schema, made.value)))
-        raise NotVectorizable("tests with 'in' something else than constants")
 
-
-def _negated(condition: Expression) -> Expression:
-    match condition:
-        case Constant(value):
-            return Constant(not value)
-        case Unary("not", operand):
-            return operand
-    return Unary("not", condition)
-
-
-def _present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """Return what is not ``None`` where a condition is true, and where it is not."""
-    match condition:
-        case IsNone(operand):
-            return (), (operand,)
-        case Unary("not", operand):
-            return _present(operand)[::-1]
-        case Unary("bool", operand):
-            return _present(operand)
-        case TypeTest(operand, classes) if type(None) not in classes and object not in classes:
-            return (operand,), ()
-        case Compare() | Contains() | Choose() | Constant():
-            return (), ()
-    return (condition,), ()
-
-
-__all__ = ["NOT_KEPT", "schema_of", "typed", "typed_under"]
+__all__ = ["NOT_KEPT", "looked_at", "schema_of", "typed", "typed_under"]

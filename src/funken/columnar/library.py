@@ -11,15 +11,17 @@ import builtins
 import datetime as dates
 import decimal
 import functools
+import itertools
 import math
 import operator
 import re
 from collections.abc import Callable
 from typing import Any
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, NONE, STR, optional
+from funken.columnar.expressions import BOOL, FLOAT, INT, NONE, STR, ListOf, optional
 
-TEXTS, BYTES, MATCH = "list of str", "bytes", "match"
+TEXTS = ListOf(STR)
+BYTES, MATCH = "bytes", "match"
 DATETIME, DATE, TIMEDELTA, TIMEZONE, DECIMAL = "datetime", "date", "timedelta", "timezone", "Decimal"
 
 OBJECTS: dict[type, str] = {
@@ -176,6 +178,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "truth": bool,
     "item": operator.getitem,
     "get": lambda table, key, default: table.get(key, default),
+    "chain": lambda lists: list(itertools.chain.from_iterable(lists)),
     "slice": lambda values, start, stop, step: values[start:stop:step],
     "not none": lambda value: value,
     "datetime.replace tzinfo": lambda time, zone: time.replace(tzinfo=zone),

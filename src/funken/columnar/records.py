@@ -9,14 +9,23 @@ from __future__ import annotations
 import collections
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
-from funken.columnar.expressions import schema_of_value, schema_repr
+from funken.columnar.expressions import (
+    ARRAYS,
+    ListOf,
+    RecordSchema,
+    leaves_of,
+    schema_of_value,
+    schema_repr,
+    without_none,
+)
 from funken.types.row import Row, RowKind
 
 DICT, NAMED_TUPLE, DATACLASS, ROW = "dict", "named tuple", "dataclass", "Row"
@@ -113,6 +122,8 @@ def fits(record: Any, schema: Any) -> bool:
     >>> fits((1, "a"), ("int", "str")), fits((True, "a"), ("int", "str")), fits({"x": 1}, NamedFields(("int",), DICT, ("x",)))
     (True, False, True)
     """
+    if isinstance(schema, ListOf):
+        return type(record) is list and all(fits(item, schema.element) for item in record)
     if isinstance(schema, str):
         return bool(schema_of_value(record) == schema)
     if isinstance(schema, NamedFields):
@@ -120,6 +131,22 @@ def fits(record: Any, schema: Any) -> bool:
             return False
         return all(fits(schema.field(index)(record), each) for index, each in enumerate(schema))
     return type(record) is tuple and len(record) == len(schema) and all(map(fits, record, schema))
+
+
+def have_fields(records: list[Any], schema: Any) -> bool:
+    """Whether records have the fields of a schema, as those within them have; nothing is said about other values.
+
+    >>> have_fields([{"x": "no int"}], NamedFields(("int",), DICT, ("x",))), have_fields([()], ("int",))
+    (True, False)
+    """
+    if isinstance(schema, str):
+        return True
+    if not isinstance(schema, NamedFields) or not all(map(schema.holds, records)):
+        return False
+    return all(
+        isinstance(inner, str) or have_fields(list(map(schema.field(number), records)), inner)
+        for number, inner in enumerate(schema)
+    )
 
 
 def name_of(schema: Any, path: Iterable[int]) -> str:
@@ -142,8 +169,47 @@ def has_documents(schema: Any) -> bool:
     (True, False)
     """
     if isinstance(schema, str):
-        return False
+        return isinstance(schema, ListOf) and has_documents(schema.element)
     return getattr(schema, "form", None) == DOCUMENT or any(map(has_documents, schema))
+
+
+def leaves_looked_at(schema: RecordSchema, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
+    """Return the paths that are leaves, and a leaf of each record within that was looked at, and no leaf of it: it may be null.
+
+    >>> sorted(leaves_looked_at(("str", ("object", "int"), ("int", "int")), [(), (0,), (1,), (2,), (2, 0)]))
+    [(0,), (1, 1), (2, 0)]
+    """
+    leaves = dict(leaves_of(schema))
+    found = {path for path in paths if path in leaves}
+    for path in sorted(paths, key=len, reverse=True):
+        within = [leaf for leaf in leaves if leaf[: len(path)] == path]
+        if path and found.isdisjoint(within):
+            found.add(next((leaf for leaf in within if without_none(leaves[leaf]) in ARRAYS), within[0]))
+    return frozenset(found)
+
+
+def with_items_read(schema: Any, read: Mapping[int, Iterable[int]]) -> Any:
+    """Return a schema whose lists say which leaves of their items are read: ``read`` has these for some leaves of the schema.
+
+    >>> with_items_read(("int", ListOf(("str", "int"))), {1: [0]})[1].read
+    frozenset({0})
+    """
+    numbers = itertools.count()
+
+    def marked(inner: Any) -> Any:
+        if not isinstance(inner, str):
+            found = [marked(each) for each in inner]
+            return (
+                NamedFields(found, inner.form, inner.names, inner.cls)
+                if isinstance(inner, NamedFields)
+                else tuple(found)
+            )
+        number = next(numbers)
+        if number not in read or not isinstance(inner, ListOf):
+            return inner
+        return ListOf(inner.element, missing=inner.endswith("?"), read=frozenset(read[number]))
+
+    return marked(schema)
 
 
 def vars_of(record: Any) -> set[str]:
@@ -229,10 +295,11 @@ def default_of(cls: Any, name: str) -> tuple[Any] | None:
     if "_field_defaults" in vars(cls):
         return (cls._field_defaults[name],) if name in cls._field_defaults else None
     found = cls.__dataclass_fields__[name].default
-    return None if found is dataclasses.MISSING else (found,)
+    return None if isinstance(found, type(dataclasses.MISSING)) else (found,)  # pickled by value, it is another object
 
 
 __all__ = [
     "DATACLASS", "DICT", "DOCUMENT", "NAMED_TUPLE", "ROW", "NamedFields", "default_of", "fits", "form_of", "has_documents",
-    "is_inherited", "name_of",
+    "have_fields", "is_inherited", "leaves_looked_at", "name_of",
+    "with_items_read",
 ]  # fmt: skip

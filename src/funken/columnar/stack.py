@@ -70,6 +70,10 @@ class Stack:
         found = self._items[-depth] if len(self._items) >= depth else None
         return isinstance(found, Marker) and found.kind == kind
 
+    def is_comprehension(self) -> bool:
+        """Whether the code of a comprehension is on top."""
+        return self.peek(1, "code") and self._items[-1].value.co_name.endswith(("comp>", "<genexpr>"))
+
     def _expression(self) -> Expression:
         return expression_on(self.pop())
 

@@ -13,12 +13,17 @@ from dataclasses import field, replace
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
-from funken.columnar.bytecode import UnknownBytecode, is_plain, operations
+from funken.columnar.bytecode import (
+    Operation,
+    ends_loops_twice,
+    is_plain_with_loops,
+)
 from funken.columnar.callables import Marker, constant_of, expression_on
 from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, holds
 from funken.columnar.expressions import (
     Argument,
     Choose,
+    Constant,
     Expression,
     Invoke,
     IsNone,
@@ -28,7 +33,9 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.inference import typed_and_read
-from funken.columnar.stack import Stack, is_pure
+from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
+from funken.columnar.lists.results import ResultOfItem
+from funken.columnar.stack import Stack
 from funken.dataclass import dataclass
 
 _OF_ONE: dict[str, Any] = {
@@ -118,6 +125,7 @@ class Steps:
     def __init__(self) -> None:
         self.taken = 0
         self.depth = 0
+        self.loops = 0
 
     def count(self) -> None:
         """Count one; raise ``NotVectorizable`` if there are too many."""
@@ -126,7 +134,7 @@ class Steps:
             raise NotVectorizable("branches too often")
 
 
-class Tracer:
+class Tracer(VariablesReader):
     """Follows one function; a path through it is (instruction, stack, locals, what was evaluated and dropped)."""
 
     def __init__(self, function: FunctionType, arguments: int, bound: bool, steps: Steps | None = None) -> None:
@@ -140,10 +148,8 @@ class Tracer:
         given = arguments + bound
         if not len(names) - len(function.__defaults__ or ()) <= given <= len(names):
             raise NotVectorizable(f"takes {len(names) - bound} arguments, not {arguments}")
-        try:
-            self._operations = operations(code)
-        except UnknownBytecode as unknown:
-            raise NotVectorizable(str(unknown)) from None
+        self._operations = operations_of(code)
+        self._cells = cells_of(code, self._operations)
         for number, name in enumerate(names[:given]):
             self._start[name] = Argument(number - bound)
         for name in names[given:]:
@@ -153,7 +159,7 @@ class Tracer:
 
     @staticmethod
     def _check(code: CodeType) -> None:
-        if not is_plain(code):
+        if not is_plain_with_loops(code):
             raise NotVectorizable("is a generator, has variable arguments, or handles exceptions")
 
     def _default(self, name: str) -> Expression:
@@ -208,41 +214,59 @@ class Tracer:
     # ---- the way through
 
     def _follow(
-        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...]
-    ) -> Expression:
+        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
+        at: int | None = None, given: ResultOfItem | None = None,
+    ) -> Expression:  # fmt: skip
+        """Follow a path to its end: where the function returns, or the body of the loop ``at`` is through (it has ``given``)."""
         stack, variables = stack.copy(), dict(variables)
         while True:
             self._steps.count()
+            if number == at:
+                given = given or ResultOfItem(None)
+                return Sequence(dropped, given) if dropped else given
             operation = self._operations[number]
             name, argument = operation.name, operation.argument
             number += 1
             if name == "RETURN_VALUE":
                 value = expression_on(stack.pop())
                 return Sequence(dropped, value) if dropped else value
-            if name == "JUMP":
+            if name.startswith(("POP_JUMP", "JUMP_IF")):
+                return self._branch(name, number, argument, stack, variables, dropped, at, given)
+            if name == "JUMP" or (name == "JUMP_BACKWARD" and argument == at):
                 number = argument
-            elif name.startswith(("POP_JUMP", "JUMP_IF")):
-                return self._branch(name, number, argument, stack, variables, dropped)
+            elif name == "FOR_ITER":
+                iterator = stack.pop()
+                if self.is_comprehension(number - 1):
+                    stack.pop()
+                    stack.push(self.loop_over(number - 1, iterator, variables))
+                elif at is None or given is not None:
+                    raise NotVectorizable("has a loop")
+                else:
+                    given = ResultOfItem(
+                        expression_on(self.loop_over(number - 1, iterator, variables, stack)), several=True
+                    )
+                number = argument
+            elif name == "END_FOR":  # the loop has taken what it would
+                number += ends_loops_twice()
+            elif at is not None and (name == "YIELD_VALUE" or _appends(operation, stack)):
+                if given is not None:
+                    raise NotVectorizable("has a loop in a loop")
+                given = ResultOfItem(expression_on(stack.pop()))
+                if name == "YIELD_VALUE":
+                    stack.push(Constant(None))
+            elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
+                iterator, function = stack.pop(), stack.pop()
+                stack.push(self.comprehended(function.value, iterator, variables))
             elif name == "POP_TOP":
                 dropped = dropping(dropped, stack.pop())
-            elif name == "STORE_FAST":
-                value = stack.pop()
-                dropped = dropping(dropped, value)
-                variables[argument] = value
-            elif name == "LOAD_FAST":
-                stack.push(self._load(variables, argument))
             else:
-                stack.step(operation)
-
-    def _load(self, variables: dict[str, Any], name: str) -> Any:
-        if name not in variables:
-            raise NotVectorizable(f"uses the variable {name!r} before it has a value")
-        return variables[name]
+                dropped = self._step(operation, stack, variables, dropped)
 
     def _branch(
-        self, name: str, here: int, there: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...]
-    ) -> Expression:
-        if there < here or "BACKWARD" in name:
+        self, name: str, here: int, there: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
+        at: int | None, given: ResultOfItem | None,
+    ) -> Expression:  # fmt: skip
+        if there != at and (there < here or "BACKWARD" in name):
             raise NotVectorizable("has a loop")
         value = stack.pop()
         condition = expression_on(value)
@@ -252,19 +276,16 @@ class Tracer:
         if name.endswith("OR_POP"):
             jumping = stack.copy()
             jumping.push(value)
-        jumped = self._follow(there, jumping, variables, dropped)
-        stayed = self._follow(here, stack, variables, dropped)
+        jumped = self._follow(there, jumping, variables, dropped, at, given)
+        stayed = self._follow(here, stack, variables, dropped, at, given)
         if name.endswith("NONE"):
             missing, present = (stayed, jumped) if "NOT_NONE" in name else (jumped, stayed)
             return Choose(IsNone(condition), missing, present)
         return Choose(condition, jumped, stayed) if "TRUE" in name else Choose(condition, stayed, jumped)
 
 
-def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
-    """Return what was evaluated and dropped, with one more value."""
-    if not isinstance(value, Expression) or is_pure(value) or any(value is each for each in dropped):
-        return dropped
-    return (*dropped, value)
+def _appends(operation: Operation, stack: Stack) -> bool:
+    return operation.name == "LIST_APPEND" and stack.peek(operation.argument + 1, "comprehension")
 
 
-__all__ = ["Dependency", "Traced", "Tracer", "dropping", "function_of_method", "plain_function", "trace"]
+__all__ = ["Dependency", "Traced", "Tracer", "function_of_method", "plain_function", "trace"]

@@ -25,6 +25,7 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
+    ListOf,
     Make,
     NotVectorizable,
     Record,
@@ -33,33 +34,32 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
     Unpacked,
-    is_partition,
     kinds_of,
     may_raise,
     number_as_float,
     optional,
     schema_of_value,
     schema_repr,
-    unsplit,
     without_none,
 )
 from funken.columnar.library import (
     ATTRIBUTES,
     MATCH,
     OBJECTS,
-    TEXTS,
     kind_of_object,
     literal_of,
     table_kinds,
     table_of_items,
 )
+from funken.columnar.lists.calls import element_of, item_of_list
+from funken.columnar.lists.parts import is_partition, unsplit
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.types.row import Row
 
 Typed = tuple[Expression, RecordSchema]
 """An expression as kernels compute it, and the schema of its results."""
 
-_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str, TEXTS: list, MATCH: re.Match}
+_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str, MATCH: re.Match}
 _TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
 
 
@@ -83,7 +83,7 @@ def as_int(operand: Typed) -> Typed:
 
 def check_known(schema: RecordSchema) -> None:
     """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
-    if isinstance(schema, str) and without_none(schema) not in _TYPES:
+    if isinstance(schema, str) and without_none(schema) not in _TYPES and not isinstance(schema, ListOf):
         raise NotVectorizable(f"computes with a {schema}")
 
 
@@ -144,7 +144,7 @@ def kind_of_constant(value: Any) -> RecordSchema:
 def type_of(schema: RecordSchema) -> type:
     """Return the exact type of values of a schema."""
     if isinstance(schema, str):
-        return _TYPES[schema]
+        return list if isinstance(schema, ListOf) else _TYPES[schema]
     if isinstance(schema, NamedFields):
         return schema.cls or (dict if schema.form in (DICT, DOCUMENT) else Row)
     return tuple
@@ -231,12 +231,11 @@ def _item_of_constants(made: Expression, schema: RecordSchema, index: Typed, of:
 
 
 def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) -> Typed:
+    if isinstance(schema, ListOf):
+        return item_of_list(made, schema, index, of)
     if of is not None:
-        if schema != TEXTS:
-            raise NotVectorizable(f"unpacks {of} values from {schema}")
-        assert isinstance(index[0], Constant)
-        return Rowwise(f"unpack {of} {index[0].value}", (made,), STR), STR
-    if schema in (STR, TEXTS) and index[1] == INT:
+        raise NotVectorizable(f"unpacks {of} values from {schema}")
+    if schema == STR and index[1] == INT:
         return Rowwise("item", (made, index[0]), STR), STR
     if schema == MATCH and index[1] == INT:
         return Rowwise("item", (made, index[0]), optional(STR)), optional(STR)
@@ -259,8 +258,11 @@ def attribute(record: Typed, name: str) -> Typed:
 def cut(record: Typed, bounds: list[Typed]) -> Typed:
     """Return a slice of a text, of a list of texts or of a tuple."""
     made, schema = record
-    if schema in (STR, TEXTS) and all(kind in (INT, NONE) for _, kind in bounds):
-        assert isinstance(schema, str)
+    if (
+        isinstance(schema, str)
+        and (schema == STR or element_of(schema))
+        and all(kind in (INT, NONE) for _, kind in bounds)
+    ):
         return Rowwise("slice", (made, *(each for each, _ in bounds)), schema), schema
     if is_tuple(schema) and all(isinstance(each, Constant) for each, _ in bounds):
         part = slice(*(each.value for each, _ in bounds if isinstance(each, Constant)))
@@ -385,9 +387,7 @@ def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
         return one
     if isinstance(one, str) and isinstance(other, str):
         if NONE in (one, other) or without_none(one) == without_none(other):
-            kind = optional(other if one == NONE else one)
-            if without_none(kind) != TEXTS:
-                return kind
+            return optional(other if one == NONE else one)
     elif type(one) is type(other) is tuple and len(one) == len(other):
         return tuple(unified(*pair) for pair in zip(one, other, strict=True))
     raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}")

@@ -8,7 +8,8 @@ from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.testing.traced_functions import FunctionFuzzer, FunctionWriter, random_records
+from funken.testing.traced_functions import FunctionFuzzer, FunctionWriter
+from funken.testing.traced_records import random_records
 
 _TEXTS = ("{}.split(',')", "{}.split()", "{}.split('a')", "{}.splitlines()", "{}.split('=', 1)", "{}.split(',')[1:]")
 _KINDS = ("int", "float", "str", "bool")
@@ -91,6 +92,8 @@ class _FlatMapWriter(FunctionWriter):
         return self.result(self._form, self._types)
 
     def _texts(self) -> str:
+        if self._dice.random() < self._lists:
+            return self.expression("strs", 2)
         return self._dice.choice(_TEXTS).format(self.expression("str", 1))
 
     def _value(self) -> str:
@@ -109,8 +112,11 @@ class _FlatMapWriter(FunctionWriter):
 
     def _inner(self) -> str:
         texts = self._texts()
-        known = {kind: list(each) for kind, each in self.known.items()}
-        self.known["str"] += ["w", "w"]
+        known, kind = {kind: list(each) for kind, each in self.known.items()}, "str"
+        if self._dice.random() < self._lists:
+            kind = self._dice.choice(("int", "float"))
+            texts = self.expression(kind + "s", 2)
+        self.known[kind] += ["w", "w"]
         conditions = "".join(f" if {self.expression('bool', 1)}" for _ in range(self._dice.randrange(3)))
         made = f"{self._one()} for w in {texts}{conditions}"
         self.known = known

@@ -1,136 +1,22 @@
-"""Random functions out of the subset that is traced, and random records: what kernels make of them is what Python makes.
+"""Random functions out of the subset that is traced: what kernels make of random records is what Python makes.
 
-A case is a number: the same one gives the same function and records. The function is Python's source, written by a grammar
-that knows types, so most of them are computed; the records have what arrays get wrong: ints at the end of 64 bits, NaN, -0.0,
-infinities, letters beyond ASCII, empty texts, numbers in text.
+A case is a number: the same one gives the same function and records (``traced_records.py``). The function is Python's source,
+written by a grammar that knows types, so most of them are computed.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import random
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from funken.columnar.expressions import NUMBER, NotVectorizable, RecordSchema, schema_repr
-from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, has_documents
+from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.records import has_documents
 from funken.columnar.tracing import trace
-from funken.types.row import Row
+from funken.testing.traced_records import SHAPES, SPACE, random_records
 
-
-class Pair(NamedTuple):
-    """A named tuple for generated functions."""
-
-    number: int
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Visit:
-    """A dataclass for generated functions."""
-
-    number: int
-    ratio: float = 0.5
-    text: str = "none"
-    flag: bool = False
-
-
-def level(number: int) -> int:
-    """Return a number that depends on another: generated functions call it."""
-    return 1 if number < 10 else 2 if number < 1000 else 3
-
-
-def tidy(text: str, end: str = ".") -> str:
-    """Return a text without spaces around it, and with an end."""
-    clean = text.strip().lower()
-    if not clean:
-        return end
-    return clean if clean.endswith(end) else clean + end
-
-
-def moment(number: int) -> str:
-    """Return a time as text."""
-    return f"2024-0{level(number)}-28T0{number % 8}:00:00"
-
-
-SPACE: dict[str, Any] = {
-    "Pair": Pair, "Visit": Visit, "Row": Row, "level": level, "tidy": tidy, "moment": moment,
-    "math": math, "re": re, "dataclasses": dataclasses,
-    "datetime": datetime, "UTC": UTC, "CODES": {"a": "first", "ab": "second", "é": "third"}, "WEIGHTS": {1: 10, 2: 20, -1: 0},
-    "SIZES": (5, 0, -7), "PARTS": ("x", "", "é"),
-    "DIGITS": re.compile(r"(\d+)"), "FACTOR": 3, "KNOWN": {1, 2, 3}, "NAMES": ["a", "b", "ab"],
-}  # fmt: skip
-"""The globals of generated functions."""
-
-_FIELDS = ("int", "int", "float", "str", "bool")
-_NAMES = ("count", "other", "ratio", "text", "flag")
-SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
-    (_FIELDS, {"int": ["r[0]", "r[1]"], "float": ["r[2]"], "str": ["r[3]"], "bool": ["r[4]"]}),
-    (
-        NamedFields(_FIELDS, DICT, _NAMES),
-        {
-            "int": ["r['count']", "r['other']", "r.get('count')", "r.get('missing', 4)"], "float": ["r['ratio']"],
-            "str": ["r['text']", "r.get('text', 'x')"], "bool": ["r['flag']", "('count' in r)"],
-        },
-    ),
-    (
-        NamedFields(_FIELDS, DOCUMENT, _NAMES),
-        {
-            "int": ["r['count']", "r['other']", "r.get('other')", "r.get('more', 4)", "len(r)"], "float": ["r['ratio']"],
-            "str": ["r['text']", "r.get('text', 'x')"], "bool": ["r['flag']", "('count' in r)", "('more' in r)", "bool(r)"],
-        },
-    ),
-    (
-        NamedFields(("int", NUMBER, "str"), DICT, ("count", "amount", "text")),
-        {
-            "int": ["r['count']"], "str": ["r['text']"],
-            "float": ["(r['amount'] / 2)", "float(r['amount'])", "(r['amount'] + 0.5)", "(1.5 * r['amount'])"],
-            "bool": [
-                "(r['amount'] > 3)", "(r['amount'] == r['count'])", "(r['amount'] <= 2.5)", "bool(r['amount'])",
-                "(r['amount'] is None)", "(r['amount'] != r['amount'])",
-            ],
-        },
-    ),
-    (
-        NamedFields((NamedFields(_FIELDS, DOCUMENT, _NAMES), "int"), DOCUMENT, ("of", "own")),
-        {
-            "int": ["r['of']['count']", "r['own']", "r['of'].get('more', 4)", "r.get('of')['other']", "len(r['of'])"],
-            "float": ["r['of']['ratio']"], "str": ["r['of']['text']", "r['of'].get('text', 'x')"],
-            "bool": ["r['of']['flag']", "('count' in r['of'])", "('more' in r['of'])", "bool(r['of'])"],
-        },
-    ),
-    (
-        NamedFields((NamedFields(_FIELDS, DICT, _NAMES), "int"), DICT, ("of", "own")),
-        {
-            "int": ["r['of']['count']", "r['own']", "r['of'].get('more', 4)", "r.get('of')['other']", "len(r['of'])"],
-            "float": ["r['of']['ratio']"], "str": ["r['of']['text']"], "bool": ["r['of']['flag']", "('more' in r['of'])"],
-        },
-    ),
-    (
-        NamedFields(("int", "float", "str", "bool"), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
-        {"int": ["r.number"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r.flag"]},
-    ),
-    (
-        NamedFields(_FIELDS, ROW, _NAMES),
-        {"int": ["r.other", "r['other']", "r[0]"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r['flag']"]},
-    ),
-    (
-        (NamedFields(("int", "str"), NAMED_TUPLE, ("number", "text"), Pair), "float", ("bool", "int")),
-        {"int": ["r[0].number", "r[0][0]", "r[2][1]"], "float": ["r[1]"], "str": ["r[0].text", "r[0][1]"], "bool": ["r[2][0]"]},
-    ),
-)  # fmt: skip
-"""Schemas of records, and what their fields are called."""
-
-_INTS = (0, 1, -1, 2, 7, 10, 63, 64, 1000, 2**31, 2**53, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63))
-_FLOATS = (0.0, -0.0, 1.0, -1.5, 0.1, 2.5, 3.5, 1e300, -1e-300, 2.0**53, math.inf, -math.inf, math.nan)
-_TEXTS = (
-    "", "a", "ab", "A b", " a ", "12", "-7", "1.5", "é", "É", "ß", "İ", "x,y,z", "a=1&b=22", "中文", "\U0001f600", "\x1c",
-    "\u00a0", "Σς",
-)  # fmt: skip
 _CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")
 
 
@@ -180,9 +66,35 @@ _WRITTEN = {
         (re.search('ab?', <str>) is None)  bool(re.search('a', <str>))
         (re.match('a', <str>) is not None)  bool(re.fullmatch('a', <str>))""",
 }
+_OF_LISTS = {
+    "int": """
+        len(<strs>)  len(<ints>)  sum(<ints>)  max(<ints>)  min(<ints>)  <ints>[<int>]  <ints>[0]  sum(1 for x in <strs> if x)
+        sum(x % 7 for x in <ints>)  len([x for x in <ints> if x > <int> or x < 0])  max([x + <int> for x in <ints>])
+        sum([len(x) for x in <strs>])  (sum(<ints>) if <ints> else -1)  sum(x > 3 for x in <ints>)""",
+    "float": """
+        sum(<floats>)  sum(<floats>, 0.0)  max(<floats>)  sum(x * <float> for x in <floats>)  <floats>[-1]
+        (sum(<floats>) / len(<floats>) if <floats> else 0.0)""",
+    "str": """
+        ','.join(<strs>)  <strs>[0]  <strs>[-1]  ' '.join([x.upper() for x in <strs>])  max(<strs>)  ''.join(sorted(<strs>))
+        '-'.join(str(x) for x in <ints>)""",
+    "bool": """
+        (<str> in <strs>)  ('a' in <strs>)  (3 in <ints>)  any(x > <int> for x in <ints>)  all(x.isalpha() for x in <strs>)
+        bool(<ints>)  (not <strs>)  any(<ints>)  all(<strs>)  any(x == <str> and x for x in <strs>)  isinstance(<ints>, list)""",
+    "ints": """
+        [len(x) for x in <strs>]  [x * 2 for x in <ints>]  [x for x in <ints> if x % 2]  [x if x > <int> else -x for x in <ints>]
+        sorted(<ints>)  <ints>[1:]  list(x + <int> for x in <ints> if not x > 100)  [int(x) for x in <strs> if x.isdigit()]
+        [sum(<ints>) + x for x in <ints>]  [sum(y for y in <ints> if y < x) for x in <ints>]  [WEIGHTS.get(x, 1) for x in <ints>]
+        [max(x, y) for x, y in [(1, <int>), (<int>, 2)]]  list(<ints>)""",
+    "floats": "[x / 2 for x in <ints>]  [x + 0.5 for x in <floats>]  [float(x) for x in <ints> if x != <int>]  sorted(<floats>)",
+    "strs": """
+        <str>.split(',')  <str>.split()  [x.strip() for x in <strs>]  [x + <str> for x in <strs> if len(x) > 1]  <strs>[:2]
+        sorted(<strs>)  [f'{x}:{x}' for x in <ints>]  [tidy(x) for x in <strs>]  [x[0] for x in <strs> if x]""",
+}
+"""Expressions with lists in them, which are chosen in some cases only: others are not to become rare."""
 """Expressions of each type, two spaces apart; what stands in brackets is another one."""
 _FORMS = {kind: re.split(r"\s{2,}", forms.strip()) for kind, forms in _WRITTEN.items()}
-_HOLE = re.compile(r"<(int|float|str|bool)>")
+_LIST_FORMS = {kind: re.split(r"\s{2,}", forms.strip()) for kind, forms in _OF_LISTS.items()}
+_HOLE = re.compile(r"<(int|float|str|bool|ints|floats|strs)>")
 _PLAIN = re.compile(r"<plain (\w+)>")
 
 
@@ -266,44 +178,19 @@ class FunctionFuzzer:
         return None
 
 
-def random_records(dice: random.Random, schema: RecordSchema, wild: bool) -> list[Any]:
-    """Return records of a schema; ``wild``: with what arrays get wrong."""
-    return [_value(dice, schema, wild) for _ in range(dice.choice((1, 2, 3, 4, 5, 40)))]
-
-
-def _value(dice: random.Random, schema: RecordSchema, wild: bool) -> Any:
-    if not isinstance(schema, str):
-        values = [_value(dice, inner, wild) for inner in schema]
-        if not isinstance(schema, NamedFields):
-            return tuple(values)
-        made = schema.make([[value] for value in values])[0]
-        return _document(dice, made) if schema.form == DOCUMENT else made
-    if schema == NUMBER:
-        schema = dice.choice(["int", "float"])
-    if schema == "int":
-        return dice.choice(_INTS) if wild else dice.randrange(-20, 2000)
-    if schema == "float":
-        return dice.choice(_FLOATS) if wild else dice.randrange(-40, 400) / 8
-    return dice.choice(_TEXTS) if schema == "str" else dice.random() < 0.5
-
-
-def _document(dice: random.Random, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a dict that has these fields, and perhaps others, in any order."""
-    found = [*fields.items(), *(("more", 7), ("less", None))[: dice.randrange(3)]]
-    dice.shuffle(found)
-    return dict(found)
-
-
 class FunctionWriter:
     """Writes one function; ``known`` are expressions of each type."""
 
     def __init__(self, dice: random.Random, known: dict[str, list[str]]) -> None:
         self._dice = dice
+        #: how often something with a list is written
+        self._lists = 0.4 if "ints" in known else dice.choice((0.0, 0.0, 0.2))
         self.known = {kind: list(each) for kind, each in known.items()}
 
     def function(self) -> str:
         """Return the source."""
-        kinds = [self._dice.choice(("int", "float", "str", "bool")) for _ in range(self._dice.randrange(1, 4))]
+        each = ("int", "float", "str", "bool", *(("ints", "strs", "floats") if self._lists else ()))
+        kinds = [self._dice.choice(each) for _ in range(self._dice.randrange(1, 4))]
         form = self._dice.choice(("bare", "bare", "tuple", "dict", "pair", "visit", "row", "maybe"))
         if self._dice.random() < 0.4:
             return f"f = lambda r: {self.result(form, kinds)}"
@@ -357,7 +244,8 @@ class FunctionWriter:
         if self._dice.random() < 0.12:
             then, condition, other = (self.expression(each, depth - 1) for each in (kind, "bool", kind))
             return f"({then} if {condition} else {other})"
-        form = self._dice.choice(_FORMS[kind])
+        listed = kind not in _FORMS or self._dice.random() < self._lists
+        form = self._dice.choice((_LIST_FORMS if listed else _FORMS)[kind])
         form = _PLAIN.sub(lambda found: self._plain(found[1]), form)
         return _HOLE.sub(lambda found: self.expression(found[1], depth - 1), form)
 
@@ -368,6 +256,12 @@ class FunctionWriter:
             "str": _CONSTANTS,
             "bool": ("True",),
         }
+        if kind not in constants:
+            if kind not in self.known:
+                return {"ints": "[len(x) for x in {}]", "floats": "[len(x) / 4 for x in {}]", "strs": "{}"}[
+                    kind
+                ].format(f"{self._leaf('str')}.split(',')")
+            return self._dice.choice(self.known[kind])
         if self._dice.random() < 0.7:
             return self._dice.choice(self.known[kind])
         return self._dice.choice(constants[kind])
@@ -378,15 +272,4 @@ class FunctionWriter:
         return self._dice.choice(found) if found else "1"
 
 
-__all__ = [
-    "SHAPES",
-    "SPACE",
-    "Difference",
-    "FunctionFuzzer",
-    "FunctionWriter",
-    "Pair",
-    "Visit",
-    "level",
-    "random_records",
-    "tidy",
-]
+__all__ = ["Difference", "FunctionFuzzer", "FunctionWriter"]

@@ -11,12 +11,13 @@ from collections import Counter
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.expressions import NUMBER, kinds_of
+from funken.columnar.expressions import NUMBER, ListOf, kinds_of
 from funken.columnar.records import has_documents
 from funken.columnar.vectorized.functions import BatchFormat, vectorized
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
-from funken.testing.traced_functions import SHAPES, Difference, random_records
+from funken.testing.traced_functions import Difference
+from funken.testing.traced_records import SHAPES, random_records
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)
@@ -230,7 +231,11 @@ def _differ(paths: list[_Driven]) -> str | None:
     return None if one == other else f"columns give {one}, records {other}"
 
 
-_WHOLE = [schema for schema, _ in SHAPES if not has_documents(schema) and NUMBER not in kinds_of(schema)]
+_WHOLE = [
+    schema
+    for schema, _ in SHAPES
+    if not has_documents(schema) and not any(kind == NUMBER or isinstance(kind, ListOf) for kind in kinds_of(schema))
+]
 """Schemas of records that somebody may be given whole."""
 
 

@@ -285,7 +285,8 @@ def explained(program, format, folder):
 
 
 def test_explain_says_which_fields_are_read(tmp_path):
-    table = pa.table({"i": [1], "f": [0.5], "s": ["a"], "l": [[1]], "u": pa.array([None], pa.int64())})
+    of = pa.array([{"a": 1}], pa.map_(pa.string(), pa.int64()))
+    table = pa.table({"i": [1], "f": [0.5], "s": ["a"], "l": of, "u": pa.array([None], pa.int64())})
     parquet.write_table(table, tmp_path / "a.parquet")
     format = ParquetFormat()
     one = explained(lambda s: s.filter(lambda r: r["f"] > 0).map(lambda r: r["i"]), format, tmp_path)
@@ -295,7 +296,8 @@ def test_explain_says_which_fields_are_read(tmp_path):
     helper = explained(lambda s: s.key_by(lambda r: r["s"]).sum("i"), format, tmp_path)
     assert any("columns: files: per record" in line for line in helper)
     whole = explained(lambda s: s.filter(lambda r: r["i"] > 0), format, tmp_path)
-    assert "columns: files: per record: its field 'l' is used, and no column holds a list<element: int64>" in whole
+    refused = "columns: files: per record: its field 'l' is used, and no column holds a map<string, int64"
+    assert any(line.startswith(refused) for line in whole)
     null = explained(lambda s: s.map(lambda r: r["u"] + 1).name("added"), format, tmp_path)
     assert "columns: added: per record: computes int? + int" in null
     flat = explained(lambda s: s.filter(lambda r: r["i"] > 0), ParquetFormat(fields=("i", "s")), tmp_path)
@@ -374,7 +376,10 @@ def test_times_are_written_as_they_were_read(tmp_path):
 
 
 def test_explain_names_fields_of_structs(tmp_path):
-    users = pa.array([{"id": 1, "at": {"city": "Ulm"}, "tags": []}] * 3)
+    user = pa.struct(
+        [("id", pa.int64()), ("at", pa.struct([("city", pa.string())])), ("tags", pa.map_(pa.string(), pa.int64()))]
+    )
+    users = pa.array([{"id": 1, "at": {"city": "Ulm"}, "tags": {}}] * 3, user)
     parquet.write_table(pa.table({"user": users, "n": [1, 2, 3]}), tmp_path / "a.parquet")
     format = ParquetFormat()
     some = explained(lambda s: s.map(lambda r: (r["user"]["at"]["city"], r["n"])), format, tmp_path)
@@ -382,8 +387,8 @@ def test_explain_names_fields_of_structs(tmp_path):
     inner = explained(lambda s: s.map(lambda r: r["user"]["at"]), format, tmp_path)
     assert "projection: files: reads 1 of 4 fields: user.at.city" in inner
     tags = explained(lambda s: s.map(lambda r: r["user"]), format, tmp_path)
-    refused = "its field 'user.tags' is used, and no column holds a list<element: null>"
-    assert f"columns: files: per record: {refused}" in tags
+    refused = "columns: files: per record: its field 'user.tags' is used, and no column holds a map<string, int64"
+    assert any(line.startswith(refused) for line in tags)
 
 
 @pytest.mark.parametrize("reason", [

@@ -193,11 +193,11 @@ LIMIT = 12
     (lambda r: (r.get("s"), "i" in r), "vectorized"),
     (lambda r: (r["s"], r.get("more", 0)), "per record: calls get('more'), which some documents may have"),
     (lambda r: "more" in r, "per record: tests with 'in' something else than constants"),
-    (lambda r: (len(r), r["s"]), "per record: calls len() with {i: int, s: str, f: float, l: list of JSON, ...}"),
+    (lambda r: (len(r), r["s"]), "per record: calls len() with {i: int, s: str, f: float, l: list of int, ...}"),
     (lambda r: 1 if r else 0, "per record: asks whether a document is true"),
-    (lambda r: {**r, "i": 0}, "per record: unpacks {i: int, s: str, f: float, l: list of JSON, ...} with **"),
+    (lambda r: {**r, "i": 0}, "per record: unpacks {i: int, s: str, f: float, l: list of int, ...} with **"),
     (lambda r: (r["s"], r), "per record: hands on whole records, which may have other fields than the documents looked at"),
-    (lambda r: r["l"][0], "per record: takes an item of list of JSON"),
+    (lambda r: r["l"][0], "vectorized"),
     (lambda r: r["f"] > LIMIT, "vectorized"),
 ])  # fmt: skip
 def test_programs_read_documents_without_a_declared_type_as_columns(tmp_path, function, note):

@@ -3,9 +3,11 @@
 import pickle
 from dataclasses import dataclass
 
+import cloudpickle
 import pytest
 
 from funken import Row, Types
+from funken.columnar.records import default_of
 from funken.connectors import (
     ByteArraySchema,
     DeserializationSchema,
@@ -23,6 +25,19 @@ from funken.metrics.registry import Counter
 class Order:
     item: str
     price: int = 1
+
+
+def test_a_class_that_was_pickled_by_value_knows_which_of_its_fields_have_defaults():
+    # As one of ``__main__`` is: the object that stands for no default is another one then.
+    space = {"dataclass": dataclass, "__name__": "__main__"}
+    exec("@dataclass\nclass Sale:\n    item: str\n    price: int = 1\n", space)
+    copied = cloudpickle.loads(cloudpickle.dumps(space["Sale"]))
+    schema = JsonSchema(copied)
+
+    assert repr(schema.deserialize(b'{"item": "tea"}')) == "Sale(item='tea', price=1)"
+    assert default_of(copied, "item") is None
+    with pytest.raises(ValueError, match="item"):
+        schema.deserialize(b'{"price": 2}')
 
 
 def decode(schema, messages, policy=MalformedRecordPolicy.FAIL):

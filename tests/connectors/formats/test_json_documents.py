@@ -23,8 +23,8 @@ from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.connectors import JsonSchema
 from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
-from funken.connectors.formats.json_columns import documents_of
-from funken.testing.traced_functions import random_records
+from funken.connectors.formats.json_schema import documents_of
+from funken.testing.traced_records import random_records
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

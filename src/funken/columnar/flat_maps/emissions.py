@@ -7,12 +7,11 @@ record and the text, argument 1. An emission that does not ``emit`` is computed 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from funken.columnar.dependencies import Dependency, holds
 from funken.columnar.expressions import (
-    STR,
     Argument,
     Choose,
     Constant,
@@ -25,8 +24,8 @@ from funken.columnar.expressions import (
     may_raise,
     schema_repr,
 )
-from funken.columnar.inference import NOT_KEPT, typed_under
-from funken.columnar.library import TEXTS
+from funken.columnar.inference import NOT_KEPT, looked_at, typed_under
+from funken.columnar.lists.calls import element_of
 from funken.dataclass import dataclass
 
 
@@ -48,6 +47,8 @@ class TracedFlatMap:
 
     emissions: tuple[Emission, ...]
     dependencies: tuple[Dependency, ...] = ()
+    #: of a typed one, the paths of the fields of a record that it looks at
+    read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -63,7 +64,9 @@ class TracedFlatMap:
         """
         made: list[Emission] = []
         found: RecordSchema | None = None
+        read: set[tuple[int, ...]] = set()
         for each in self.emissions:
+            read |= _looked_at(each, schema)
             typed = _typed(each, schema)
             if typed is None:
                 continue
@@ -75,7 +78,14 @@ class TracedFlatMap:
             made.append(emission)
         if found is None:
             raise NotVectorizable("gives no results")
-        return replace(self, emissions=tuple(made)), found
+        return replace(self, emissions=tuple(made), read=frozenset(read)), found
+
+
+def _looked_at(each: Emission, schema: RecordSchema) -> frozenset[tuple[int, ...]]:
+    parts = [*each.guards, *each.conditions, each.result]
+    under = None if each.items is None else typed_under(each.guards, each.items, schema)
+    element = None if under is None else element_of(under[1][1])
+    return looked_at(parts, each.items, schema, *([] if element is None else [element]))
 
 
 def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
@@ -86,10 +96,11 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
         under = typed_under(each.guards, items, schema)
         if under is None:
             return _only_reached(each, schema)
-        if under[1][1] != TEXTS:
+        element = element_of(under[1][1])
+        if element is None:
             raise NotVectorizable(f"loops over {schema_repr(under[1][1])}")
         guards, items = len(under[0]), under[1][0]
-        arguments = (schema, STR)
+        arguments = (schema, element)
     found = typed_under((*each.guards, *each.conditions), each.result, *arguments)
     if found is None:
         return _only_reached(each, schema)
@@ -110,9 +121,11 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
 def _only_reached(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
     """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
     conditions = (*each.guards, *each.conditions)
+    under = None if each.items is None else typed_under(each.guards, each.items, schema)
+    element = None if under is None else element_of(under[1][1])
     for count in range(len(conditions) - 1, 0, -1):
         in_loop = count >= len(each.guards)
-        arguments: tuple[RecordSchema, ...] = (schema, STR) if in_loop and each.items is not None else (schema,)
+        arguments: tuple[RecordSchema, ...] = (schema, element) if in_loop and element else (schema,)
         if typed_under(conditions[:count], Constant(0), *arguments) is not None:
             break
     else:

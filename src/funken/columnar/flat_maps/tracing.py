@@ -7,7 +7,6 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType
@@ -15,24 +14,20 @@ from typing import Any
 
 from funken.columnar.bytecode import (
     Operation,
-    UnknownBytecode,
     ends_loops_twice,
     is_generator,
     is_plain_generator,
-    operations,
 )
 from funken.columnar.callables import Marker, expression_on
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Constant, Expression, IsNone, Make, NotVectorizable, Unary, Unpacked
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
+from funken.columnar.lists.comprehensions import dropping, operations_of
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import Tracer, dropping, function_of_method, plain_function
+from funken.columnar.tracing import Tracer, function_of_method, plain_function
 from funken.dataclass import dataclass
 
 _ITEM = Argument(1)
-_UNSET = Marker("unset")
-_CLOSURE = 8
-_BEGINS = ["SWAP", "BUILD_LIST", "SWAP"]
 Variables = dict[str, Any]
 
 
@@ -60,10 +55,9 @@ def trace_flat_map(target: Any, method: str | None) -> TracedFlatMap:
 class _Code:
     """What is followed: a function, or the function that a comprehension is."""
 
+    of: CodeType
     operations: list[Operation]
     generator: bool
-    cells: frozenset[str]
-    """Variables of the function that its comprehensions use, each assigned once at most."""
     comprehension: bool = False
 
 
@@ -97,14 +91,11 @@ class FlatMapTracer(Tracer):
 
     @staticmethod
     def _code(code: CodeType, comprehension: bool = False) -> _Code:
-        try:
-            found = operations(code)
-        except UnknownBytecode as unknown:
-            raise NotVectorizable(str(unknown)) from None
-        stored = Counter(each.argument for each in found if each.name in ("STORE_FAST", "STORE_DEREF"))
-        stored.update(code.co_varnames[: code.co_argcount])
-        cells = frozenset(name for name in code.co_cellvars if stored[name] <= 1)
-        return _Code(found, is_generator(code), cells, comprehension)
+        found = operations_of(code)
+        return _Code(code, found, is_generator(code), comprehension)
+
+    def _reader(self, code: _Code) -> FlatMapTracer:
+        return self.reading(code.operations, code.of)
 
     # ---- the way through
 
@@ -152,80 +143,29 @@ class FlatMapTracer(Tracer):
             elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
                 self._comprehend(stack, variables, code, number, at)
             else:
-                dropped = self._step(code, operation, stack, variables, dropped)
-
-    def _step(
-        self, code: _Code, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
-    ) -> tuple[Expression, ...]:
-        """Do what neither jumps nor gives results; return what was evaluated and dropped."""
-        name, argument = operation.name, operation.argument
-        if name in ("STORE_FAST", "STORE_DEREF"):
-            if name == "STORE_DEREF" and argument not in code.cells:
-                raise NotVectorizable(f"changes the variable {argument!r}, which an inner function uses")
-            found = stack.pop()
-            if found is _UNSET:
-                variables.pop(argument, None)
-                return dropped
-            variables[argument] = found
-            return dropping(dropped, found)
-        if name in ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF") and (name == "LOAD_FAST" or argument in variables):
-            stack.push(self._load(variables, argument))
-        elif name == "LOAD_CLOSURE":
-            stack.push(Marker("cell", argument))
-        elif name == "BUILD_TUPLE" and argument and stack.peek(1, "cell"):
-            for _ in range(argument):
-                stack.pop()
-            stack.push(Marker("cells"))
-        elif name == "LOAD_CONST" and isinstance(argument, CodeType):
-            stack.push(Marker("code", value=argument))
-        elif name == "MAKE_FUNCTION" and stack.peek(1, "code"):
-            self._make_function(stack, argument or 0)
-        elif name == "GET_ITER":
-            found = stack.pop()
-            stack.push(Marker("iterator", value=found))
-        elif name == "RETURN_GENERATOR":
-            stack.push(Constant(None))
-        elif name == "LOAD_FAST_AND_CLEAR":
-            stack.push(variables.pop(argument, _UNSET))
-        elif name == "SET_FUNCTION_ATTRIBUTE" and argument == _CLOSURE:
-            function = stack.pop()
-            stack.pop()
-            stack.push(function)
-        elif name not in ("MAKE_CELL", "END_SEND"):
-            stack.step(operation)
-        return dropped
-
-    @staticmethod
-    def _make_function(stack: Stack, flags: int) -> None:
-        code = stack.pop().value
-        if flags & ~_CLOSURE or code.co_name not in ("<listcomp>", "<genexpr>"):
-            raise NotVectorizable("has an inner function")
-        if flags:
-            stack.pop()
-        stack.push(Marker("function", value=code))
+                dropped = self._reader(code)._step(operation, stack, variables, dropped)
 
     def _comprehend(self, stack: Stack, variables: Variables, code: _Code, number: int, at: Emission) -> None:
-        """Call the function that a comprehension is; its results have to be returned or yielded at once."""
+        """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
         iterator, function = stack.pop(), stack.pop()
-        self._check_given(code, number)
-        inner = self._code(function.value, comprehension=True)
-        seen = {name: found for name, found in variables.items() if name in function.value.co_freevars}
-        for name in seen:
-            if name not in code.cells:
-                raise NotVectorizable(f"changes the variable {name!r}, which an inner function uses")
+        reader = self._reader(code)
+        loops = sum(each.name == "FOR_ITER" for each in operations_of(function.value))
+        if not self._is_given(code, number) or loops > 1:
+            stack.push(reader.comprehended(function.value, iterator, variables))
+            return
+        inner, seen = self._code(function.value, comprehension=True), reader.seen_by(function.value, variables)
         found, self._found = self._found, []
         self._run(inner, 0, Stack(self), {**seen, ".0": iterator}, (), at, None)
         self._found, made = found, self._found
         stack.push(Marker("several", value=made))
 
     @staticmethod
-    def _check_given(code: _Code, number: int) -> None:
-        """Raise ``NotVectorizable`` unless the list of a comprehension is given as it is: nothing else is done with it."""
+    def _is_given(code: _Code, number: int) -> bool:
+        """Whether the list of a comprehension is given as it is: nothing else is done with it."""
         while code.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
             # In 3.13, what is popped here is the iterator.
             number += 1 + (code.operations[number].name == "END_FOR" and ends_loops_twice())
-        if code.operations[number].name not in ("RETURN_VALUE", "GET_YIELD_FROM_ITER"):
-            raise NotVectorizable("makes a list")
+        return code.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER") and not code.comprehension
 
     @staticmethod
     def _after_yield_from(code: _Code, number: int) -> int:
@@ -263,10 +203,15 @@ class FlatMapTracer(Tracer):
     ) -> None:  # fmt: skip
         iterator = stack.pop()
         assert isinstance(iterator, Marker)
-        if not code.comprehension and [each.name for each in code.operations[max(0, here - 3) : here]] == _BEGINS:
+        reader = self._reader(code)
+        if reader.is_comprehension(here):
             # From 3.12 on, a comprehension is a loop in the function. What it gives is one value for what comes behind it.
-            self._check_given(code, stop)
             stack.pop()
+            loops = sum(each.name == "FOR_ITER" for each in code.operations[here:stop])
+            if not self._is_given(code, stop) or loops > 1:
+                stack.push(reader.loop_over(here, iterator, variables))
+                self._run(code, stop, stack, variables, dropped, at, loop)
+                return
             inside = stack.copy()
             inside.push(Marker("comprehension"))
             found, self._found = self._found, []
@@ -340,6 +285,8 @@ class FlatMapTracer(Tracer):
             return
         if isinstance(value, Marker) and value.kind == "list":
             value = Make(tuple(value.value))
+        if isinstance(value, Marker) and value.kind == "generator":
+            value = value.value
         if isinstance(value, Make):
             for each in value.items:
                 if isinstance(each, Unpacked):

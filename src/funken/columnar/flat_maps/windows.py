@@ -53,7 +53,7 @@ class _WindowTracer(FlatMapTracer):
             self._start[name] = value
 
     def _step(
-        self, code: Any, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
+        self, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
     ) -> tuple[Expression, ...]:
         name, argument = operation.name, operation.argument
         if name == "LOAD_METHOD" and argument == "window" and stack.peek(1, "context"):
@@ -66,7 +66,7 @@ class _WindowTracer(FlatMapTracer):
             stack.pop()
             stack.push(found)
         else:
-            return super()._step(code, operation, stack, variables, dropped)
+            return super()._step(operation, stack, variables, dropped)
         return dropped
 
     @staticmethod

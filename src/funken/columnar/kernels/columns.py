@@ -7,13 +7,14 @@ need be. They show cheaply what cannot overflow. A column whose values are all e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, leaves_of
 from funken.columnar.records import NamedFields
 
 Array = Any
@@ -176,6 +177,101 @@ class Columns(Block):
         return block.to_list(), None if block.timestamps is None else block.timestamps.tolist()
 
 
+class Lists(Column):
+    """Lists: their items one after the other, as columns, and where each list begins; objects are made when they are read.
+
+    >>> tags = column_of([["a", "b"], [], ["c"]], ListOf("str"))
+    >>> tags.counts().tolist(), tags.take(np.array([2, 0])).to_list(2)
+    ([2, 0, 1], [['c'], ['a', 'b']])
+    """
+
+    __slots__ = ("items", "offsets")
+
+    def __init__(self, kind: ListOf, offsets: Array, items: Columns) -> None:
+        # ``data`` has no value yet: the first to read it comes to ``__getattr__``.
+        self.kind = kind
+        self.constant = False
+        self.low = self.high = None
+        self.offsets = offsets
+        self.items = items
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data":
+            raise AttributeError(name)
+        self.data = _objects(self.to_list(len(self.offsets) - 1))
+        return self.data
+
+    def counts(self) -> Array:
+        """Return how many items each list has."""
+        return np.diff(self.offsets)
+
+    def content(self) -> Columns:
+        """Return the items of all lists, and no others."""
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        return self.items if last - first == self.items.length else self.items[first:last]
+
+    def to_list(self, length: int) -> list[Any]:
+        """Return the lists: new ones each time, for who is given one may change it."""
+        values = self.content().to_list()
+        return [values[start:stop] for start, stop in pairwise((self.offsets - self.offsets[0]).tolist())]
+
+    def take(self, positions: Array) -> Column:
+        """Return the lists at some positions."""
+        counts = self.counts().take(positions)
+        offsets = _offsets(counts)
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets.take(positions) - offsets[:-1], counts)
+        return Lists(_list_kind(self), offsets, self.items.take(places))
+
+    def keep(self, mask: Array) -> Column:
+        """Return the lists where a mask is true."""
+        return self.take(np.flatnonzero(mask))
+
+    def cut(self, part: slice) -> Column:
+        """Return a slice."""
+        start, stop, step = part.indices(len(self.offsets) - 1)
+        if step != 1:
+            return self.take(np.arange(start, stop, step))
+        return Lists(_list_kind(self), self.offsets[start : max(start, stop) + 1], self.items)
+
+    def begin(self, columns: list[Column], lengths: list[int]) -> Column:
+        """Put columns together, of which this is the first."""
+        if any(column.kind != self.kind for column in columns):
+            return super().begin(columns, lengths)
+        lists = [lists_of(column, length) for column, length in zip(columns, lengths, strict=True)]
+        items = [content for each in lists if (content := each.content()).length]
+        counts = np.concatenate([each.counts() for each in lists])
+        return Lists(_list_kind(self), _offsets(counts), joined(items) if items else lists[0].content())
+
+
+def _list_kind(column: Column) -> ListOf:
+    assert isinstance(column.kind, ListOf)
+    return column.kind
+
+
+def _offsets(counts: Array) -> Array:
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def _objects(values: list[Any]) -> Array:
+    return np.fromiter(values, np.object_, len(values))
+
+
+def lists_of(column: Column, length: int) -> Lists:
+    """Return a column of lists, none of them ``None``, with its items as columns."""
+    if isinstance(column, Lists):
+        return column
+    made = column_of(column.to_list(length), _list_kind(column))
+    assert isinstance(made, Lists)
+    return made
+
+
+def lists_with(element: RecordSchema, counts: Array, items: Columns) -> Lists:
+    """Return lists with so many items each, one after the other."""
+    return Lists(ListOf(element), _offsets(counts), items)
+
+
 def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> list[Any]:
     if isinstance(schema, str):
         return next(leaves).to_list(length)
@@ -185,8 +281,11 @@ def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> lis
 
 def column_of(values: list[Any], kind: str) -> Column:
     """Make a column of Python values, which have to be of the kind exactly."""
+    if isinstance(kind, ListOf) and not kind.endswith("?"):
+        counts = np.fromiter(map(len, values), np.int64, len(values))
+        return lists_with(kind.element, counts, columns_of(list(chain.from_iterable(values)), kind.element))
     if kind not in ARRAYS:
-        return Column(kind, np.fromiter(values, np.object_, len(values)))
+        return Column(kind, _objects(values))
     if kind != STR:
         return Column(kind, np.fromiter(values, _TYPES[kind], len(values)))
     import pyarrow as pa  # noqa: PLC0415 - the same
@@ -233,4 +332,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and repr(one) == repr(other)  # -0.0 == 0.0
 
 
-__all__ = ["Array", "Column", "Columns", "column_of", "columns_of", "joined", "joined_columns", "values_of_leaves"]
+__all__ = [
+    "Array", "Column", "Columns", "Lists", "column_of", "columns_of", "joined", "joined_columns", "lists_of", "lists_with",
+    "values_of_leaves",
+]  # fmt: skip

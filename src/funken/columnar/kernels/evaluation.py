@@ -6,7 +6,6 @@ The result is what the Python function would give for every record, or ``FallBac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache, reduce
 from typing import Any
@@ -23,6 +22,7 @@ from funken.columnar.expressions import (
     NONE,
     STR,
     Argument,
+    At,
     Binary,
     Choose,
     Compare,
@@ -31,6 +31,8 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
+    Listed,
+    Loop,
     Make,
     RecordSchema,
     Rowwise,
@@ -38,7 +40,6 @@ from funken.columnar.expressions import (
     Text,
     Unary,
     leaves_of,
-    takes_part,
 )
 from funken.columnar.kernels.arithmetic import (
     ARROW_COMPARE,
@@ -54,9 +55,12 @@ from funken.columnar.kernels.arithmetic import (
     constant,
     folded,
 )
-from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.columns import Array, Column, Columns, lists_of
 from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
-from funken.columnar.kernels.rowwise import Value, merged, rowwise, taken
+from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, taken, value_of
+from funken.columnar.lists.parts import takes_part
+from funken.columnar.loops.evaluation import displayed, looped
+from funken.columnar.loops.forms import item_at
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -68,7 +72,7 @@ def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
         if number is not None:
             return block.leaves[number]
     with np.errstate(all="ignore"):
-        return _Evaluation(length, [_value(block) for block in arguments]).of(expression)
+        return _Evaluation(length, dict(enumerate(map(value_of, arguments)))).of(expression)
 
 
 @lru_cache(maxsize=1024)
@@ -85,41 +89,23 @@ def computed(expression: Expression, schema: RecordSchema, block: Columns) -> Co
 
 def computed_of(expression: Expression, schema: RecordSchema, *blocks: Columns) -> Columns:
     """Compute an expression over blocks of one length, which are its arguments; ``schema`` is that of the result."""
-    leaves: list[Column] = []
-    _flatten(evaluate(expression, blocks[0].length, *blocks), leaves)
+    leaves = flattened(evaluate(expression, blocks[0].length, *blocks))
     return Columns(schema, leaves, blocks[0].length, blocks[0].timestamps)
 
 
 def mask_of(expression: Expression, block: Columns) -> Array | bool:
     """Compute where an expression is true: a mask, or one bool for all records."""
     with np.errstate(all="ignore"):
-        evaluation = _Evaluation(block.length, [_value(block)])
+        evaluation = _Evaluation(block.length, {0: value_of(block)})
         truth = evaluation.truth(evaluation.of(expression))
         return bool(truth.data) if truth.constant else truth.data
-
-
-def _value(block: Columns) -> Value:
-    return _nested(block.schema, iter(block.leaves))
-
-
-def _nested(schema: RecordSchema, leaves: Iterator[Column]) -> Value:
-    # Not a closure that calls itself: each is a cycle, and only the cyclic collector frees it and the block it holds.
-    return next(leaves) if isinstance(schema, str) else tuple(_nested(inner, leaves) for inner in schema)
-
-
-def _flatten(value: Value, leaves: list[Column]) -> None:
-    if isinstance(value, Column):
-        leaves.append(value)
-        return
-    for inner in value:
-        _flatten(inner, leaves)
 
 
 class _Evaluation:
     """One expression over one block; what occurs twice in the tree is computed once."""
 
-    def __init__(self, length: int, arguments: list[Value]) -> None:
-        self._length = length
+    def __init__(self, length: int, arguments: dict[int, Value]) -> None:
+        self.length = length
         self._arguments = arguments
         self._known: dict[int, Value] = {}
         #: the texts of which parts are taken
@@ -168,12 +154,18 @@ class _Evaluation:
             case Invoke(name, given):
                 return self._invoke(name, [self._column(each) for each in given])
             case Text(parts):
-                return concatenated([self._column(part) for part in parts], self._length)
+                return concatenated([self._column(part) for part in parts], self.length)
             case Rowwise(function, given, kind):
                 part = self._part_of(expression)
                 if part is not None:
                     return part
-                return rowwise(function, [self._given(each) for each in given], kind, self._length)
+                return rowwise(function, [self._given(each) for each in given], kind, self.length)
+            case At(items, index):
+                return value_of(item_at(lists_of(self._column(items), self.length), self._column(index)))
+            case Loop():
+                return looped(expression, self)
+            case Listed():
+                return displayed(expression, self)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
 
     def _part_of(self, expression: Rowwise) -> Column | None:
@@ -191,7 +183,7 @@ class _Evaluation:
 
     def _binary(self, op: str, left: Column, right: Column) -> Column:
         if left.kind == STR:
-            return concatenated([left, right], self._length)
+            return concatenated([left, right], self.length)
         if left.kind == BOOL:
             return folded(BOOL, BITS[op], left, right)
         if left.kind == right.kind == INT and op != "/":
@@ -268,8 +260,12 @@ class _Evaluation:
         chosen, other = np.flatnonzero(condition.data), np.flatnonzero(~condition.data)
         if not len(chosen) or not len(other):
             return self.of(then if len(chosen) else otherwise)
-        one, two = _Part(self, chosen).of(then), _Part(self, other).of(otherwise)
+        one, two = self.at(chosen).of(then), self.at(other).of(otherwise)
         return merged(one, two, chosen, other)
+
+    def at(self, positions: Array, items: dict[int, Value] | None = None) -> _Part:
+        """Go over to some of the records, or to the items of their lists: ``items`` are these, by the number of the argument."""
+        return _Part(self, positions, items or {})
 
     def _choose(self, condition: Column, then: Value, otherwise: Value) -> Value:
         if condition.constant:
@@ -312,7 +308,7 @@ class _Evaluation:
         return find_text(how, text, part.data)
 
     def _as_text(self, column: Column) -> Column:
-        return column if column.kind == STR else concatenated([column], self._length)
+        return column if column.kind == STR else concatenated([column], self.length)
 
     def _invoke(self, name: str, given: list[Column]) -> Column:
         first = given[0]
@@ -345,10 +341,10 @@ class _Evaluation:
 
 
 class _Part(_Evaluation):
-    """An expression over some records of a block: those that take a branch."""
+    """An expression over some records of a block: those that take a branch, or the items of their lists."""
 
-    def __init__(self, whole: _Evaluation, positions: Array) -> None:
-        super().__init__(len(positions), [])
+    def __init__(self, whole: _Evaluation, positions: Array, items: dict[int, Value]) -> None:
+        super().__init__(len(positions), items)
         self._whole = whole
         self._positions = positions
 
@@ -357,6 +353,8 @@ class _Part(_Evaluation):
         return super().knows(expression) or self._whole.knows(expression)
 
     def _compute(self, expression: Expression) -> Value:
+        if isinstance(expression, Argument) and expression.argument in self._arguments:
+            return super()._compute(expression)
         if self._whole.knows(expression):
             return taken(self._whole.of(expression), self._positions)
         return super()._compute(expression)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, without_none
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, optional, without_none
 from funken.columnar.kernels import time_forms, times
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, column_of, joined_columns
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, joined_columns, lists_of
 from funken.columnar.kernels.number_forms import FORMS
 from funken.columnar.kernels.times import Times
-from funken.columnar.library import MATCH, OBJECTS, TEXTS, bound_to, function_of
+from funken.columnar.library import MATCH, OBJECTS, bound_to, function_of
+from funken.columnar.loops import forms as list_forms
 
 Value = Column | tuple["Value", ...]
 """What an expression comes to: a column, or a tuple of such."""
@@ -30,7 +31,7 @@ _SAMPLE, _SHORTEST = 64, 2
 
 _PER_ITEM = 4
 """A table is looked up in at once for so many records per item."""
-_TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, TEXTS: list, MATCH: re.Match}
+_TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
 _TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
 
 
@@ -44,7 +45,8 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
     function = function_of(name)
     first = next((column for column in columns if not column.constant), None)
     if first is None:
-        return _packed(_called(function, [[column.data] for column in columns]), kind).take(np.zeros(length, np.int64))
+        once = _packed(_called(function, [[column.data] for column in columns]), kind)
+        return (lists_of(once, 1) if isinstance(kind, ListOf) else once).take(np.zeros(length, np.int64))
     form = _form_of(name, first)
     if form is not None:
         with np.errstate(all="ignore"):
@@ -55,7 +57,7 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
     if looked_up is not None:
         return looked_up
     function, columns = _bound(name, function, columns)
-    runs = _runs(columns, length) if without_none(kind) != TEXTS else None
+    runs = _runs(columns, length) if not isinstance(kind, ListOf) else None
     if runs is not None:
         firsts, counts = runs
         found = _each(function, [column.take(firsts) for column in columns], kind, len(firsts))
@@ -65,6 +67,8 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
 
 def _form_of(name: str, column: Column) -> Callable[..., Column | None] | None:
     """Return what computes a function for a block at once, by the first column that is no constant."""
+    if isinstance(column, Lists):
+        return list_forms.FORMS.get(name)
     if isinstance(column, Times):
         return time_forms.FORMS.get(name)
     if column.kind == STR:
@@ -126,7 +130,7 @@ def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
     Streams have many records of one millisecond, and what is computed of it is the same for all of them.
     """
     varying = [column for column in columns if not column.constant]
-    if len(varying) > 1 or varying[0].kind == STR or length < _SAMPLE:
+    if len(varying) > 1 or varying[0].kind == STR or isinstance(varying[0], Lists) or length < _SAMPLE:
         return None
     data = varying[0].data
     if np.count_nonzero(_changes(data[:_SAMPLE])) * _SHORTEST > _SAMPLE:
@@ -159,6 +163,8 @@ def _called(function: Callable[..., Any], values: list[Any]) -> list[Any]:
 
 
 def _packed(values: list[Any], kind: str) -> Column:
+    if isinstance(kind, ListOf):
+        return Column(kind, np.fromiter(values, np.object_, len(values)))  # of a function that makes no other lists
     allowed = {_TYPES[without_none(kind)]}
     if kind.endswith("?"):
         allowed.add(type(None))
@@ -168,6 +174,21 @@ def _packed(values: list[Any], kind: str) -> Column:
         return column_of(values, kind)
     except Exception as error:  # an int of more than 64 bits, half of a surrogate pair
         raise FallBackToRows("results that fit into no column") from error
+
+
+def value_of(block: Columns) -> Value:
+    """Return the columns of a block, in tuples as their records are."""
+    return _nested(block.schema, iter(block.leaves))
+
+
+def _nested(schema: RecordSchema, leaves: Iterator[Column]) -> Value:
+    # Not a closure that calls itself: each is a cycle, and only the cyclic collector frees it and the block it holds.
+    return next(leaves) if isinstance(schema, str) else tuple(_nested(inner, leaves) for inner in schema)
+
+
+def flattened(value: Value) -> list[Column]:
+    """Return the columns of a value, from left to right."""
+    return [value] if isinstance(value, Column) else [leaf for inner in value for leaf in flattened(inner)]
 
 
 def taken(value: Value, positions: Array) -> Value:
@@ -190,11 +211,9 @@ def _merged(one: Column, other: Column, first: Array, second: Array) -> Column:
     order[first] = np.arange(lengths[0])
     order[second] = np.arange(lengths[0], sum(lengths))
     if one.kind != other.kind or one.kind not in ARRAYS:
-        kind = (
-            one.kind if one.kind == other.kind else without_none(one.kind if other.kind == "None" else other.kind) + "?"
-        )
+        kind = one.kind if one.kind == other.kind else optional(one.kind if other.kind == "None" else other.kind)
         return column_of(one.to_list(lengths[0]) + other.to_list(lengths[1]), kind).take(order)
     return joined_columns([one, other], lengths).take(order)
 
 
-__all__ = ["Value", "merged", "rowwise", "taken"]
+__all__ = ["Value", "flattened", "merged", "rowwise", "taken", "value_of"]

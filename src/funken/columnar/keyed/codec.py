@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR
-from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR, ListOf
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_with
 from funken.columnar.kernels.ropes import Rope
 from funken.columnar.kernels.times import Times
 from funken.columnar.keyed.partials import Partials
@@ -58,6 +58,10 @@ def _written(column: Column, length: int) -> tuple[Any, ...]:
         return STR, None, _text(column.data)
     if isinstance(column, Times):
         return column.kind, None, ("T", column.zone, column.micros.tobytes())
+    if isinstance(column, Lists):
+        content, counts = column.content(), column.counts()
+        leaves = [_written(leaf, content.length) for leaf in content.leaves] if content.length else None
+        return column.kind, None, ("L", _narrowed(counts, int(counts.min()), int(counts.max())), leaves)
     if column.kind not in ARRAYS:
         return column.kind, None, ("O", 0, column.data.tolist())
     return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
@@ -78,9 +82,18 @@ def _read(written: tuple[Any, ...], length: int) -> Column:
         return Column(INT, _widened(data), False, *bounds)
     if data[0] == "T":
         return Times(kind, np.frombuffer(data[2], np.int64), data[1])
+    if data[0] == "L":
+        return _read_lists(kind, _widened(data[1]), data[2])
     if kind not in ARRAYS:
         return Column(kind, np.fromiter(data[2], np.object_, length))
     return Column(kind, np.frombuffer(data[2], np.dtype(data[0])))
+
+
+def _read_lists(kind: ListOf, counts: Array, leaves: Any) -> Column:
+    if leaves is None:
+        return column_of([[]] * len(counts), kind)
+    length = int(counts.sum())
+    return lists_with(kind.element, counts, Columns(kind.element, [_read(leaf, length) for leaf in leaves], length))
 
 
 def _narrowed(numbers: Array, low: int, high: int) -> tuple[str, int, bytes]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, RecordSchema, fields_of_leaves, leaves_of
 from funken.columnar.library import DATE
-from funken.columnar.records import NamedFields, name_of
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, has_fields, names_of, places_of
+from funken.columnar.records import DICT, ROW, NamedFields, name_of
+from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, has_fields, names_of
 from funken.connectors.formats.record_types import RecordShape
 from funken.types.arrow import python_values
+from funken.types.info import RowTypeInfo, TupleTypeInfo
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
@@ -178,6 +180,40 @@ def _converted(name: str, column: Any, wanted: Any) -> Any:
 # ---- the other way
 
 
+def places_of(schema: RecordSchema, record_type: Any, names: Sequence[str]) -> list[int] | None:
+    """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
+
+    ``record_type`` is what the file has been declared to hold; without one, columns have the names of fields.
+
+    >>> from funken import Types
+    >>> places_of(("str", "int"), Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])
+    [0, 1]
+    >>> places_of(NamedFields(("int", "str"), DICT, ("n", "item")), None, ["item", "n"])
+    [1, 0]
+    """
+    if isinstance(schema, str) or any(not isinstance(kind, str) for kind in schema):
+        return None
+    fields = list(schema.names) if isinstance(schema, NamedFields) else []
+    in_order = not fields and (
+        isinstance(record_type, TupleTypeInfo | RowTypeInfo)
+        or (_is_class(record_type) and not is_dataclass(record_type))
+    )
+    if in_order:
+        return list(range(len(names))) if len(schema) == len(names) else None
+    by_name = record_type is None or not (
+        _is_class(record_type) or isinstance(record_type, TupleTypeInfo | RowTypeInfo)
+    )
+    same = isinstance(schema, NamedFields) and schema.cls is not None and schema.cls is record_type
+    row = isinstance(schema, NamedFields) and schema.form in (ROW, DICT) and isinstance(record_type, RowTypeInfo)
+    if not (by_name or same or row) or any(name not in fields for name in names):
+        return None
+    return [fields.index(name) for name in names]
+
+
+def _is_class(record_type: Any) -> bool:
+    return isinstance(record_type, type)
+
+
 def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     """Return a block as a batch of a schema of Arrow (``None``: of its columns' types); ``None`` if records have to be made.
 
@@ -207,19 +243,47 @@ def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
 
 
 def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
-    kind, of = column.kind, arrow.types
+    kind, of, lists = column.kind, arrow.types, importlib.import_module("funken.columnar.kernels.columns")
     alike = wanted is None or (
         (kind == INT and (of.is_integer(wanted) or of.is_float64(wanted)))
         or (kind == FLOAT and (of.is_float64(wanted) or of.is_float32(wanted)))
         or (kind == BOOL and of.is_boolean(wanted))
         or (kind == STR and (of.is_string(wanted) or of.is_large_string(wanted)))
     )
+    if wanted is not None and isinstance(column, lists.Lists):
+        made = _array_of_lists(arrow, column, wanted)
+        if made is not None:
+            return made
     if not alike:
         times = None if wanted is None else array_of_times(column, wanted)
         return arrow.array(column.to_list(length), wanted) if times is None else times
     array = column.array(length)
     made = array if kind == STR else arrow.array(array)
     return made if wanted is None or made.type == wanted else made.cast(wanted)
+
+
+def _array_of_lists(arrow: Any, column: Any, wanted: Any) -> Any:
+    """Return lists as an array of a type of Arrow; ``None`` if records have to be made of them."""
+    if not arrow.types.is_list(wanted):
+        return None
+    content = column.content()
+    items = _array_of_items(arrow, content, content.schema, wanted.value_type, list(content.leaves))
+    if items is None:
+        return None
+    offsets = arrow.array((column.offsets - column.offsets[0]).astype("int32"))
+    return arrow.ListArray.from_arrays(offsets, items, type=wanted)
+
+
+def _array_of_items(arrow: Any, block: Columns, schema: RecordSchema, wanted: Any, leaves: list[Column]) -> Any:
+    if isinstance(schema, str):
+        return _array(arrow, leaves.pop(0), block.length, wanted)
+    names = [field.name for field in wanted] if arrow.types.is_struct(wanted) else None
+    if not isinstance(schema, NamedFields) or list(schema.names) != names:
+        return None
+    arrays = [
+        _array_of_items(arrow, block, inner, field.type, leaves) for inner, field in zip(schema, wanted, strict=True)
+    ]
+    return None if None in arrays else arrow.StructArray.from_arrays(arrays, fields=list(wanted))
 
 
 def array_of_times(column: Column, wanted: Any) -> Any:

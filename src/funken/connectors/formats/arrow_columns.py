@@ -1,9 +1,9 @@
 """Arrow's batches as blocks of columns, and back: without making records.
 
-A field whose type has no column (lists, maps, times, 64 bits without a sign beyond an ``int``) has a kind that nothing can be
-computed of, so whoever uses it is given records. Structs are records within records. A batch of which a wanted field is null, or
-of another type than the schema says, becomes records as well. Fields that no function reads are not read: their place has
-``NOT_READ``.
+A field whose type has no column (maps, times, lists of these, 64 bits without a sign beyond an ``int``) has a kind that nothing
+can be computed of, so whoever uses it is given records. Structs are records within records, lists have columns of their items. A
+batch of which a wanted field is null, or of another type than the schema says, becomes records as well. Fields that no function
+reads are not read: their place has ``NOT_READ``.
 
 NumPy and Arrow are loaded where a batch is converted.
 """
@@ -13,10 +13,10 @@ from __future__ import annotations
 import datetime
 import decimal
 import importlib
+import itertools
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import (
@@ -28,6 +28,7 @@ from funken.columnar.expressions import (
     NONE,
     NUMBER,
     STR,
+    ListOf,
     NotVectorizable,
     RecordSchema,
     leaves_of,
@@ -35,7 +36,7 @@ from funken.columnar.expressions import (
     without_none,
 )
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
-from funken.columnar.records import DICT, ROW, NamedFields, form_of
+from funken.columnar.records import DICT, ROW, NamedFields, form_of, have_fields
 from funken.connectors.formats.record_types import RecordShape
 from funken.types.info import RowTypeInfo, TupleTypeInfo
 
@@ -74,8 +75,8 @@ def kind_of_type(type_: Any) -> str:
     """Return the kind of the values of a type of Arrow; its own name, if there is none.
 
     >>> import pyarrow as pa
-    >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8()))
-    ('int', 'str', 'list<item: int8>')
+    >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8())), kind_of_type(pa.time32("s"))
+    ('int', 'str', 'list of int', 'time32[s]')
     """
     of = importlib.import_module("pyarrow").types
     if of.is_dictionary(type_):
@@ -86,6 +87,9 @@ def kind_of_type(type_: Any) -> str:
         return FLOAT
     if (of.is_timestamp(type_) or of.is_duration(type_)) and type_.unit != "ns":
         return DATETIME if of.is_timestamp(type_) else TIMEDELTA
+    if of.is_list(type_) or of.is_large_list(type_):
+        element = kind_of_type(type_.value_type)
+        return ListOf(element) if is_held(element) else str(type_)
     for test, kind in (
         (of.is_boolean, BOOL), (of.is_string, STR), (of.is_large_string, STR), (of.is_date, DATE), (of.is_null, NONE),
         (of.is_decimal128, DECIMAL), (of.is_binary, BYTES), (of.is_large_binary, BYTES),
@@ -98,14 +102,16 @@ def kind_of_type(type_: Any) -> str:
 def is_held(kind: str) -> bool:
     """Whether a column can hold values of a kind.
 
-    >>> is_held("int?"), is_held("list<item: int8>")
-    (True, False)
+    >>> is_held("int?"), is_held("time32[s]"), is_held(ListOf("int")), is_held(ListOf("time32[s]"))
+    (True, False, True, False)
     """
+    if isinstance(kind, ListOf):
+        return all(is_held(inner) for _, inner in leaves_of(kind.element))
     return kind == NUMBER or without_none(kind) in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
 
 
 def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -> RecordSchema:
-    """Return the schema of the values of a type of Arrow: of a struct that of dicts.
+    """Return the schema of the values of a type of Arrow: of a struct that of dicts, also in lists.
 
     ``nullable`` are the fields that have nulls, by their names: those of this type begin with its ``name`` and a dot.
 
@@ -121,6 +127,9 @@ def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -
                 [schema_of_type(each.type, nullable, f"{name}.{each.name}") for each in fields], DICT, names
             )
     kind = kind_of_type(type_)
+    if importlib.import_module("pyarrow").types.is_list(type_) and not isinstance(kind, ListOf):
+        of_dicts = ListOf(schema_of_type(type_.value_type))
+        kind = of_dicts if is_held(of_dicts) else kind
     return optional(kind) if name in nullable and is_held(kind) else kind
 
 
@@ -195,8 +204,10 @@ def column_of_array(array: Any, kind: str) -> Column | None:
     """
     from funken.columnar.kernels.columns import Column, column_of  # noqa: PLC0415 - loads NumPy
 
-    if kind_of_type(array.type) not in (without_none(kind), NONE if kind.endswith("?") else kind):
+    if schema_of_type(array.type) not in (without_none(kind), NONE if kind.endswith("?") else kind):
         return None
+    if isinstance(kind, ListOf) and kind == without_none(kind):
+        return _lists_of_array(array, kind)
     if kind in (DATETIME, DATE) and not array.null_count:
         times: Column | None = importlib.import_module("funken.columnar.kernels.times").times_of(array)
         if times is not None:
@@ -211,6 +222,21 @@ def column_of_array(array: Any, kind: str) -> Column | None:
     if data.dtype == "uint64" and len(data) and int(data.max()) > HIGHEST:
         return None
     return Column(kind, data.astype(_DTYPES[kind], copy=False))
+
+
+def _lists_of_array(array: Any, kind: ListOf) -> Column | None:
+    from funken.columnar.kernels.columns import lists_with  # noqa: PLC0415 - loads NumPy
+
+    if array.null_count:
+        return None
+    items, read = array.flatten(), dict[int, Any]()
+    leaves = enumerate(leaves_of(kind.element))
+    numbers = {path: number for number, (path, _) in leaves if kind.read is None or number in kind.read}
+    if not _take_apart(kind.element, items, (), numbers, read, pruned=False):
+        return None
+    content = _block_of(kind.element, read, column_of_array, len(items))
+    counts = array.value_lengths().to_numpy(zero_copy_only=False)
+    return None if content is None else lists_with(kind.element, counts, content)
 
 
 def _text(array: Any) -> Any:
@@ -310,6 +336,8 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
     """
     from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
+    if isinstance(kind, ListOf):
+        return _lists_of_values(values, kind)
     expected = _PYTHON.get(without_none(kind))
     if expected is not None and not checked:
         found = set(map(type, values))
@@ -323,58 +351,46 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
         return None
 
 
+def _lists_of_values(values: list[Any], kind: ListOf) -> Column | None:
+    """Return lists; ``None`` if some are none, or have items of another schema."""
+    from funken.columnar.kernels.columns import column_of, lists_with, values_of_leaves  # noqa: PLC0415 - loads NumPy
+
+    there = [each for each in values if each is not None] if kind.endswith("?") else values
+    if not set(map(type, there)) <= {list}:
+        return None
+    items = list(itertools.chain.from_iterable(there))
+    if not have_fields(items, kind.element):
+        return None
+    content = columns_of_values(kind.element, dict(enumerate(values_of_leaves(items, kind.element))), len(items))
+    if content is None:
+        return None
+    if kind.endswith("?"):
+        return column_of(values, kind)
+    return lists_with(
+        kind.element, importlib.import_module("numpy").fromiter(map(len, there), "int64", len(there)), content
+    )
+
+
 def columns_of_values(
-    schema: RecordSchema, values: Mapping[int, list[Any]], length: int, checked: Collection[int] = ()
+    schema: RecordSchema, values: Mapping[int, list[Any] | Column], length: int, checked: Collection[int] = ()
 ) -> Columns | None:
     """Return a block of the values of some of a schema's fields (of its leaves); ``None`` if they are not of their kinds.
 
-    The types of ``checked`` fields are known to be those of their kinds.
+    The types of ``checked`` fields are known to be those of their kinds. Some may be columns already.
 
     >>> columns_of_values(("str", "int"), {1: [1, 2]}, 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
     given = {number: (each, number in checked) for number, each in values.items()}
-    return _block_of(schema, given, lambda of, kind: column_of_values(of[0], kind, of[1]), length)
+    return _block_of(schema, given, _column_of_given, length)
 
 
-# ---- to Arrow
-
-
-def places_of(schema: RecordSchema, record_type: Any, names: Sequence[str]) -> list[int] | None:
-    """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
-
-    ``record_type`` is what the file has been declared to hold; without one, columns have the names of fields.
-
-    >>> from funken import Types
-    >>> places_of(("str", "int"), Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])
-    [0, 1]
-    >>> places_of(NamedFields(("int", "str"), DICT, ("n", "item")), None, ["item", "n"])
-    [1, 0]
-    """
-    if isinstance(schema, str) or any(not isinstance(kind, str) for kind in schema):
-        return None
-    fields = list(schema.names) if isinstance(schema, NamedFields) else []
-    in_order = not fields and (
-        isinstance(record_type, TupleTypeInfo | RowTypeInfo)
-        or (_is_class(record_type) and not is_dataclass(record_type))
-    )
-    if in_order:
-        return list(range(len(names))) if len(schema) == len(names) else None
-    by_name = record_type is None or not (
-        _is_class(record_type) or isinstance(record_type, TupleTypeInfo | RowTypeInfo)
-    )
-    same = isinstance(schema, NamedFields) and schema.cls is not None and schema.cls is record_type
-    row = isinstance(schema, NamedFields) and schema.form in (ROW, DICT) and isinstance(record_type, RowTypeInfo)
-    if not (by_name or same or row) or any(name not in fields for name in names):
-        return None
-    return [fields.index(name) for name in names]
-
-
-def _is_class(record_type: Any) -> bool:
-    return isinstance(record_type, type)
+def _column_of_given(given: tuple[Any, bool], kind: str) -> Column | None:
+    values, checked = given
+    return column_of_values(values, kind, checked) if isinstance(values, list) else values
 
 
 __all__ = [
     "NOT_READ", "NotRead", "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
-    "has_fields", "is_held", "kind_of_type", "names_of", "places_of", "schema_of_file", "schema_of_records", "schema_of_type",
+    "has_fields", "is_held", "kind_of_type", "names_of", "schema_of_file", "schema_of_records", "schema_of_type",
 ]  # fmt: skip

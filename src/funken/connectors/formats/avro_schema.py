@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVectorizable, RecordSchema, leaves_of
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
 from funken.columnar.records import DICT, NamedFields
-from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
+from funken.connectors.formats.arrow_columns import columns_of_values, is_held, names_of, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
@@ -227,6 +227,9 @@ def _schema_of_values(schema: Any) -> RecordSchema:
         return _schema_of_values(there[0]) if len(there) == 1 else "union of Avro"
     if isinstance(schema, dict) and schema["type"] == "record" and schema["fields"]:
         return _schema_of_dicts(schema["fields"])
+    if isinstance(schema, dict) and schema["type"] == "array":
+        found = ListOf(_schema_of_values(schema["items"]))
+        return found if is_held(found) else "array of Avro"
     name = schema if isinstance(schema, str) else schema.get("logicalType", schema["type"])
     return _KINDS.get(name, f"{name} of Avro") if isinstance(name, str) else "type of Avro"
 

@@ -12,35 +12,27 @@ NumPy, Arrow and msgspec are loaded where text is parsed.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import itertools
-import json
-import math
 import operator
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from json.encoder import encode_basestring_ascii
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.block import Block
 from funken.columnar.expressions import (
     ARRAYS,
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
     NUMBER,
-    STR,
+    ListOf,
     NotVectorizable,
     RecordSchema,
+    kinds_of,
     leaves_of,
     optional,
     without_none,
 )
-from funken.columnar.records import DICT, DOCUMENT, NamedFields
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_values, names_of, schema_of_records
+from funken.columnar.records import DOCUMENT, NamedFields
+from funken.connectors.formats.arrow_columns import columns_of_values, is_held, names_of, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, getter
 from funken.connectors.formats.text_columns import is_text
 
@@ -74,14 +66,21 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
     schema = schema_of_records(record_type, shape)
     if (name := odd_name(shape)) is not None:
         raise NotVectorizable(f"the parser cannot look for its field {name!r}")
-    # Of a document, dates are text and lists may hold anything: of such a field nothing is known.
+    # Of a document, dates are text: of such a field nothing is known.
     kinds = [
-        kind if without_none(str(kind)) in ARRAYS else str(each.type)
+        kind if isinstance(kind, str) and _is_of_json(kind) else str(each.type)
         for kind, each in zip(schema, shape.types(), strict=True)
     ]
     if isinstance(schema, NamedFields):
         return NamedFields(kinds, schema.form, schema.names, schema.cls)
     return tuple(kinds)
+
+
+def _is_of_json(kind: str) -> bool:
+    """Whether a kind is one of values as JSON has them, or of lists of such."""
+    if isinstance(kind, ListOf):
+        return isinstance(kind.element, str) and _is_of_json(kind.element)
+    return without_none(kind) in ARRAYS
 
 
 def odd_name(shape: RecordShape) -> str | None:
@@ -92,10 +91,10 @@ def odd_name(shape: RecordShape) -> str | None:
 def sampled_schema(documents: Sequence[Any]) -> RecordSchema:
     """Return the schema of dicts with the fields that these all have; raise ``NotVectorizable`` if there are none.
 
-    Of a field with values of several types, or with a list, nothing is known.
+    Of a field with values of several types nothing is known.
 
     >>> sampled_schema([{"item": "tea", "n": 1, "tags": []}, {"n": None, "tags": ["a"], "item": "jam", "at": 7}])
-    {item: str, n: int?, tags: list of JSON, ...}
+    {item: str, n: int?, tags: list of str, ...}
     >>> sampled_schema([{"user": {"id": 1, "name": "al"}}, {"user": {"id": 2}}])
     {user: {id: int, ...}, ...}
     """
@@ -117,6 +116,11 @@ def _schema_of_objects(documents: Sequence[Any]) -> NamedFields | None:
 
 def _schema_of_values(values: Sequence[Any]) -> RecordSchema:
     types = set(map(type, values))
+    if list in types and types <= {list, type(None)}:
+        items = list(itertools.chain.from_iterable(each for each in values if each is not None))
+        found = _schema_of_values(items) if items else ""
+        known = items and all(map(is_held, kinds_of(found)))
+        return ListOf(found, missing=type(None) in types) if known else "list of JSON"
     return (_schema_of_objects(values) if types == {dict} else None) or _kind_of(types)
 
 
@@ -155,6 +159,9 @@ class JsonColumns:
         self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape).decode_lines
         #: the fields whose values the parser checks
         self._typed = {number for number, (_, kind) in leaves.items() if kind in _TYPES}
+        #: the fields with lists of objects: these become the parser's objects, too
+        within = {number: _objects_in(kind) for number, (_, kind) in leaves.items()}
+        self._lists = {number: element for number, element in within.items() if element is not None}
         #: of the wanted fields, what takes them from the parser's objects
         self._getters = {number: _values_of(".".join(map(_field, path))) for number, (path, _) in leaves.items()}
 
@@ -171,7 +178,12 @@ class JsonColumns:
             return None
         if len(documents) != rows:
             return None
-        values = {number: get(documents) for number, get in self._getters.items()}
+        values: dict[int, Any] = {number: get(documents) for number, get in self._getters.items()}
+        for number, element in self._lists.items():
+            found = _lists_where_there(values[number], element)
+            if found is None:
+                return None
+            values[number] = found
         return columns_of_values(self._schema, values, rows, self._typed)
 
 
@@ -242,7 +254,7 @@ def _object_type(
         if isinstance(each, NamedFields):
             fields.append((_field(number), _object_type(each, each.names, within[number], None)))
             continue
-        expected = _TYPES.get(str(each), Any)
+        expected = _type_of(str(each) if not isinstance(each, ListOf) else each)
         # Without a default here, documents without the field are parsed one by one.
         if shape is not None and name not in shape.required:
             default = shape.defaults(name)
@@ -252,6 +264,59 @@ def _object_type(
         fields.append((_field(number), expected))
     by_name = {_field(number): name for number, name in enumerate(names)}
     return msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False)
+
+
+def _type_of(kind: Any) -> Any:
+    """Return what the parser makes of values of a kind, and checks."""
+    if not isinstance(kind, ListOf):
+        return _TYPES.get(kind, Any)
+    element = kind.element
+    if isinstance(element, NamedFields):
+        paths = [
+            path for number, (path, _) in enumerate(leaves_of(element)) if kind.read is None or number in kind.read
+        ]
+        inner = _object_type(element, element.names, paths, None)
+    else:
+        inner = _type_of(element)
+    made: Any = list[inner]  # type: ignore[valid-type]
+    return made | None if kind.endswith("?") else made
+
+
+def _objects_in(kind: RecordSchema) -> ListOf | None:
+    """Return the kind of lists, if their items are objects, or lists of such."""
+    within = isinstance(kind, ListOf) and (isinstance(kind.element, NamedFields) or _objects_in(kind.element))
+    return kind if within else None  # type: ignore[return-value]
+
+
+def _lists_where_there(values: list[Any], kind: ListOf) -> Any:
+    """Return lists of the parser's objects as a column, or as values where some are null; ``None`` if they do not fit."""
+    there = [each for each in values if each is not None]
+    found = lists_of_objects(there, kind)
+    if found is None or len(there) == len(values):
+        return found
+    lists = iter(found.to_list(len(there)))
+    return [None if each is None else next(lists) for each in values]
+
+
+def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
+    """Return lists of the parser's objects, or of lists of such, as a column; ``None`` if some are not of their kinds."""
+    columns = importlib.import_module("funken.columnar.kernels.columns")
+    counts = importlib.import_module("numpy").fromiter(map(len, values), "int64", len(values))
+    items = list(itertools.chain.from_iterable(values))
+    found: dict[int, Any] = {}
+    leaves = list(leaves_of(of.element))
+    for number, (path, kind) in enumerate(leaves):
+        if of.read is not None and number not in of.read:
+            continue
+        found[number] = _values_of(".".join(map(_field, path)))(items) if path else items
+        within = _objects_in(kind)
+        if within is not None:
+            found[number] = lists_of_objects(found[number], within)
+            if found[number] is None:
+                return None
+    checked = {number for number, (_, kind) in enumerate(leaves) if kind in _TYPES}
+    content = columns_of_values(of.element, found, len(items), checked)
+    return None if content is None else columns.lists_with(of.element, counts, content)
 
 
 def _is_of(value: Any, expected: Any) -> bool:
@@ -276,113 +341,4 @@ def _objects_of(data: bytes) -> int | None:
     return len(lines) + 1
 
 
-# ---- the other way
-
-
-_SPACE, _QUOTE, _BACKSLASH, _TILDE = b' "\\~'
-
-
-class _OtherValuesError(Exception):
-    """There are values that are written one by one."""
-
-
-def documents_of(block: Block) -> list[bytes] | None:
-    r"""Return the documents of records, as ``JsonSchema`` writes them one by one; ``None``: they have other values than JSON has.
-
-    >>> from funken.columnar.kernels.columns import columns_of
-    >>> sales = NamedFields(("str", "float"), DICT, ("item", "price"))
-    >>> documents_of(columns_of([{"item": "tea", "price": 0.5}, {"item": "né", "price": float("inf")}], sales))
-    [b'{"item": "tea", "price": 0.5}', b'{"item": "n\\u00e9", "price": Infinity}']
-    """
-    from funken.columnar.kernels.columns import Columns  # noqa: PLC0415 - loads NumPy
-
-    if not isinstance(block, Columns) or not block.length or not block.leaves:
-        return None
-    kinds = [kind for _, kind in leaves_of(block.schema)]
-    try:
-        texts = [_texts_of(column, kind, block.length) for column, kind in zip(block.leaves, kinds, strict=True)]
-        written = _writer_of(block.schema)(zip(*texts, strict=True))
-    except _OtherValuesError:
-        return None
-    return "\n".join(written).encode("ascii").split(b"\n")
-
-
-@functools.lru_cache(maxsize=256)
-def _writer_of(schema: RecordSchema) -> Callable[[Iterable[Any]], list[str]]:
-    """Generate what puts the texts of leaves together: formatting by ``%`` would take twice the time."""
-    variables = itertools.count()
-    text = "".join(_pieces(schema, variables, outermost=True))
-    names = "".join(f"v{number}, " for number in range(next(variables)))
-    writer: Callable[[Iterable[Any]], list[str]] = eval(f"lambda rows: [{text} for {names} in rows]")
-    return writer
-
-
-def _pieces(schema: RecordSchema, variables: Iterator[int], *, outermost: bool = False) -> Iterator[str]:
-    """Yield literals that are a record as JSON, side by side."""
-    if isinstance(schema, str):
-        yield f"f'{{v{next(variables)}}}'"
-        return
-    names = None
-    if isinstance(schema, NamedFields):
-        if schema.form != DICT and not outermost:
-            raise _OtherValuesError
-        names = schema.names
-    before = "[" if names is None else "{"
-    for number, inner in enumerate(schema):
-        yield repr(before if names is None else f"{before}{encode_basestring_ascii(names[number])}: ")
-        yield from _pieces(inner, variables)
-        before = ", "
-    yield repr("[]" if not schema else "]" if names is None else "}")
-
-
-def _texts_of(column: Column, kind: str, length: int) -> list[Any]:
-    """Return the values of a leaf as JSON, or what is JSON when it is formatted."""
-    text = _TEXTS.get(without_none(kind))
-    if text is None or column.data is NOT_READ:
-        raise _OtherValuesError
-    if column.constant:
-        return ["null" if column.data is None else text(column.data)] * length
-    if kind == STR:
-        quoted = _quoted(column.data)
-        if quoted is not None:
-            return quoted
-    elif kind == FLOAT:
-        # Hot: 82 ns each in place of 345.
-        written = importlib.import_module("funken.columnar.kernels.number_forms").FORMS["str"](column)
-        if written is not None:
-            return list(written.to_list(length))
-    values = column.to_list(length)
-    if kind.endswith("?"):
-        return ["null" if value is None else text(value) for value in values]
-    if kind == FLOAT and importlib.import_module("numpy").isfinite(column.data).all():
-        text = float.__repr__
-    return values if kind == INT else list(map(text, values))
-
-
-def _quoted(texts: Any) -> list[str] | None:
-    """Return texts in quotes; ``None`` if one has a letter that JSON, or ASCII, has no place for."""
-    compute = importlib.import_module("pyarrow.compute")
-    offsets, content = importlib.import_module("funken.columnar.kernels.text").parts_of(texts)
-    letters = content[offsets[0] : offsets[-1]]
-    # Hot: to compare all letters takes 5 ns a text of 40; to look for them by a regular expression 95.
-    if ((letters - _SPACE > _TILDE - _SPACE) | (letters == _QUOTE) | (letters == _BACKSLASH)).any():
-        return None
-    found: list[str] = compute.binary_join_element_wise('"', texts, '"', "").to_pylist()
-    return found
-
-
-def _text_of_float(value: float) -> str:
-    return float.__repr__(value) if math.isfinite(value) else json.dumps(value)
-
-
-def _text_of_number(value: float) -> str:
-    return int.__repr__(value) if isinstance(value, int) else _text_of_float(value)
-
-
-_TEXTS: dict[str, Callable[[Any], str]] = {
-    INT: int.__repr__, FLOAT: _text_of_float, BOOL: {False: "false", True: "true"}.__getitem__, STR: encode_basestring_ascii,
-    NONE: {None: "null"}.__getitem__, NUMBER: _text_of_number,
-}  # fmt: skip
-
-
-__all__ = ["JsonColumns", "TypedDocuments", "documents_of", "json_record_schema", "odd_name", "sampled_schema"]
+__all__ = ["JsonColumns", "TypedDocuments", "json_record_schema", "odd_name", "sampled_schema"]

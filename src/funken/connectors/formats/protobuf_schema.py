@@ -116,7 +116,7 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
             number: self._class.DESCRIPTOR.fields_by_name[names[number]]
             for number in (range(len(schema)) if wanted is None else wanted)
         }
-        alone = all(each.message_type is None and not each.is_repeated for each in fields.values())
+        alone = all(each.message_type is None for each in fields.values())
 
         def of_messages(messages: Sequence[bytes]) -> Block | None:
             try:
@@ -138,6 +138,8 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
 def _values_of(field: Any, messages: list[Any]) -> list[Any]:
     """Return the values of a field without fields of its own; ``None`` for one that is optional and not set."""
     values = list(map(attrgetter(field.name), messages))
+    if field.is_repeated:
+        return list(map(list, values))
     if field.has_presence:
         name = field.name
         return [value if one.HasField(name) else None for value, one in zip(values, messages, strict=True)]

@@ -173,6 +173,7 @@ def _as_part(value: Any) -> Any:
 # ---- records within records
 
 _Convert = Callable[[Any], Any]
+_Missing = type(MISSING)  # of a class that was pickled by value, a field without a default has another object of it
 
 
 def _same(value: Any) -> Any:
@@ -246,15 +247,16 @@ def _of_dataclass(record_type: type, who: str) -> RecordShape:
     names = list(by_name)
 
     def default(name: str) -> Any:
-        factory = by_name[name].default_factory
-        return factory() if factory is not MISSING else by_name[name].default
+        factory: Any = by_name[name].default_factory
+        return by_name[name].default if isinstance(factory, _Missing) else factory()
 
     def by_name_only(values: Sequence[Any]) -> Any:
         return record_type(**dict(zip(names, values, strict=True)))
 
     # Hot: by position, a record costs half.
     make = by_name_only if any(each.kw_only for each in declared) else lambda values: record_type(*values)
-    required = {each.name for each in declared if each.default is MISSING and each.default_factory is MISSING}
+    defaults = ((each.name, each.default, each.default_factory) for each in declared)
+    required = {name for name, *given in defaults if all(isinstance(each, _Missing) for each in given)}
     return RecordShape(
         tuple(names), make, getter(operator.attrgetter, names), lambda: _annotated(record_type, names, who),
         frozenset(required), default,

@@ -19,8 +19,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, without_none
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, places_of
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVectorizable, RecordSchema, without_none
+from funken.columnar.records import NamedFields
+from funken.connectors.formats.arrow_batches import places_of
+from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch
 from funken.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -324,7 +326,10 @@ def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:
         character = getattr(csv_schema, name)
         if character is not None and not character.isascii():
             raise NotVectorizable(f"has a {name} that is not ASCII: {character!r}")
-    return schema
+    kinds = ["list of CSV" if isinstance(kind, ListOf) else kind for kind in schema]
+    return (
+        NamedFields(kinds, schema.form, schema.names, schema.cls) if isinstance(schema, NamedFields) else tuple(kinds)
+    )
 
 
 __all__ = [

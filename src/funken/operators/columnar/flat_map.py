@@ -1,19 +1,18 @@
 """flat_map over columns: each place of the function that gives results is computed for a block, and these are put in order.
 
-Texts that a loop goes over are split for the whole block; its body is computed for all of them at once.
+Texts that a loop goes over are split for the whole block, lists are columns already; its body is computed for all items at once.
 """
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import STR, Constant, Expression, RecordSchema, Rowwise, leaves_of
 from funken.columnar.flat_maps.emissions import Emission, paths_of
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined
+from funken.columnar.kernels.columns import Array, Column, Columns, joined, lists_of
 from funken.columnar.kernels.evaluation import computed_of, evaluate
 from funken.columnar.kernels.text import split_by_spaces, split_texts
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -58,7 +57,7 @@ def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Colum
 
 
 class _Made:
-    """The results of one emission: of which record each is, and of which text of that."""
+    """The results of one emission: of which record each is, and of which item of that."""
 
     def __init__(self, results: Columns, origins: Array, items: Array, segment: int) -> None:
         self.results = results
@@ -68,7 +67,7 @@ class _Made:
 
 
 class _Part:
-    """The records of a block, or the texts of them, that one emission is computed for."""
+    """The records of a block, or the items of them, that one emission is computed for."""
 
     def __init__(self, block: Columns) -> None:
         self._blocks = [block]
@@ -108,17 +107,17 @@ class _Part:
         self._items = None if self._items is None else self._items.take(positions)
 
     def _split(self, emission: Emission) -> None:
-        """Go over to the texts of each record."""
+        """Go over to the items of each record."""
         (block,) = self._blocks
         if not block.length:
             return
         assert emission.items is not None
-        texts, counts = texts_of(emission.items, block)
+        items, counts = items_of(emission.items, block)
         parents = np.repeat(np.arange(block.length), counts)
         self._items = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
         self._origins = self._origins.take(parents)
         used = paths_of([*emission.conditions, emission.result], 0)
-        self._blocks = [_repeated(block, parents, used), Columns(STR, [texts], len(parents))]
+        self._blocks = [_repeated(block, parents, used), items]
 
 
 def _repeated(block: Columns, parents: Array, used: set[tuple[int, ...]]) -> Columns:
@@ -130,8 +129,8 @@ def _repeated(block: Columns, parents: Array, used: set[tuple[int, ...]]) -> Col
     return Columns(block.schema, leaves, len(parents))
 
 
-def texts_of(items: Expression, block: Columns) -> tuple[Column, Array]:
-    """Return all texts that a loop goes over, and how many each record has."""
+def items_of(items: Expression, block: Columns) -> tuple[Columns, Array]:
+    """Return all items that a loop goes over, texts or those of lists, and how many each record has."""
     found: tuple[Any, Array] | None = None
     match items:
         case Rowwise("str.split", (text, Constant(separator))) if type(separator) is str and separator:
@@ -139,11 +138,9 @@ def texts_of(items: Expression, block: Columns) -> tuple[Column, Array]:
         case Rowwise("str.split", (text,)):
             found = split_by_spaces(_array_of(text, block))
     if found is not None:
-        return Column(STR, found[0]), found[1]
-    lists: Any = evaluate(items, block.length, block)
-    values = lists.to_list(block.length)
-    counts = np.fromiter(map(len, values), np.int64, block.length)
-    return column_of(list(chain.from_iterable(values)), STR), counts
+        return Columns(STR, [Column(STR, found[0])], len(found[0])), found[1]
+    lists = lists_of(cast("Column", evaluate(items, block.length, block)), block.length)
+    return lists.content(), lists.counts()
 
 
 def _array_of(text: Expression, block: Columns) -> Any:
@@ -151,4 +148,4 @@ def _array_of(text: Expression, block: Columns) -> Any:
     return found.array(block.length)
 
 
-__all__ = ["ColumnarFlatMapLogic", "given_of", "texts_of"]
+__all__ = ["ColumnarFlatMapLogic", "given_of", "items_of"]

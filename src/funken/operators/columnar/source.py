@@ -10,6 +10,7 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import computed, evaluate
+from funken.columnar.records import with_items_read
 from funken.columnar.tracing import Traced
 from funken.connectors.base import SourceReader
 from funken.ids import MIN_TIMESTAMP
@@ -44,7 +45,8 @@ class ColumnarSourceOperator(SourceOperator):
         """Make a reader whose records are columns."""
         reader = super().make_reader()
         if self._vector.of_records:
-            reader.read_record_columns(self._vector.schema, self._vector.wanted)
+            schema = with_items_read(self._vector.schema, dict(self._vector.items))
+            reader.read_record_columns(schema, self._vector.wanted)
             return reader
         declared = self._vector.source.index_columns
         if declared is None:

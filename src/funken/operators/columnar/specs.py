@@ -43,8 +43,10 @@ class ColumnarSource(SourceSpec):
     stamped: Traced | None = None
     of_records: bool = False
     wanted: tuple[int, ...] | None = None
-    guards: tuple[tuple[UserFunction, Traced], ...] = ()
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
     """The functions on which that rests; if one of them changes, all fields are read."""
+    items: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Of leaves that are lists, the leaves of their items that are read; of others all are."""
 
     @property
     def traits(self) -> OperatorTraits:

@@ -11,17 +11,23 @@ fields from then on. Such a function behind an exchange wants all fields from th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
+from types import MappingProxyType
 from typing import Any
 
-from funken.columnar.expressions import Argument, Expression, leaves_of
+from funken.columnar.expressions import Argument, Expression, ListOf, Loop, RecordSchema, Rowwise, leaves_of
+from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.lists.reads import ITEMS
 from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
     ColumnarFilter,
+    ColumnarFlatMap,
     ColumnarMap,
     ColumnarSource,
     ColumnarTimestamps,
@@ -35,18 +41,20 @@ from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 
 _NAME = "projection"
 
-Guard = tuple[UserFunction, Traced]
+Guard = tuple[UserFunction, Traced | TracedFlatMap]
 
 
 @dataclass(frozen=True)
 class FieldsRead:
     """The numbers of the fields that are read, in their order, and the functions that decide it in the source's task.
 
-    Fields of records within records count: their numbers are those of the leaves of the schema.
+    Fields of records within records count: their numbers are those of the leaves of the schema. ``items`` has fields that are
+    lists, with the numbers of the fields of their items that are read, if these are not all.
     """
 
     fields: tuple[int, ...]
     guards: tuple[Guard, ...] = ()
+    items: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class _TakesAll(Exception):
@@ -85,9 +93,19 @@ class _Reached:
         if spec.stamped is not None:
             self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
-        leaves = [path for path, _ in leaves_of(spec.schema)]
-        read = [number for number, leaf in enumerate(leaves) if any(leaf[: len(path)] == path for path in self._paths)]
-        return FieldsRead(tuple(read), tuple(self._guards))
+        read, items = [], []
+        for number, (leaf, kind) in enumerate(leaves_of(spec.schema)):
+            if any(leaf[: len(path)] == path for path in self._paths):
+                read.append(number)
+                continue
+            within = [path[len(leaf) + 1 :] for path in self._paths if path[: len(leaf) + 1] == (*leaf, ITEMS)]
+            if within:
+                assert isinstance(kind, ListOf)
+                read.append(number)
+                of_items = enumerate(leaves_of(kind.element))
+                found = [n for n, (inner, _) in of_items if any(inner[: len(path)] == path for path in within)]
+                items.append((number, tuple(found)))
+        return FieldsRead(tuple(read), tuple(self._guards), tuple(items))
 
     def _follow(self, upstream: OperatorId, near: bool) -> None:
         """Go to those that take the records of an operator; ``near``: it runs in the source's task."""
@@ -115,6 +133,8 @@ class _Reached:
         match node.spec:
             case ColumnarMap() as spec:
                 self._function(node, spec.function, spec.traced, near)
+            case ColumnarFlatMap() as spec:
+                self._reads(node, spec.function, spec.traced, near)
             case ColumnarFilter() as spec:
                 self._function(node, spec.function, spec.traced, near)
                 self._follow(node.id, near)
@@ -131,7 +151,11 @@ class _Reached:
                 raise _TakesAll(node.name)
 
     def _function(self, node: Node, function: UserFunction, traced: Traced, near: bool) -> None:
-        self._paths.update(_paths(traced.result), traced.read)
+        self._paths.update(_paths(traced.result))
+        self._reads(node, function, traced, near)
+
+    def _reads(self, node: Node, function: UserFunction, traced: Traced | TracedFlatMap, near: bool) -> None:
+        self._paths.update(traced.read)
         if () in self._paths:
             raise _TakesAll(node.name)
         if any(each.kind not in ("method", "builtin") for each in traced.dependencies):
@@ -140,17 +164,36 @@ class _Reached:
             self._guards.append((function, traced))
 
 
-def _paths(expression: Any) -> Iterator[tuple[int, ...]]:
-    """Yield the paths of the fields of a function's first argument that an expression looks at."""
-    if isinstance(expression, Argument):
-        if expression.argument == 0:
-            yield expression.path
-    elif isinstance(expression, Expression):
-        for value in vars(expression).values():
-            yield from _paths(value)
-    elif isinstance(expression, tuple):
-        for each in expression:
-            yield from _paths(each)
+def _paths(expression: Any, over: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Iterator[tuple[int, ...]]:
+    """Yield the paths of the fields of a function's first argument that an expression looks at.
+
+    Not those of lists that a loop goes over, or that are counted, but those of the fields of their items: ``over`` has the paths
+    of the lists by the number of the argument that the item is.
+    """
+    match expression:
+        case Argument(0, path):
+            yield path
+        case Argument(number, path) if number in over:
+            yield (*over[number], ITEMS, *path)
+        case Loop(Argument(0, path), number, conditions, result):
+            yield from _paths((*conditions, result), {**over, number: path})
+        case Rowwise("len" | "truth", (Argument(0),)):
+            return
+        case Expression():
+            for value in vars(expression).values():
+                yield from _paths(value, over)
+        case tuple():
+            for each in expression:
+                yield from _paths(each, over)
+
+
+def _name(schema: RecordSchema, path: tuple[int, ...], items: tuple[int, ...] | None) -> str:
+    """Return the name of a field, with those of the fields of items that are read, if these are not all."""
+    kind: Any = reduce(getitem, path, schema)
+    of_items = [] if items is None else leaves_of(kind.element)
+    if items is None or len(items) == len(of_items):
+        return name_of(schema, path)
+    return f"{name_of(schema, path)} ({', '.join(name_of(kind.element, of_items[number][0]) for number in items)})"
 
 
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
@@ -162,13 +205,14 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
             return node
         found = fields_read(plan, node)
         leaves = [path for path, _ in leaves_of(spec.schema)]
-        if found is None or (len(found.fields) == len(leaves) and not has_documents(spec.schema)):
+        if found is None or (len(found.fields) == len(leaves) and not found.items and not has_documents(spec.schema)):
             notes.append(RuleNote(_NAME, "reads all fields", node.id))
             return node
-        names = [name_of(spec.schema, leaves[number]) for number in found.fields]
+        items = dict(found.items)
+        names = [_name(spec.schema, leaves[number], items.get(number)) for number in found.fields]
         text = f"reads {len(names)} of {len(leaves)} fields" + (f": {', '.join(names)}" if names else "")
         notes.append(RuleNote(_NAME, text, node.id))
-        return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards))
+        return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards, items=found.items))
 
     return with_nodes(plan, project), notes
 

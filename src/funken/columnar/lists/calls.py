@@ -1,0 +1,113 @@
+"""What is asked of lists in expressions, once the schema of their items is known: items, loops over them, what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from funken.columnar.expressions import (
+    BOOL,
+    FLOAT,
+    INT,
+    STR,
+    Argument,
+    At,
+    Constant,
+    Expression,
+    Listed,
+    ListOf,
+    Loop,
+    NotVectorizable,
+    RecordSchema,
+    Rowwise,
+    schema_repr,
+)
+
+_Typed = tuple[Expression, RecordSchema]
+_EACH = -1
+"""The number of the item in loops that are made here; those of functions have others, from ``FIRST_ITEM`` on."""
+FIRST_ITEM = 100
+EMPTY = ListOf("nothing")
+"""The kind of lists that are always empty."""
+_ORDERED = (INT, FLOAT, STR)
+
+
+def element_of(schema: RecordSchema) -> RecordSchema | None:
+    """Return the schema of the items of lists; ``None`` if it is not one of lists, or they may be ``None``.
+
+    >>> element_of(ListOf("int")), element_of("str"), element_of(ListOf("int", missing=True))
+    ('int', None, None)
+    """
+    return schema.element if isinstance(schema, ListOf) and not schema.endswith("?") else None
+
+
+def listed(items: list[_Typed]) -> _Typed:
+    """Return a display; raise ``NotVectorizable`` if its items are not of one schema."""
+    schemas = [schema for _, schema in items]
+    if not items:
+        return Listed((), EMPTY.element), EMPTY
+    if any(schema != schemas[0] for schema in schemas):
+        raise NotVectorizable(f"makes a list of {' and '.join(dict.fromkeys(map(schema_repr, schemas)))}")
+    return Listed(tuple(made for made, _ in items), schemas[0]), ListOf(schemas[0])
+
+
+def both_lists(one: _Typed, other: _Typed) -> tuple[_Typed, _Typed]:
+    """Return two results of which one is an empty list as lists of the same schema; anything else as it is."""
+    if one[1] == EMPTY and isinstance(one[0], Listed) and (element := element_of(other[1])) is not None:
+        return (Listed((), element), other[1]), other
+    if other[1] == EMPTY and one[1] != EMPTY:
+        return both_lists(other, one)[::-1]
+    return one, other
+
+
+def of_nothing(name: str) -> _Typed:
+    """Return what ``sum`` and the like make of an empty display."""
+    if name not in ("sum", "any", "all", "list", "sorted"):
+        raise NotVectorizable(f"calls {name}() with nothing")
+    if name in ("list", "sorted"):
+        return listed([])
+    return Constant({"sum": 0, "any": False, "all": True}[name]), INT if name == "sum" else BOOL
+
+
+def item_of_list(made: Expression, schema: ListOf, index: _Typed, of: int | None) -> _Typed:
+    """Return an item of lists, or of lists that have to have ``of`` items."""
+    element = element_of(schema)
+    if element is None:
+        raise NotVectorizable(f"takes an item of {schema}")
+    if of is not None:
+        if not isinstance(element, str) or not isinstance(index[0], Constant):
+            raise NotVectorizable(f"unpacks {of} values from {schema}")
+        return Rowwise(f"unpack {of} {index[0].value}", (made,), element), element
+    if index[1] != INT:
+        raise NotVectorizable(f"takes an item of {schema}")
+    if element == STR:
+        return Rowwise("item", (made, index[0]), STR), STR  # of the parts of a text there are kernels for some
+    return At(made, index[0]), element
+
+
+def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, RecordSchema], Expression]) -> _Typed | None:
+    """Return what ``sum``, ``sorted`` and the like make of lists; ``None`` if they are not given lists."""
+    (made, schema), *others = found
+    element = element_of(schema)
+    if element is None:
+        return None
+    if name == "chain" and element_of(element) is not None:
+        assert isinstance(element, str)
+        return Rowwise("chain", (made,), element), element
+    if name in ("any", "all") and not others:
+        each = truth(Argument(_EACH), element)
+        return Rowwise(name, (Loop(made, _EACH, (), each, BOOL),), BOOL), BOOL
+    if name == "sum":
+        kind = INT if element == BOOL else element
+        starts = [kind for _, kind in others]
+        if kind in (INT, FLOAT) and (not others or starts in ([INT], [FLOAT])):
+            result = FLOAT if FLOAT in (kind, *starts) else INT
+            return Rowwise("sum", (made, *(each for each, _ in others)), result), result
+    if name in ("min", "max", "sorted") and not others and element in _ORDERED:
+        kind = ListOf(element) if name == "sorted" else element
+        return Rowwise(name, (made,), kind), kind
+    if name == "list" and not others:
+        return made, schema
+    raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(each) for _, each in found)}")
+
+
+__all__ = ["EMPTY", "FIRST_ITEM", "both_lists", "element_of", "item_of_list", "listed", "of_nothing", "over_list"]

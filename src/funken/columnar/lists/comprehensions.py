@@ -1,0 +1,183 @@
+"""Variables and comprehensions of a function that is followed instruction by instruction.
+
+A comprehension is a function of its own up to Python 3.11, and a loop from 3.12 on; a generator expression is always a function.
+Its body is followed once, for any item of a list (``Loop``), or for each item of a display.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Mapping
+from copy import copy
+from types import CodeType
+from typing import Any, TypeVar, cast
+
+from funken.columnar.bytecode import Operation, UnknownBytecode, is_generator, is_plain_with_loops, operations
+from funken.columnar.callables import FunctionReader, Marker, expression_on
+from funken.columnar.expressions import Argument, Constant, Expression, Invoke, Loop, Make, NotVectorizable, Unpacked
+from funken.columnar.lists.calls import FIRST_ITEM
+from funken.columnar.lists.results import ResultOfItem, conditions_of, gives_several, result_of
+from funken.columnar.stack import Stack, is_pure
+
+UNSET = Marker("unset")
+_CLOSURE = 8
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_BEGINS = ["SWAP", "BUILD_LIST", "SWAP"]
+_Reader = TypeVar("_Reader", bound="VariablesReader")
+
+
+class VariablesReader:
+    """Follows the operations of one function, or of one of its comprehensions."""
+
+    _operations: list[Operation]
+    _cells: frozenset[str]
+    _free: frozenset[str] = frozenset()
+    _steps: Any
+
+    def _follow(
+        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
+        at: int | None = None, given: ResultOfItem | None = None,
+    ) -> Expression:  # fmt: skip
+        raise NotImplementedError
+
+    # ---- variables
+
+    def _step(
+        self, operation: Operation, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...]
+    ) -> tuple[Expression, ...]:
+        """Do what neither jumps nor gives results; return what was evaluated and dropped."""
+        name, argument = operation.name, operation.argument
+        if name in ("STORE_FAST", "STORE_DEREF"):
+            if name == "STORE_DEREF" and argument not in self._cells:
+                raise NotVectorizable(f"changes the variable {argument!r}, which an inner function uses")
+            found = stack.pop()
+            if found is UNSET:
+                variables.pop(argument, None)
+                return dropped
+            variables[argument] = found
+            return dropping(dropped, found)
+        if name in ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF") and (name == "LOAD_FAST" or argument in variables):
+            stack.push(self._load(variables, argument))
+        elif name == "LOAD_CLOSURE":
+            stack.push(Marker("cell", argument))
+        elif name == "BUILD_TUPLE" and argument and stack.peek(1, "cell"):
+            for _ in range(argument):
+                stack.pop()
+            stack.push(Marker("cells"))
+        elif name == "MAKE_FUNCTION" and stack.is_comprehension():
+            self._make_function(stack, argument or 0)
+        elif name == "GET_ITER":
+            stack.push(Marker("iterator", value=stack.pop()))
+        elif name == "RETURN_GENERATOR":
+            stack.push(Constant(None))
+        elif name == "LOAD_FAST_AND_CLEAR":
+            stack.push(variables.pop(argument, UNSET))
+        elif name == "SET_FUNCTION_ATTRIBUTE" and argument == _CLOSURE and stack.peek(1, "function"):
+            function = stack.pop()
+            stack.pop()
+            stack.push(function)
+        elif name not in ("MAKE_CELL", "END_SEND"):
+            stack.step(operation)
+        return dropped
+
+    @staticmethod
+    def _make_function(stack: Stack, flags: int) -> None:
+        code = stack.pop().value
+        if code.co_name not in ("<listcomp>", "<genexpr>"):
+            raise NotVectorizable("makes a set of items" if code.co_name == "<setcomp>" else "makes a dict of items")
+        if flags & ~_CLOSURE:
+            raise NotVectorizable("has an inner function")
+        if flags:
+            stack.pop()
+        stack.push(Marker("function", value=code))
+
+    def _load(self, variables: dict[str, Any], name: str) -> Any:
+        if name not in variables:
+            raise NotVectorizable(f"uses the variable {name!r} before it has a value")
+        return variables[name]
+
+    # ---- comprehensions
+
+    def is_comprehension(self, here: int) -> bool:
+        """Whether a loop is a comprehension: from 3.12 on, that is a loop in the function."""
+        return [each.name for each in self._operations[max(0, here - 3) : here]] == _BEGINS
+
+    def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
+        """Return what the function that a comprehension is gives; of a generator expression, what it would."""
+        seen = self.seen_by(code, variables)
+        if not is_plain_with_loops(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
+            raise NotVectorizable("has an inner function")
+        inner = self.reading(operations_of(code), code)
+        loop = inner.loop_over(
+            next(n for n, each in enumerate(inner._operations) if each.name == "FOR_ITER"), iterator, seen
+        )
+        return Marker("generator", "a generator", loop) if is_generator(code) and isinstance(loop, Expression) else loop
+
+    def seen_by(self, code: CodeType, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the variables that the function of a comprehension uses."""
+        seen = {name: found for name, found in variables.items() if name in code.co_freevars}
+        for name in seen:
+            if name not in self._cells and name not in self._free:
+                raise NotVectorizable(f"changes the variable {name!r}, which an inner function uses")
+        return seen
+
+    def reading(self: _Reader, found: list[Operation], code: CodeType) -> _Reader:
+        """Return what follows these operations, and shares all else."""
+        inner = copy(self)
+        inner._operations, inner._cells = found, cells_of(code, found)
+        inner._free = frozenset(code.co_freevars)  # of these, the function around it has looked after
+        return inner
+
+    def loop_over(self, here: int, iterator: Marker, variables: dict[str, Any], around: Stack | None = None) -> Any:
+        """Return what the loop of a comprehension gives, which is followed once for any item, or for each of a display.
+
+        ``around`` is the stack of the loop around it.
+        """
+        items = iterator.value
+        if isinstance(items, Marker) and items.kind == "list":
+            items = Make(tuple(items.value))
+
+        def body(item: Expression) -> Expression:
+            stack = Stack(cast("FunctionReader", self), [Marker("comprehension")]) if around is None else around.copy()
+            stack.push(iterator)
+            stack.push(item)
+            return self._follow(here + 1, stack, variables, (), at=here)
+
+        if isinstance(items, Make):
+            if any(isinstance(each, Unpacked) for each in items.items):
+                raise NotVectorizable("loops over a display with *")
+            trees = [body(each) for each in items.items]
+            if any(conditions_of(each) or gives_several(each) for each in trees):
+                raise NotVectorizable("makes a list")
+            return Marker("list", "a list", [result_of(each) for each in trees])
+        self._steps.loops += 1
+        number = FIRST_ITEM + self._steps.loops
+        tree = body(Argument(number))
+        loop = Loop(expression_on(items), number, conditions_of(tree), result_of(tree))
+        return Invoke("chain", (loop,)) if gives_several(tree) else loop
+
+
+def operations_of(code: CodeType) -> list[Operation]:
+    """Return the operations of a function; raise ``NotVectorizable`` if this Python is not known."""
+    try:
+        return operations(code)
+    except UnknownBytecode as unknown:
+        raise NotVectorizable(str(unknown)) from None
+
+
+def cells_of(code: CodeType, found: list[Operation]) -> frozenset[str]:
+    """Return the variables of a function that its comprehensions use, and that are assigned once at most."""
+    stored = Counter(each.argument for each in found if each.name in ("STORE_FAST", "STORE_DEREF"))
+    stored.update(code.co_varnames[: code.co_argcount])
+    return frozenset(name for name in code.co_cellvars if stored[name] <= 1)
+
+
+def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
+    """Return what was evaluated and dropped, with one more value."""
+    if not isinstance(value, Expression) or is_pure(value) or any(value is each for each in dropped):
+        return dropped
+    return (*dropped, value)
+
+
+__all__ = ["UNSET", "VariablesReader", "cells_of", "dropping", "operations_of"]

@@ -1,0 +1,252 @@
+"""Lists as columns, what is asked of them, and comprehensions over them: what Python gives."""
+
+import operator
+import pickle
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from funken.columnar.expressions import ListOf, NotVectorizable, optional, without_none
+from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.kernels.columns import Column, column_of, columns_of, joined
+from funken.columnar.kernels.evaluation import FallBackToRows, computed
+from funken.columnar.keyed.codec import decode_block, encode_block
+from funken.columnar.lists.reads import ITEMS
+from funken.columnar.records import DICT, DOCUMENT, NamedFields, fits, has_documents
+from funken.columnar.tracing import trace
+
+ITEM = NamedFields(("str", "float", ListOf("int")), DICT, ("sku", "price", "marks"))
+ORDER = NamedFields(("int", ListOf(ITEM), ListOf("str"), ListOf("bool")), DICT, ("id", "items", "tags", "flags"))
+items = st.tuples(st.sampled_from(["tea", "né", ""]), st.floats(0, 9), st.lists(st.integers(-9, 9), max_size=3)).map(
+    lambda values: dict(zip(ITEM.names, values, strict=True))
+)
+orders = st.tuples(
+    st.integers(-5, 5), st.lists(items, max_size=4), st.lists(st.sampled_from(["new", "old", "é"]), max_size=3),
+    st.lists(st.booleans(), max_size=3),
+).map(lambda values: dict(zip(ORDER.names, values, strict=True)))  # fmt: skip
+FACTOR = 3
+
+
+def test_a_kind_of_lists_is_a_text_with_the_schema_of_the_items() -> None:
+    kinds = [ListOf("int"), ListOf(ITEM), ListOf(ListOf("str")), optional(ListOf("int")), ListOf("int?")]
+
+    assert [str(kind) for kind in kinds] == [
+        "list of int", "list of {sku: str, price: float, marks: list of int}", "list of list of str", "list of int?",
+        "list of (int?)",
+    ]  # fmt: skip
+    assert pickle.loads(pickle.dumps(kinds)) == kinds
+    assert [each.element for each in pickle.loads(pickle.dumps(kinds))] == ["int", ITEM, ListOf("str"), "int", "int?"]
+    assert without_none(optional(ListOf(ITEM))) == ListOf(ITEM)
+    assert ListOf(ITEM) != ListOf(NamedFields(ITEM, DOCUMENT, ITEM.names))
+    assert has_documents(ListOf(NamedFields(ITEM, DOCUMENT, ITEM.names)))
+
+
+def test_a_record_fits_if_all_its_items_do() -> None:
+    assert fits([1, 2], ListOf("int"))
+    assert not fits([1, True], ListOf("int"))
+    assert not fits((1, 2), ListOf("int"))
+    assert fits([], ListOf(ITEM))
+
+
+@given(st.lists(orders, min_size=1, max_size=6), st.data())
+def test_parts_of_a_block_have_the_lists_of_its_records(records: list[Any], data: Any) -> None:
+    block, count = columns_of(records, ORDER), len(records)
+    positions = data.draw(st.lists(st.integers(0, count - 1), max_size=8))
+    mask = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    start, stop = sorted(data.draw(st.tuples(st.integers(0, count), st.integers(0, count))))
+
+    assert block.to_list() == records
+    assert block.take(np.array(positions, np.int64)).to_list() == [records[at] for at in positions]
+    assert block.keep(np.array(mask)).to_list() == [each for each, kept in zip(records, mask, strict=True) if kept]
+    part = block[start:stop]
+    assert part.to_list() == records[start:stop]
+    assert part.take(np.arange(stop - start)[::-1]).to_list() == records[start:stop][::-1]
+    if start < stop:
+        assert decode_block(encode_block(part)).to_list() == records[start:stop]
+        assert joined([part, block, part]).to_list() == records[start:stop] + records + records[start:stop]
+
+
+def test_each_time_records_are_made_their_lists_are_new() -> None:
+    column = column_of([[1], [2, 3]], ListOf("int"))
+
+    column.to_list(2)[0].append(7)
+
+    assert column.to_list(2) == [[1], [2, 3]]
+    assert column.data.tolist() == [[1], [2, 3]]
+
+
+def total(price: float, count: int = 2) -> float:
+    return price * count
+
+
+FUNCTIONS = [
+    lambda r: len(r["items"]),
+    lambda r: sum(i["price"] * 2 for i in r["items"]) if r["items"] else 0.0,
+    lambda r: sum((i["price"] for i in r["items"]), 0.5),
+    lambda r: sum(len(i["marks"]) for i in r["items"] if i["sku"]),
+    lambda r: [i["sku"].upper() for i in r["items"] if i["price"] > 3 or i["sku"] == "tea"],
+    lambda r: [i["price"] if i["sku"] else -1.0 for i in r["items"]],
+    lambda r: [sum(i["marks"]) * r["id"] for i in r["items"]],
+    lambda r: [[m + r["id"] for m in i["marks"] if m != r["id"]] for i in r["items"]],
+    lambda r: [i for i in r["items"] if i["price"] >= 1],
+    lambda r: [(i["sku"], {"n": FACTOR * len(i["marks"])}) for i in r["items"]],
+    lambda r: [total(i["price"]) for i in r["items"]],
+    lambda r: any(i["price"] > 5 for i in r["items"]),
+    lambda r: all(m > 0 for i in [r["id"], 2] for m in [i, i + 1]) if r["id"] > 3 else all(r["flags"]),
+    lambda r: "new" in r["tags"] and "old" not in r["tags"],
+    lambda r: (sum(r["flags"]), any(r["flags"]), bool(r["tags"]), not r["items"]),
+    lambda r: r["tags"][0] if r["tags"] else "none",
+    lambda r: r["items"][-1]["marks"] if r["items"] else [r["id"]][:0] or [7],
+    lambda r: ",".join(sorted(r["tags"])),
+    lambda r: ",".join(f"{tag}{r['id']}" for tag in r["tags"] if tag.isascii()),
+    lambda r: max([len(tag) for tag in r["tags"]]) if r["tags"] else 0,
+    lambda r: r["tags"][1:],
+    lambda r: list(r["tags"]),
+    lambda r: r["tags"] if r["flags"] else None,
+    lambda r: isinstance(r["tags"], list),
+    lambda r: [x * 2 for x in (r["id"], 4)] == [2, 8],
+    lambda r: sum(x for x in (r["id"], 4)),
+    lambda r: [m + r["id"] for i in r["items"] for m in i["marks"] if m > 0],
+    lambda r: sum(m for i in r["items"] if i["sku"] for m in i["marks"]),
+    lambda r: [(i["sku"], tag, n) for i in r["items"] for tag in r["tags"] if tag != "old" for n in (r["id"], 0)],
+    lambda r: [r["id"], len(r["tags"]), -1],
+    lambda r: {"id": r["id"], "pairs": [(r["id"], "a"), (0, "b")], "none": [r["tags"], r["tags"][:1]]},
+    lambda r: [tag.upper() for tag in (r["tags"] or ["none"])],
+    lambda r: sum(len(tag) for tag in r.get("tags", [])),
+    lambda r: r.get("missing", [1, 2]),
+    lambda r: r["tags"] if r["flags"] else [],
+    lambda r: [x["sku"] for x in r["items"]] or ["none"],
+    lambda r: list((r["id"], 7)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(FUNCTIONS)))
+def test_functions_of_lists_give_what_python_gives(number: int) -> None:
+    function = FUNCTIONS[number]
+    try:
+        traced, schema = trace(function, None, 1).typed(ORDER)
+    except NotVectorizable as refused:
+        assert number in (12, 16, 24), str(refused)
+        return
+
+    @given(st.lists(orders, min_size=1, max_size=6))
+    def compared(records: list[Any]) -> None:
+        found = computed(traced.result, schema, columns_of(records, ORDER)).to_list()
+        assert list(map(repr, found)) == list(map(repr, map(function, records)))
+
+    compared()
+
+
+def test_what_raises_for_one_list_is_left_to_the_function() -> None:
+    records = [{"id": 0, "items": [], "tags": [], "flags": []}]
+    block = columns_of(records, ORDER)
+
+    for function in (lambda r: r["tags"][0], lambda r: max(r["flags"] and [1]), lambda r: r["items"][3]["sku"]):
+        try:
+            traced, schema = trace(function, None, 1).typed(ORDER)
+        except NotVectorizable:
+            continue
+        with pytest.raises(FallBackToRows):
+            computed(traced.result, schema, block)
+
+
+def test_a_sum_that_leaves_64_bits_is_left_to_the_function() -> None:
+    traced, schema = trace(lambda r: sum(r) + 0, None, 1).typed(ListOf("int"))
+    great = columns_of([[2**62, 2**62], [1]], ListOf("int"))
+
+    with pytest.raises(FallBackToRows):
+        computed(traced.result, schema, great)
+    # Those of many lists together may be greater.
+    many = columns_of([[2**61], [2**61]] * 8, ListOf("int"))
+    assert computed(traced.result, schema, many).to_list() == [2**61] * 16
+
+
+def collected(r: Any) -> Any:
+    found = []
+    for item in r["items"]:
+        found.append(item["sku"])  # noqa: PERF401 - as users write it
+    return found
+
+
+def assigned_again(r: Any) -> Any:
+    k = r["id"]
+    found = (x["price"] * k for x in r["items"])
+    k = 7
+    return sum(found) + k
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (collected, "has a loop"),
+    (assigned_again, "which an inner function uses"),
+    (lambda r: {i["sku"] for i in r["items"]}, "makes a set|has a loop"),
+    (lambda r: {i["sku"]: 1 for i in r["items"]}, "makes a dict of items|has a loop"),
+    (lambda r: [x for x in r["id"]], "loops over int"),
+    (lambda r: (i["sku"] for i in r["items"]), "uses a generator"),
+    (lambda r: len(i["sku"] for i in r["items"]), "uses a generator"),  # type: ignore[arg-type]
+    (lambda r: tuple(i["sku"] for i in r["items"]), "calls tuple"),
+    (lambda r: r["tags"] == ["new"], "compares list of str == list of str"),
+    (lambda r: r["tags"] == r["tags"], "compares list of str == list of str"),
+    (lambda r: [1 for i in r["items"] if False], "never gives anything"),
+    (lambda r: r["tags"].append("x"), "calls the method append"),
+    (lambda r: reduce(operator.add, r["tags"]), "calls operator.add"),
+    (lambda r: [r["id"], r["tags"]], "makes a list of int and list of str"),
+    (lambda r: [], "makes a list of nothing"),
+    (lambda r: [[] for i in r["items"]], "makes a list of nothing"),
+    (lambda r: [*r["tags"], "x"], "makes a list with"),
+]
+
+
+@pytest.mark.parametrize(("function", "reason"), REFUSED)
+def test_what_is_not_read_is_told(function: Any, reason: str) -> None:
+    with pytest.raises(NotVectorizable, match=reason):
+        trace(function, None, 1).typed(ORDER)
+
+
+def test_flat_maps_go_over_lists_of_records() -> None:
+    def lines(r: Any) -> Any:
+        for item in r["items"]:
+            if item["price"] > 1:
+                yield r["id"], item["sku"], sum(item["marks"])
+
+    traced, schema = trace_flat_map(lines, None).typed(ORDER)
+
+    assert schema == ("int", "str", "int")
+    assert traced.read == {(0,), (1, ITEMS, ITEMS), (1, ITEMS, 0), (1, ITEMS, 1), (1, ITEMS, 2)}
+
+
+@pytest.mark.parametrize(
+    ("function", "read"),
+    [
+        (lambda r: sum(i["price"] for i in r["items"]), {(1, ITEMS, ITEMS), (1, ITEMS, 1)}),
+        (lambda r: sum([i["price"] for i in r["items"] if i["sku"]], 0.0) if r["items"] else 0.0,
+         {(1, ITEMS, ITEMS), (1, ITEMS, 0), (1, ITEMS, 1)}),
+        (lambda r: len(r["items"]) + len(r["tags"]), {(1, ITEMS, ITEMS), (2, ITEMS, ITEMS)}),
+        (lambda r: [i for i in r["items"]], {(1, ITEMS, ITEMS)}),
+        (lambda r: (r["items"], len(r["items"])), {(1,)}),
+        (lambda r: (r["items"][0]["sku"], sum(i["price"] for i in r["items"])), {(1,)}),
+        (lambda r: [m for i in r["items"] for m in i["marks"]], {(1, ITEMS, ITEMS), (1, ITEMS, 2)}),
+        (lambda r: [i["sku"] for i in (r["items"] or [])], {(1, ITEMS, ITEMS), (1, ITEMS, 0)}),
+        (lambda r: [i["sku"] if i["sku"] is not None else i["price"] for i in r["items"]],
+         {(1, ITEMS, ITEMS), (1, ITEMS, 0), (1, ITEMS, 1)}),
+        (lambda r: "new" in r["tags"], {(2,)}),
+    ],
+)  # fmt: skip
+def test_of_lists_whose_items_are_looped_over_some_fields_are_read(function: Any, read: Any) -> None:
+    found = trace(function, None, 1).typed(ORDER)[0].read
+
+    assert found == read
+
+
+def test_lists_that_are_alike_are_no_one_list() -> None:
+    block = columns_of(["", ""], "str")
+    traced, schema = trace(lambda r: ["a", "b"], None, 1).typed("str")
+
+    one, other = computed(traced.result, schema, block).to_list()
+
+    assert one == other == ["a", "b"]
+    assert one is not other
+    assert isinstance(computed(traced.result, schema, block).leaves[0], Column)
