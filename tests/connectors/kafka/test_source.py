@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from funken import Configuration, DiscardingSink, StreamExecutionEnvironment, Types, WatermarkStrategy
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns
 from funken.connectors import Batch, ConnectorContext, JsonSchema, MalformedRecordPolicy, SimpleStringSchema, Wait
 from funken.connectors.formats.avro_schema import AvroSchema
@@ -102,7 +103,7 @@ def pairs_by_rows_and_columns(source):
         pairs = stream.filter(lambda row: row["s"] != "k1").map(lambda row: (row["s"], row["n"]))
         pairs.sink_to(DiscardingSink())
         assert ("columns: orders: vectorized" in env.explain()) is vectorized
-        found.append(Counter(pairs.execute_and_collect(limit=999)))
+        found.append(Counter(pairs.execute_and_collect(limit=9999)))
     assert found[0] == found[1]
     return found[0]
 
@@ -117,6 +118,37 @@ def test_messages_become_columns_and_those_that_do_not_fit_become_records(mock):
     builder = written(mock, "columns", messages).set_value_only_deserializer(JsonSchema(declared))
     source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
     assert pairs_by_rows_and_columns(source).total() == 400 - 133 - 2 + (34 % 3 == 1)
+
+
+def test_messages_without_a_declared_type_become_columns_by_those_that_are_there(mock):
+    messages = [f'{{"n": {number}, "s": "k{number % 3}", "tags": ["a"]}}' for number in range(400)]
+    messages[17] = '{"n": 17,\n"s": "k2"}'
+    messages[34] = "{"
+    messages[35] = None
+    messages[36] = '{"s": "k0", "n": 36.5, "more": 1}'
+    builder = written(mock, "undeclared", messages).set_value_only_deserializer(JsonSchema())
+    source = builder.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
+    with pytest.raises(NotVectorizable, match="its newest messages have no fields in common"):
+        source.record_schema()  # one of those is malformed
+    messages += [f'{{"s": "k{number % 3}", "n": {number}}}' for number in range(400, 4800)]
+    source = written(mock, "undeclared", messages[400:]).set_value_only_deserializer(JsonSchema())
+    source = source.set_malformed_record_policy(MalformedRecordPolicy.SKIP).build()
+
+    assert repr(source.record_schema()) == "{s: str, n: int, ...}"
+    kept = [n for n in range(4800) if n % 3 != 1 and n not in (34, 35)]
+    assert pairs_by_rows_and_columns(source).total() == len(kept)
+
+
+def test_topics_without_messages_and_brokers_that_are_away_say_so(mock, monkeypatch):
+    monkeypatch.setattr("funken.connectors.kafka.source._SAMPLE_S", 0.3)
+    builder = written(mock, "empty", []).set_value_only_deserializer(JsonSchema())
+    with pytest.raises(
+        NotVectorizable, match="there is no message yet whose fields it could know; declare the record type"
+    ):
+        builder.build().record_schema()
+    away = builder.set_bootstrap_servers("127.0.0.1:1").build()
+    with pytest.raises(NotVectorizable, match="no message can be looked at; declare the record type"):
+        away.record_schema()
 
 
 def test_messages_of_avro_become_columns_too(mock):

@@ -337,7 +337,7 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
     from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
     if isinstance(kind, ListOf):
-        return _lists_of_values(values, kind)
+        return _lists_of_values(values, kind, checked)
     expected = _PYTHON.get(without_none(kind))
     if expected is not None and not checked:
         found = set(map(type, values))
@@ -351,17 +351,18 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
         return None
 
 
-def _lists_of_values(values: list[Any], kind: ListOf) -> Column | None:
+def _lists_of_values(values: list[Any], kind: ListOf, checked: bool) -> Column | None:
     """Return lists; ``None`` if some are none, or have items of another schema."""
     from funken.columnar.kernels.columns import column_of, lists_with, values_of_leaves  # noqa: PLC0415 - loads NumPy
 
     there = [each for each in values if each is not None] if kind.endswith("?") else values
-    if not set(map(type, there)) <= {list}:
+    if not checked and not set(map(type, there)) <= {list}:
         return None
     items = list(itertools.chain.from_iterable(there))
     if not have_fields(items, kind.element):
         return None
-    content = columns_of_values(kind.element, dict(enumerate(values_of_leaves(items, kind.element))), len(items))
+    leaves = dict(enumerate(values_of_leaves(items, kind.element)))
+    content = columns_of_values(kind.element, leaves, len(items), leaves if checked else ())
     if content is None:
         return None
     if kind.endswith("?"):

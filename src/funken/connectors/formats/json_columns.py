@@ -158,7 +158,7 @@ class JsonColumns:
         paths = [path for path, _ in leaves.values()]
         self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape).decode_lines
         #: the fields whose values the parser checks
-        self._typed = {number for number, (_, kind) in leaves.items() if kind in _TYPES}
+        self._typed = {number for number, (_, kind) in leaves.items() if _is_checked(kind)}
         #: the fields with lists of objects: these become the parser's objects, too
         within = {number: _objects_in(kind) for number, (_, kind) in leaves.items()}
         self._lists = {number: element for number, element in within.items() if element is not None}
@@ -282,6 +282,11 @@ def _type_of(kind: Any) -> Any:
     return made | None if kind.endswith("?") else made
 
 
+def _is_checked(kind: RecordSchema) -> bool:
+    """Whether the parser checks values of a kind, also all in lists."""
+    return _is_checked(kind.element) if isinstance(kind, ListOf) else kind in _TYPES
+
+
 def _objects_in(kind: RecordSchema) -> ListOf | None:
     """Return the kind of lists, if their items are objects, or lists of such."""
     within = isinstance(kind, ListOf) and (isinstance(kind.element, NamedFields) or _objects_in(kind.element))
@@ -314,7 +319,7 @@ def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
             found[number] = lists_of_objects(found[number], within)
             if found[number] is None:
                 return None
-    checked = {number for number, (_, kind) in enumerate(leaves) if kind in _TYPES}
+    checked = {number for number, (_, kind) in enumerate(leaves) if _is_checked(kind)}
     content = columns_of_values(of.element, found, len(items), checked)
     return None if content is None else columns.lists_with(of.element, counts, content)
 

@@ -19,9 +19,11 @@ from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, conflue
 from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
+from funken.timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
 
+_now = SystemClock().monotonic
 _EARLIEST, _LATEST = -2, -1  # as timestamps in the brokers' protocol
 _PASSING = frozenset({5, 6, 14, 15, 16, 74, 75, 78})
 """Codes of the protocol that brokers answer with while a partition or a group gets a leader, as one that was just created:
@@ -139,9 +141,10 @@ class KafkaEnumerator(SplitEnumerator):
 
 
 class Cluster:
-    """Questions to the brokers, each with a bound; a context manager."""
+    """Questions to the brokers, each with a bound (``timeout``, seconds); a context manager."""
 
-    def __init__(self, properties: dict[str, Any]) -> None:
+    def __init__(self, properties: dict[str, Any], timeout: float = REQUEST_TIMEOUT_S) -> None:
+        self._timeout = timeout
         self._servers = properties["bootstrap.servers"]
         self._group = properties["group.id"]
         self._last_error = LastError("Kafka source")
@@ -159,7 +162,7 @@ class Cluster:
     def partitions(self, subscription: Subscription, strict: bool) -> list[KafkaTopicPartition]:
         """Return the partitions of a subscription; ``strict``: raise if a topic or partition is missing."""
         try:
-            topics = self._consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            topics = self._consumer.list_topics(timeout=self._timeout).topics
         except self._kafka.KafkaException as error:
             raise SourceNotReadable(
                 f"Kafka source: no broker of {self._servers!r} answers: {message_of(error)}{self._last_error.because}; "
@@ -190,6 +193,35 @@ class Cluster:
                 f"{len(found[absent[0].topic])}; correct set_partitions()."
             )
         return [each for each in subscription.partitions if each not in absent]
+
+    def newest(self, partitions: Sequence[KafkaTopicPartition], count: int) -> list[bytes]:
+        """Return values of the newest messages of partitions, as far as they come in time; raises ``SourceNotReadable``."""
+        until = _now() + self._timeout
+        wanted, asked = 0, []
+        try:
+            for topic, number in partitions:
+                partition = self._kafka.TopicPartition(topic, number)
+                left = max(0.01, until - _now())
+                low, high = self._consumer.get_watermark_offsets(partition, timeout=left)
+                partition.offset = max(low, high - count)
+                if partition.offset < high:
+                    asked.append(partition)
+                    wanted += high - partition.offset
+            if not asked:
+                return []
+            self._consumer.assign(asked)
+            values: list[bytes] = []
+            while wanted > 0 and (left := until - _now()) > 0:
+                messages = self._consumer.consume(min(wanted, count), timeout=min(left, _PAUSES_S[1]))
+                values += [value for each in messages if each.error() is None and (value := each.value()) is not None]
+                if values and not messages:
+                    break  # those of a transaction that was given up have offsets, and do not come
+                wanted -= len(messages)
+        except self._kafka.KafkaException as error:
+            raise SourceNotReadable(
+                f"Kafka source: {self._servers!r} gives no messages: {message_of(error)}{self._last_error.because}"
+            ) from error
+        return values
 
     def offsets(
         self, partitions: Sequence[KafkaTopicPartition], initializer: KafkaOffsetsInitializer
@@ -229,12 +261,12 @@ class Cluster:
 
     def _at(self, partitions: Sequence[KafkaTopicPartition], millis: int) -> dict[KafkaTopicPartition, int]:
         asked = [self._kafka.TopicPartition(topic, partition, millis) for topic, partition in partitions]
-        return self._ask(lambda: self._consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S), "offsets")
+        return self._ask(lambda: self._consumer.offsets_for_times(asked, timeout=self._timeout), "offsets")
 
     def _committed(self, partitions: Sequence[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
         asked = [self._kafka.TopicPartition(topic, partition) for topic, partition in partitions]
         return self._ask(
-            lambda: self._consumer.committed(asked, timeout=REQUEST_TIMEOUT_S), f"offsets of group {self._group!r}"
+            lambda: self._consumer.committed(asked, timeout=self._timeout), f"offsets of group {self._group!r}"
         )
 
     def _ask(self, ask: Callable[[], Any], what: str) -> dict[KafkaTopicPartition, int]:

@@ -16,15 +16,18 @@ from funken.connectors.base import Boundedness, Source
 from funken.connectors.context import ConnectorContext, declares
 from funken.connectors.formats.decoding import MalformedRecordPolicy
 from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
-from funken.connectors.kafka.enumerator import KafkaEnumerator, Subscription
+from funken.connectors.kafka.enumerator import Cluster, KafkaEnumerator, Subscription
 from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.connectors.kafka.reader import KafkaReader
 from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
 from funken.dataclass import dataclass
-from funken.errors import InvalidConfiguration
+from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 from funken.io.durations import duration_ms
 
 DISCOVERY_INTERVAL = 300_000
+_SAMPLE_S, _SAMPLE_MESSAGES, _SAMPLE_PARTITIONS = 3.0, 1000, 16
+"""So long (s) the driver waits for messages to look at, and at so many it looks."""
+_DECLARE = "declare the record type of its messages"
 NOTHING, EARLIEST = Subscription(), KafkaOffsetsInitializer.earliest()
 
 
@@ -101,6 +104,8 @@ class KafkaSource(Source):
     def record_schema(self) -> RecordSchema:
         """Return the schema of the records, where the deserializer of values makes columns.
 
+        If only messages show what they have, the newest of some partitions are looked at.
+
         >>> from funken import Types
         >>> from funken.connectors import JsonSchema
         >>> builder = KafkaSource.builder().set_bootstrap_servers("localhost:9092").set_topics("orders")
@@ -111,8 +116,28 @@ class KafkaSource(Source):
         of_values = getattr(self.deserializer, "record_schema", None)  # a schema of PyFlink has none
         if of_values is None:
             raise NotVectorizable(f"{type(self.deserializer).__name__} makes no columns")
-        schema: RecordSchema = of_values()
+        needs_sample = getattr(self.deserializer, "needs_sample", False)
+        schema: RecordSchema = self._schema_of_sample(self._sample()) if needs_sample else of_values()
         return schema
+
+    def _schema_of_sample(self, messages: list[bytes]) -> RecordSchema:
+        try:
+            schema: RecordSchema = self.deserializer.schema_of_sample(messages)
+        except NotVectorizable:
+            raise NotVectorizable(f"its newest messages have no fields in common; {_DECLARE}") from None
+        return schema
+
+    def _sample(self) -> list[bytes]:
+        """Return values of the newest messages; raise ``NotVectorizable`` if there are none, or they do not come in time."""
+        try:
+            with Cluster(self.client_properties("sample"), timeout=_SAMPLE_S) as cluster:
+                partitions = cluster.partitions(self.subscription, strict=False)[:_SAMPLE_PARTITIONS]
+                found = cluster.newest(partitions, _SAMPLE_MESSAGES // max(1, len(partitions)))
+        except (SourceNotReadable, EnvironmentNotReady):
+            raise NotVectorizable(f"no message can be looked at; {_DECLARE}") from None
+        if not found:
+            raise NotVectorizable(f"there is no message yet whose fields it could know; {_DECLARE}")
+        return found
 
     def enumerator(self, parallelism: int) -> KafkaEnumerator:
         """Make the enumerator."""
