@@ -13,12 +13,12 @@ from pyarrow import fs, parquet
 from funken import DiscardingSink, NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns, columns_of
-from funken.columnar.records import DICT, NAMED_TUPLE, ROW, NamedFields
+from funken.columnar.records import DICT, NAMED_TUPLE, NOT_READ, ROW, NamedFields
 from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.delta.parquet import ParquetFiles
-from funken.connectors.formats.arrow_columns import NOT_READ, kind_of_type, schema_of_type
+from funken.connectors.formats.arrow_columns import kind_of_type, schema_of_type
 from funken.errors import SinkNotWritable, ValueDoesNotFit
 from funken.types.row import Row
 

@@ -44,7 +44,7 @@ from funken.columnar.library import (
     literal_of,
     table_kinds,
 )
-from funken.columnar.lists.calls import element_of, listed, of_nothing, over_list
+from funken.columnar.lists.calls import FOLDS, element_of, folded, listed, of_nothing, over_list
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
 
@@ -59,6 +59,8 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
     """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
     if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain"):
         return _over_items(name, given, of, truth_of, compared)
+    if name in FOLDS:
+        return folded(name, [of(each) for each in given])
     if name == "bool" and len(given) == 1:
         return truth_of(given[0]), BOOL
     if name.startswith("."):

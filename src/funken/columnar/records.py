@@ -35,6 +35,24 @@ _TUPLE_HOOKS = ("__getattribute__", "__getattr__", "__getitem__", "__iter__", "_
 _GETTER: type = type(vars(collections.namedtuple("_Sample", "field"))["field"])
 
 
+class NotRead:
+    """What stands in a record for a field that no function of the program reads.
+
+    >>> import pickle
+    >>> NOT_READ, pickle.loads(pickle.dumps(NOT_READ)) is NOT_READ
+    (<not read>, True)
+    """
+
+    def __repr__(self) -> str:
+        return "<not read>"
+
+    def __reduce__(self) -> str:
+        return "NOT_READ"
+
+
+NOT_READ = NotRead()
+
+
 class NamedFields(tuple[Any, ...]):
     """The schemas of fields in their order, with their names, and of what the record is: ``form``, and its class ``cls``.
 
@@ -147,6 +165,22 @@ def have_fields(records: list[Any], schema: Any) -> bool:
         isinstance(inner, str) or have_fields(list(map(schema.field(number), records)), inner)
         for number, inner in enumerate(schema)
     )
+
+
+def as_documents(schema: Any) -> Any:
+    """Return a schema whose records with names are dicts; those that are documents stay that.
+
+    >>> as_documents(NamedFields(("int",), ROW, ("x",)))
+    {x: int}
+    """
+    if isinstance(schema, ListOf):
+        return ListOf(as_documents(schema.element), missing=schema.endswith("?"), read=schema.read)
+    if isinstance(schema, str):
+        return schema
+    fields = map(as_documents, schema)
+    if not isinstance(schema, NamedFields):
+        return tuple(fields)
+    return NamedFields(fields, DOCUMENT if schema.form == DOCUMENT else DICT, schema.names)
 
 
 def name_of(schema: Any, path: Iterable[int]) -> str:
@@ -299,7 +333,22 @@ def default_of(cls: Any, name: str) -> tuple[Any] | None:
 
 
 __all__ = [
-    "DATACLASS", "DICT", "DOCUMENT", "NAMED_TUPLE", "ROW", "NamedFields", "default_of", "fits", "form_of", "has_documents",
-    "have_fields", "is_inherited", "leaves_looked_at", "name_of",
+    "DATACLASS",
+    "DICT",
+    "DOCUMENT",
+    "NAMED_TUPLE",
+    "NOT_READ",
+    "ROW",
+    "NamedFields",
+    "NotRead",
+    "as_documents",
+    "default_of",
+    "fits",
+    "form_of",
+    "has_documents",
+    "have_fields",
+    "is_inherited",
+    "leaves_looked_at",
+    "name_of",
     "with_items_read",
 ]  # fmt: skip

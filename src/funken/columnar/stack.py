@@ -360,6 +360,7 @@ _REASONS = {
     "STORE_ATTR": "changes the attribute {0!r}",
     "STORE_SUBSCR": "changes an item",
     "BUILD_SET": "makes a set",
+    "MAP_ADD": "makes a dict of items",
     "CALL_FUNCTION_EX": "calls a function with *",
     "RAISE_VARARGS": "raises an exception",
     "LOAD_ASSERTION_ERROR": "asserts",

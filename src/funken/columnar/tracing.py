@@ -33,6 +33,7 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.inference import typed_and_read
+from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
 from funken.columnar.lists.results import ResultOfItem
 from funken.columnar.stack import Stack
@@ -215,15 +216,20 @@ class Tracer(VariablesReader):
 
     def _follow(
         self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None = None, given: ResultOfItem | None = None,
+        at: int | None = None, given: ResultOfItem | None = None, carried: tuple[str, ...] | None = None,
     ) -> Expression:  # fmt: skip
-        """Follow a path to its end: where the function returns, or the body of the loop ``at`` is through (it has ``given``)."""
+        """Follow a path to its end: where the function returns, or the body of the loop ``at`` is through (it has ``given``).
+
+        ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
+        """
         stack, variables = stack.copy(), dict(variables)
         while True:
             self._steps.count()
             if number == at:
-                given = given or ResultOfItem(None)
-                return Sequence(dropped, given) if dropped else given
+                end: Expression = given or ResultOfItem(None)
+                if carried is not None:
+                    end = CarriedVariables(tuple(expression_on(variables[each]) for each in carried), given)
+                return Sequence(dropped, end) if dropped else end
             operation = self._operations[number]
             name, argument = operation.name, operation.argument
             number += 1
@@ -231,7 +237,7 @@ class Tracer(VariablesReader):
                 value = expression_on(stack.pop())
                 return Sequence(dropped, value) if dropped else value
             if name.startswith(("POP_JUMP", "JUMP_IF")):
-                return self._branch(name, number, argument, stack, variables, dropped, at, given)
+                return self._branch(name, number, argument, stack, variables, dropped, at, given, carried)
             if name == "JUMP" or (name == "JUMP_BACKWARD" and argument == at):
                 number = argument
             elif name == "FOR_ITER":
@@ -239,8 +245,10 @@ class Tracer(VariablesReader):
                 if self.is_comprehension(number - 1):
                     stack.pop()
                     stack.push(self.loop_over(number - 1, iterator, variables))
-                elif at is None or given is not None:
-                    raise NotVectorizable("has a loop")
+                elif at is None:
+                    dropped = (*dropped, *self._carry(number - 1, argument, iterator, variables))
+                elif given is not None or carried is not None:
+                    raise NotVectorizable("has a loop in a loop")
                 else:
                     given = ResultOfItem(
                         expression_on(self.loop_over(number - 1, iterator, variables, stack)), several=True
@@ -254,6 +262,13 @@ class Tracer(VariablesReader):
                 given = ResultOfItem(expression_on(stack.pop()))
                 if name == "YIELD_VALUE":
                     stack.push(Constant(None))
+            elif name == "CALL" and argument == 1 and stack.peek(2, "append"):
+                if given is not None or carried is None:
+                    raise NotVectorizable("makes a list")
+                given = ResultOfItem(expression_on(stack.pop()))
+                stack.pop()
+                stack.pop()
+                stack.push(Constant(None))
             elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
                 iterator, function = stack.pop(), stack.pop()
                 stack.push(self.comprehended(function.value, iterator, variables))
@@ -264,7 +279,7 @@ class Tracer(VariablesReader):
 
     def _branch(
         self, name: str, here: int, there: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None, given: ResultOfItem | None,
+        at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
     ) -> Expression:  # fmt: skip
         if there != at and (there < here or "BACKWARD" in name):
             raise NotVectorizable("has a loop")
@@ -276,8 +291,8 @@ class Tracer(VariablesReader):
         if name.endswith("OR_POP"):
             jumping = stack.copy()
             jumping.push(value)
-        jumped = self._follow(there, jumping, variables, dropped, at, given)
-        stayed = self._follow(here, stack, variables, dropped, at, given)
+        jumped = self._follow(there, jumping, variables, dropped, at, given, carried)
+        stayed = self._follow(here, stack, variables, dropped, at, given, carried)
         if name.endswith("NONE"):
             missing, present = (stayed, jumped) if "NOT_NONE" in name else (jumped, stayed)
             return Choose(IsNone(condition), missing, present)

@@ -31,10 +31,9 @@ from funken.connectors.formats.registry import (
     ConfluentProtobufSchema,
     SchemaRegistryClient,
 )
-from funken.connectors.formats.text import ByteArraySchema, SimpleStringSchema
 from funken.connectors.rate_limit import RateLimitedSource
 from funken.connectors.reading.queued_reader import QueuedReader
-from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.connectors.schemas import ByteArraySchema, DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 
 __all__ = [

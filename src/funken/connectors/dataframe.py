@@ -16,7 +16,7 @@ from typing import Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
-from funken.columnar.records import ROW, NamedFields
+from funken.columnar.records import NOT_READ, ROW, NamedFields
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -28,7 +28,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, schema_of_type
+from funken.connectors.formats.arrow_columns import columns_of_batch, schema_of_type
 from funken.dataclass import dataclass
 from funken.types.row import Row
 

@@ -1,7 +1,7 @@
 """Formats apart from transport: messages (bytes) become records, and records messages, whatever carries them.
 
 A schema is a frozen, picklable description; it is used in tasks, a block at a time. A connector takes one as an argument.
-``formats`` has those that come with Funken.
+``formats`` has those of Funken that are more than text or bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.dataclass import dataclass
+from funken.errors import InvalidConfiguration
 
 
 class DeserializationSchema:
@@ -143,6 +145,66 @@ class SerializationSchema:
         return self.serialize_block(block.rows()[0])
 
 
+# ---- messages that are text, or nothing but bytes
+
+
+@dataclass(frozen=True)
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); what is not text becomes U+FFFD.
+
+    >>> schema = SimpleStringSchema("ISO-8859-1")
+    >>> schema.serialize("caf\u00e9"), schema.deserialize(b"caf\xe9") == "caf\u00e9"
+    (b'caf\xe9', True)
+    """
+
+    charset: str = "UTF-8"
+
+    def __post_init__(self) -> None:
+        """Reject a charset that Python does not know, before the job runs."""
+        try:
+            "".encode(self.charset)
+        except LookupError as error:
+            raise InvalidConfiguration(f"{error}; give a text charset of Python, e.g. 'UTF-8', 'ISO-8859-1'.") from None
+
+    never_waits = True
+
+    def deserialize(self, message: bytes) -> str:
+        """Decode a message."""
+        return message.decode(self.charset, "replace")
+
+    def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
+        """Decode messages."""
+        charset = self.charset
+        return [message.decode(charset, "replace") for message in messages]
+
+    def serialize(self, value: Any) -> bytes:
+        """Encode a record, as ``str`` shows it."""
+        return str(value).encode(self.charset)
+
+
+@dataclass(frozen=True)
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are, both ways (PyFlink's ``ByteArraySchema``).
+
+    >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize_block([b"be"])
+    (b'to', [b'be'])
+    """
+
+    never_waits = True
+
+    def deserialize(self, message: bytes) -> bytes:
+        """Return the message."""
+        return message
+
+    def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
+        """Return the messages."""
+        return list(messages)
+
+    def serialize(self, value: Any) -> bytes:
+        """Return the bytes of a record."""
+        return bytes(value)
+
+
 def of_funken(part: object) -> bool:
     """Whether what makes bytes of records is Funken's own, with the schemas that it holds: code of users may change records."""
     held = getattr(part, "__dict__", {}).values()
@@ -151,4 +213,4 @@ def of_funken(part: object) -> bool:
     )
 
 
-__all__ = ["DeserializationSchema", "SerializationSchema", "of_funken"]
+__all__ = ["ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema", "of_funken"]

@@ -199,11 +199,42 @@ class FunctionWriter:
             kind = self._dice.choice(("int", "float", "str", "bool"))
             lines.append(f"    v{number} = {self.expression(kind, 2)}")
             self.known[kind].append(f"v{number}")
+        if self._dice.random() < self._lists:
+            lines += self._written_out()
         if self._dice.random() < 0.25:
             lines += self._match(form, kinds)
         for _ in range(self._dice.randrange(3)):
             lines += [f"    if {self.expression('bool', 2)}:", f"        return {self.result(form, kinds)}"]
         return "\n".join([*lines, f"    return {self.result(form, kinds)}"])
+
+    def _written_out(self) -> list[str]:
+        """Return a loop that carries one or two variables, which are known behind it."""
+        dice, items = self._dice, self._dice.choice(("int", "float", "str"))
+        known = {kind: list(each) for kind, each in self.known.items()}
+        self.known[items] += ["x", "x"]
+        before, body, after = [], [], {}
+        for number in range(dice.randrange(1, 3)):
+            name, kind = f"c{number}", dice.choice(("int", "float", "str", "bool", "ints"))
+            added = self.expression("int" if kind == "ints" else kind, 1)
+            start = {"int": "0", "float": "0.0", "str": "''", "bool": "False", "ints": "[]"}[kind]
+            forms = {"bool": [f"{name} = True"], "ints": [f"{name}.append({added})"]}
+            better = [f"{name} = max({name}, {added})", f"{name} += {added}", f"{name} = {name} + {added}"]
+            line = dice.choice(forms.get(kind, better))
+            condition = dice.random() < 0.5 or kind == "bool"
+            body += (
+                [f"        if {self.expression('bool', 1)}:", f"            {line}"]
+                if condition
+                else [f"        {line}"]
+            )
+            before.append(f"    {name} = {start}")
+            after[name] = kind
+        if dice.random() < 0.3:
+            body = [f"        if {self.expression('bool', 1)}:", "            continue", *body]
+        self.known = known
+        lines = [*before, f"    for x in {self.expression(f'{items}s', 1)}:", *body]
+        for name, kind in after.items():
+            self.known.setdefault(kind, []).append(name)
+        return lines
 
     def _match(self, form: str, kinds: list[str]) -> list[str]:
         lines = [f"    match {self.expression('int', 1)}:"]

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from funken.columnar.expressions import ListOf, NotVectorizable, optional, without_none
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.kernels.columns import Column, column_of, columns_of, joined
+from funken.columnar.kernels.columns import Column, Columns, column_of, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.keyed.codec import decode_block, encode_block
+from funken.columnar.keyed.relational import size_of
 from funken.columnar.lists.reads import ITEMS
-from funken.columnar.records import DICT, DOCUMENT, NamedFields, fits, has_documents
+from funken.columnar.records import DICT, DOCUMENT, NOT_READ, NamedFields, fits, has_documents
 from funken.columnar.tracing import trace
 
 ITEM = NamedFields(("str", "float", ListOf("int")), DICT, ("sku", "price", "marks"))
@@ -68,6 +69,22 @@ def test_parts_of_a_block_have_the_lists_of_its_records(records: list[Any], data
     if start < stop:
         assert decode_block(encode_block(part)).to_list() == records[start:stop]
         assert joined([part, block, part]).to_list() == records[start:stop] + records + records[start:stop]
+
+
+def test_blocks_of_which_one_has_not_read_its_lists_are_joined() -> None:
+    read, unread = columns_of([[1], [2, 3]], ListOf("int")), Column(ListOf("int"), NOT_READ, constant=True)
+
+    one = joined([read, Columns(ListOf("int"), [unread], 2)])
+    other = joined([Columns(ListOf("int"), [unread], 2), read])
+
+    assert one.to_list() == [[1], [2, 3], NOT_READ, NOT_READ]
+    assert other.to_list() == [NOT_READ, NOT_READ, [1], [2, 3]]
+
+
+def test_the_size_of_lists_is_that_of_their_items() -> None:
+    few, many = (size_of(columns_of([[1] * count] * 10, ListOf("int"))) for count in (1, 1000))
+
+    assert many - few == 999 * 10 * 8
 
 
 def test_each_time_records_are_made_their_lists_are_new() -> None:
@@ -165,11 +182,148 @@ def test_a_sum_that_leaves_64_bits_is_left_to_the_function() -> None:
     assert computed(traced.result, schema, many).to_list() == [2**61] * 16
 
 
-def collected(r: Any) -> Any:
+def summed(r: Any) -> Any:
+    total = 0.0
+    for item in r["items"]:
+        if item["price"] > 3:
+            total += item["price"] * 2
+    return {"id": r["id"], "total": total}
+
+
+def counted(r: Any) -> Any:
+    new, all_marks, short = 0, r["id"], False
+    for item in r["items"]:
+        marks = item["marks"]
+        if not marks:
+            continue
+        if len(marks) == 1:
+            short = True
+        else:
+            new += 1
+        all_marks = all_marks + sum(marks)
+    return new, all_marks, short
+
+
+def best(r: Any) -> Any:
+    dear, cheap, name = -1.0, 99.0, ""
+    for item in r["items"]:
+        if item["price"] > dear:  # noqa: PLR1730 - as users write it
+            dear = item["price"]
+        cheap = min(cheap, item["price"])
+        name = max(name, item["sku"])
+    return dear, cheap, name
+
+
+def gathered(r: Any) -> Any:
     found = []
     for item in r["items"]:
-        found.append(item["sku"])  # noqa: PERF401 - as users write it
+        name = item["sku"].upper()
+        if name and item["price"] != 1.0:
+            found.append((name, len(item["marks"]) + r["id"]))
     return found
+
+
+def joined_up(r: Any) -> str:
+    line = "tags:"
+    for tag in r["tags"]:
+        line += f" {tag}"
+    return line
+
+
+def found_one(r: Any) -> bool:
+    there = False
+    for tag in r["tags"]:
+        if tag == "new":
+            there = True
+    return there and r["id"] > 0
+
+
+def two_loops(r: Any) -> Any:
+    count = 0
+    for tag in r["tags"]:
+        count += len(tag)
+    for flag in r["flags"]:
+        if flag:
+            count += 1
+    return count
+
+
+LOOPS = [summed, counted, best, gathered, joined_up, found_one, two_loops]
+
+
+@pytest.mark.parametrize("function", LOOPS)
+def test_loops_that_carry_variables_give_what_python_gives(function: Any) -> None:
+    traced, schema = trace(function, None, 1).typed(ORDER)
+
+    @given(st.lists(orders, min_size=1, max_size=6))
+    def compared(records: list[Any]) -> None:
+        found = computed(traced.result, schema, columns_of(records, ORDER)).to_list()
+        assert list(map(repr, found)) == list(map(repr, map(function, records)))
+
+    compared()
+
+
+def averaged(r: Any) -> Any:
+    mean = 0.0
+    for item in r["items"]:
+        mean = (mean + item["price"]) / 2
+    return mean
+
+
+def stopped(r: Any) -> Any:
+    count = 0
+    for tag in r["tags"]:
+        if tag == "new":
+            break
+        count += 1
+    return count
+
+
+def last(r: Any) -> Any:
+    found = "none"
+    for tag in r["tags"]:
+        found = tag
+    return found
+
+
+def in_a_loop(r: Any) -> Any:
+    count = 0
+    for item in r["items"]:
+        for mark in item["marks"]:
+            count += mark
+    return count
+
+
+def looked_at(r: Any) -> Any:
+    count = 0
+    for item in r["items"]:
+        if count < 3:
+            count += len(item["marks"])
+    return count
+
+
+def given_away(r: Any) -> Any:
+    found = []
+    for tag in r["tags"]:
+        found.append((tag, found))
+    return found
+
+
+def raising(r: Any) -> Any:
+    count = 0
+    for tag in r["tags"]:
+        count += int(tag)
+    return r["id"]
+
+
+def test_what_a_loop_evaluates_may_raise_though_nothing_of_it_is_used() -> None:
+    traced, schema = trace(raising, None, 1).typed(ORDER)
+
+    with pytest.raises(FallBackToRows):
+        computed(traced.result, schema, columns_of([{"id": 0, "items": [], "tags": ["new"], "flags": []}], ORDER))
+    assert computed(
+        traced.result, schema, columns_of([dict(id=1, items=[], tags=[], flags=[False])], ORDER)
+    ).to_list() == [1]
 
 
 def assigned_again(r: Any) -> Any:
@@ -180,7 +334,12 @@ def assigned_again(r: Any) -> Any:
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (collected, "has a loop"),
+    (averaged, "carries a variable in a way that is not known"),
+    (stopped, "has a loop"),
+    (last, "carries a variable in a way that is not known"),
+    (in_a_loop, "has a loop in a loop"),
+    (looked_at, "condition on a variable that it carries"),
+    (given_away, "makes a list"),
     (assigned_again, "which an inner function uses"),
     (lambda r: {i["sku"] for i in r["items"]}, "makes a set|has a loop"),
     (lambda r: {i["sku"]: 1 for i in r["items"]}, "makes a dict of items|has a loop"),

@@ -26,10 +26,9 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.kernels.columns import Columns, columns_of
-from funken.columnar.records import DICT, NamedFields
+from funken.columnar.records import DICT, NOT_READ, NamedFields
 from funken.connectors import ConnectorContext
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
-from funken.connectors.formats.arrow_columns import NOT_READ
 from funken.errors import JobExecutionError, OperatorFailed
 from funken.testing import check_source
 from tests.support import fields

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from funken import DiscardingSink, FileSource, Types
 from funken.columnar.expressions import NotVectorizable, leaves_of
-from funken.columnar.records import name_of
+from funken.columnar.records import NOT_READ, name_of
 from funken.connectors import JsonSchema
 from funken.connectors.files import line_files
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.formats.arrow_columns import NOT_READ, is_held
+from funken.connectors.formats.arrow_columns import is_held
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.json_columns import JsonColumns
 from funken.connectors.formats.json_schema import parsed

@@ -15,6 +15,7 @@ from funken.connectors import JsonSchema
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.line_files import LineEncoder, LineFormat
+from funken.connectors.formats import arrow_batches
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.errors import OperatorFailed
 from funken.testing.traced_functions import FunctionWriter
@@ -24,6 +25,13 @@ ITEM = pa.struct([("sku", pa.string()), ("price", pa.float64()), ("n", pa.int64(
 TABLE = pa.schema([
     ("id", pa.int64()), ("tags", pa.list_(pa.string())), ("items", pa.list_(ITEM)), ("scores", pa.list_(pa.float64())),
     ("flags", pa.list_(pa.bool_())), ("grid", pa.list_(pa.list_(pa.int64()))),
+])  # fmt: skip
+
+
+NARROW = pa.schema([
+    ("id", pa.int16()), ("tags", pa.list_(pa.large_string())), ("items", pa.list_(pa.struct([
+        ("sku", pa.string()), ("price", pa.float32()), ("n", pa.int8()), ("marks", pa.list_(pa.int32())),
+    ]))), ("scores", pa.list_(pa.float64())), ("flags", pa.list_(pa.bool_())), ("grid", pa.list_(pa.list_(pa.int16()))),
 ])  # fmt: skip
 
 
@@ -307,6 +315,35 @@ KNOWN = {
     "floats": ["r['scores']", "[i['price'] for i in r['items'] if i['n'] > 0]"],
     "strs": ["r['tags']", "[i['sku'] for i in r['items']]"],
 }
+
+
+@pytest.mark.parametrize("types", [TABLE, NARROW], ids=["as they are", "narrow"])
+def test_files_of_declared_columns_are_written_from_columns(tmp_path, types, monkeypatch):
+    source, asked, found = write_parquet(tmp_path / "orders", orders("declared", 200)), [], {}
+    monkeypatch.setattr(arrow_batches, "_array_of_lists", recording(arrow_batches._array_of_lists, asked))
+    for vectorized in (True, False):
+        env = StreamExecutionEnvironment.create_local_environment(
+            1, Configuration().set("pipeline.vectorized", vectorized)
+        )
+        stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "orders").filter(
+            lambda r: r["id"] >= 0
+        )
+        stream.sink_to(FileSink.for_bulk_format(str(tmp_path / str(vectorized)), ParquetFormat(types)).build())
+        env.execute("write")
+        files = [each for each in (tmp_path / str(vectorized)).rglob("*.parquet*") if each.is_file()]
+        found[vectorized] = pa.concat_tables([parquet.ParquetFile(each).read() for each in files])
+        assert bool(asked) is True
+
+    assert found[True].equals(found[False])
+    assert None not in asked
+
+
+def recording(function, results):
+    def called(*given):
+        results.append(function(*given))
+        return results[-1]
+
+    return called
 
 
 @pytest.mark.parametrize("seed", range(60))

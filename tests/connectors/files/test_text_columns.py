@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken import DiscardingSink, FileSource, Types
+from funken.columnar.records import NOT_READ
 from funken.connectors import JsonSchema
 from funken.connectors.files import csv_files
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.formats.arrow_columns import NOT_READ
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
 from tests.support.texts import (

@@ -14,11 +14,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from funken import Configuration, DiscardingSink, FileSource, StreamExecutionEnvironment, Types, WatermarkStrategy
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns
+from funken.columnar.records import NOT_READ
 from funken.connectors import ConnectorContext
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.file_format import BulkWriter
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.formats.arrow_columns import NOT_READ, is_held
+from funken.connectors.formats.arrow_columns import is_held
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.protobuf_schema import ProtobufSchema
 

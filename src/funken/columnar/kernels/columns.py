@@ -235,7 +235,7 @@ class Lists(Column):
 
     def begin(self, columns: list[Column], lengths: list[int]) -> Column:
         """Put columns together, of which this is the first."""
-        if any(column.kind != self.kind for column in columns):
+        if any(column.kind != self.kind or column.constant for column in columns):  # one that was not read is constant
             return super().begin(columns, lengths)
         lists = [lists_of(column, length) for column, length in zip(columns, lengths, strict=True)]
         items = [content for each in lists if (content := each.content()).length]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_KINDS, STR
 from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, Columns, joined, values_of_leaves
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups
 from funken.columnar.keyed.keys import key_codes
 from funken.columnar.keyed.owners import hashes
@@ -58,7 +58,10 @@ def size_of(block: Columns) -> int:
     """Return the bytes of the arrays of a block."""
     size = 64
     for leaf in block.leaves:
-        size += 16 if leaf.constant else leaf.array(block.length).nbytes
+        if isinstance(leaf, Lists):
+            size += leaf.offsets.nbytes + size_of(leaf.content())
+        else:
+            size += 16 if leaf.constant else leaf.array(block.length).nbytes
     return size
 
 

@@ -29,6 +29,8 @@ FIRST_ITEM = 100
 EMPTY = ListOf("nothing")
 """The kind of lists that are always empty."""
 _ORDERED = (INT, FLOAT, STR)
+FOLDS = ("total", "fold max", "fold min")
+"""What becomes of a variable that a loop carries: functions of a list and what the variable had before."""
 
 
 def element_of(schema: RecordSchema) -> RecordSchema | None:
@@ -84,6 +86,19 @@ def item_of_list(made: Expression, schema: ListOf, index: _Typed, of: int | None
     return At(made, index[0]), element
 
 
+def folded(name: str, found: list[_Typed]) -> _Typed:
+    """Return what a variable has behind a loop, that it carries through the items of a list."""
+    (made, schema), (start, before) = found
+    element = element_of(schema)
+    assert element is not None
+    kinds = {INT if each == BOOL else each for each in (element, before)}
+    numbers = kinds <= {INT, FLOAT}
+    if not (name == "total" and numbers) and not (len(kinds) == 1 and element == before and element in _ORDERED):
+        raise NotVectorizable(f"carries {schema_repr(before)} through a loop over {schema_repr(element)}")
+    kind = FLOAT if FLOAT in kinds else INT if numbers else STR
+    return Rowwise(name, (made, start), kind), kind
+
+
 def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, RecordSchema], Expression]) -> _Typed | None:
     """Return what ``sum``, ``sorted`` and the like make of lists; ``None`` if they are not given lists."""
     (made, schema), *others = found
@@ -110,4 +125,15 @@ def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, Recor
     raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(each) for _, each in found)}")
 
 
-__all__ = ["EMPTY", "FIRST_ITEM", "both_lists", "element_of", "item_of_list", "listed", "of_nothing", "over_list"]
+__all__ = [
+    "EMPTY",
+    "FIRST_ITEM",
+    "FOLDS",
+    "both_lists",
+    "element_of",
+    "folded",
+    "item_of_list",
+    "listed",
+    "of_nothing",
+    "over_list",
+]

@@ -17,6 +17,7 @@ from funken.columnar.bytecode import Operation, UnknownBytecode, is_generator, i
 from funken.columnar.callables import FunctionReader, Marker, expression_on
 from funken.columnar.expressions import Argument, Constant, Expression, Invoke, Loop, Make, NotVectorizable, Unpacked
 from funken.columnar.lists.calls import FIRST_ITEM
+from funken.columnar.lists.carried import appended_of, fold_of
 from funken.columnar.lists.results import ResultOfItem, conditions_of, gives_several, result_of
 from funken.columnar.stack import Stack, is_pure
 
@@ -37,7 +38,7 @@ class VariablesReader:
 
     def _follow(
         self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None = None, given: ResultOfItem | None = None,
+        at: int | None = None, given: ResultOfItem | None = None, carried: tuple[str, ...] | None = None,
     ) -> Expression:  # fmt: skip
         raise NotImplementedError
 
@@ -65,6 +66,8 @@ class VariablesReader:
             for _ in range(argument):
                 stack.pop()
             stack.push(Marker("cells"))
+        elif name == "LOAD_METHOD" and argument == "append" and stack.peek(1, "collected"):
+            stack.push(Marker("append"))  # two, as a method that is called has
         elif name == "MAKE_FUNCTION" and stack.is_comprehension():
             self._make_function(stack, argument or 0)
         elif name == "GET_ITER":
@@ -156,6 +159,51 @@ class VariablesReader:
         tree = body(Argument(number))
         loop = Loop(expression_on(items), number, conditions_of(tree), result_of(tree))
         return Invoke("chain", (loop,)) if gives_several(tree) else loop
+
+    # ---- loops that are none
+
+    def _carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
+        """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there."""
+        inner = self._operations[here + 1 : stop]
+        assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
+        if isinstance(iterator.value, Marker | Make):
+            raise NotVectorizable("has a loop")
+        carried = tuple(sorted(name for name in assigned if name in variables))
+        collected = [name for name in variables if self._is_appended(name, variables[name], inner)]
+        number = FIRST_ITEM + self._steps.loops + 1
+        self._steps.loops += 1 + len(carried)
+        places = {name: Argument(number + 1 + place) for place, name in enumerate(carried)}
+        before = {name: expression_on(variables[name]) for name in carried}
+        body = {name: found for name, found in variables.items() if name not in assigned}
+        body |= places | {name: Marker("collected", "a list") for name in collected}
+        stack = Stack(cast("FunctionReader", self), [iterator, Argument(number)])
+        tree = self._follow(here + 1, stack, body, (), here, None, carried)
+        loop, of_variables = (
+            Loop(expression_on(iterator.value), number, (), Constant(None)),
+            frozenset(each.argument for each in places.values()),
+        )
+        for name in assigned:
+            variables.pop(name, None)
+        for place, name in enumerate(carried):
+            variables[name] = fold_of(tree, place, loop, before[name], of_variables)
+        for name in collected[:1]:
+            found = appended_of(tree, loop, of_variables)
+            if found is None or len(collected) > 1:
+                raise NotVectorizable("makes a list")
+            variables[name] = found
+        if not carried and not collected:
+            raise NotVectorizable("has a loop")
+        return [variables[name] for name in (*carried, *collected)]
+
+    @staticmethod
+    def _is_appended(name: str, value: Any, inner: list[Operation]) -> bool:
+        """Whether a variable is a list that is empty, and a loop does nothing with it but to append to it."""
+        if not isinstance(value, Marker) or value.kind != "list" or value.value:
+            return False
+        uses = [at for at, each in enumerate(inner) if each.name.startswith("LOAD_FAST") and each.argument == name]
+        return bool(uses) and all(
+            (inner[at + 1].name, inner[at + 1].argument) == ("LOAD_METHOD", "append") for at in uses
+        )
 
 
 def operations_of(code: CodeType) -> list[Operation]:

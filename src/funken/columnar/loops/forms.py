@@ -79,6 +79,19 @@ def _sum(column: Column, *start: Column) -> Column | None:
     return Column(INT, before[lists.offsets[1:] - lists.offsets[0]] - before[_starts(lists)], False, -most, most)
 
 
+def _total(column: Column, start: Column) -> Column | None:
+    if not isinstance(column, Lists) or start.kind == STR:
+        return None
+    found = _sum(column)
+    if found is None or (start.constant and type(start.data) is not int):
+        return None
+    low, high = found.bounds()
+    least, most = (start.data, start.data) if start.constant else start.bounds() if start.kind == INT else (HIGHEST, 0)
+    if low + least < -HIGHEST or high + most > HIGHEST:
+        return None
+    return Column(INT, found.data + start.data, False, low + least, high + most)
+
+
 def _extreme(reduced: Callable[..., Array]) -> Callable[[Column], Column | None]:
     def form(column: Column) -> Column | None:
         lists = _as_lists(column)
@@ -141,6 +154,7 @@ def item_at(lists: Lists, index: Column) -> Columns:
 FORMS: dict[str, Callable[..., Any]] = {
     "len": _length, "truth": _truth, "any": _any, "all": _all, "sum": _sum, "min": _extreme(np.minimum.reduceat),
     "max": _extreme(np.maximum.reduceat), "in": _contains, "item": _item, "chain": _chain,
+    "total": _total,
 }  # fmt: skip
 """By function, what computes it; the first column that is no constant has lists."""
 

@@ -20,7 +20,8 @@ from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups, batch_of_columns
-from funken.connectors.formats.arrow_columns import schema_of_file, schema_of_records, schema_of_type
+from funken.connectors.formats.arrow_columns import schema_of_file, schema_of_type
+from funken.connectors.formats.declared import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, RecordSchema, fields_of_leaves, leaves_of
 from funken.columnar.library import DATE
-from funken.columnar.records import DICT, ROW, NamedFields, name_of
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch, has_fields, names_of
+from funken.columnar.records import DICT, NOT_READ, ROW, NamedFields, name_of
+from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
+from funken.connectors.formats.declared import names_of
 from funken.connectors.formats.record_types import RecordShape
 from funken.types.arrow import python_values
 from funken.types.info import RowTypeInfo, TupleTypeInfo

@@ -14,8 +14,6 @@ import datetime
 import decimal
 import importlib
 import itertools
-import types
-import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +34,7 @@ from funken.columnar.expressions import (
     without_none,
 )
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
-from funken.columnar.records import DICT, ROW, NamedFields, form_of, have_fields
-from funken.connectors.formats.record_types import RecordShape
-from funken.types.info import RowTypeInfo, TupleTypeInfo
+from funken.columnar.records import DICT, NOT_READ, NamedFields, as_documents, have_fields
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
@@ -48,24 +44,6 @@ _PYTHON: dict[str, set[type]] = {
     TIMEDELTA: {datetime.timedelta}, DECIMAL: {decimal.Decimal}, NUMBER: {int, float},
 }  # fmt: skip
 _DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
-
-
-class NotRead:
-    """What stands in a record for a field that no function of the program reads.
-
-    >>> import pickle
-    >>> NOT_READ, pickle.loads(pickle.dumps(NOT_READ)) is NOT_READ
-    (<not read>, True)
-    """
-
-    def __repr__(self) -> str:
-        return "<not read>"
-
-    def __reduce__(self) -> str:
-        return "NOT_READ"
-
-
-NOT_READ = NotRead()
 
 
 # ---- schemas
@@ -147,51 +125,6 @@ def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
     return NamedFields(schemas, DICT, names)
 
 
-def schema_of_records(
-    record_type: Any, shape: RecordShape, of_type: Callable[[Any], RecordSchema] | None = None
-) -> RecordSchema:
-    """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
-
-    ``of_type`` returns the schema of the values of a type of Arrow; by default, nothing is known of structs.
-
-    >>> from funken import Types
-    >>> from funken.connectors.formats.record_types import shape_of
-    >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
-    >>> schema_of_records(sale, shape_of(sale, "an example"))
-    Row(item: str, n: int)
-    """
-    kinds = [(of_type or kind_of_type)(each.type) for each in shape.types()]
-    if isinstance(record_type, TupleTypeInfo):
-        return tuple(kinds)
-    if isinstance(record_type, RowTypeInfo):
-        if not record_type.field_names:
-            raise NotVectorizable("reads rows whose fields have no names")
-        return NamedFields(kinds, ROW, shape.names)
-    if not isinstance(record_type, type):
-        return NamedFields(kinds, DICT, shape.names)
-    form = form_of(record_type)
-    if form is None or form[1] != shape.names:
-        raise NotVectorizable(f"an object of {record_type.__name__} may do more than to keep values")
-    hints = typing.get_type_hints(record_type)
-    kinds = [
-        optional(kind) if isinstance(kind, str) and is_held(kind) and _may_be_none(hints[name]) else kind
-        for name, kind in zip(shape.names, kinds, strict=True)
-    ]
-    return NamedFields(kinds, form[0], shape.names, record_type)
-
-
-def _may_be_none(hint: Any) -> bool:
-    return typing.get_origin(hint) in (types.UnionType, typing.Union) and type(None) in typing.get_args(hint)
-
-
-def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]:
-    """Return the names of the columns that the fields of a schema are read from."""
-    if isinstance(schema, NamedFields):
-        return schema.names
-    assert shape is not None
-    return shape.names
-
-
 # ---- from Arrow
 
 
@@ -204,7 +137,7 @@ def column_of_array(array: Any, kind: str) -> Column | None:
     """
     from funken.columnar.kernels.columns import Column, column_of  # noqa: PLC0415 - loads NumPy
 
-    if schema_of_type(array.type) not in (without_none(kind), NONE if kind.endswith("?") else kind):
+    if schema_of_type(array.type) not in (as_documents(without_none(kind)), NONE if kind.endswith("?") else kind):
         return None
     if isinstance(kind, ListOf) and kind == without_none(kind):
         return _lists_of_array(array, kind)
@@ -359,9 +292,10 @@ def _lists_of_values(values: list[Any], kind: ListOf, checked: bool) -> Column |
     if not checked and not set(map(type, there)) <= {list}:
         return None
     items = list(itertools.chain.from_iterable(there))
-    if not have_fields(items, kind.element):
+    documents = as_documents(kind.element)  # what is read is made of these
+    if not have_fields(items, documents):
         return None
-    leaves = dict(enumerate(values_of_leaves(items, kind.element)))
+    leaves = dict(enumerate(values_of_leaves(items, documents)))
     content = columns_of_values(kind.element, leaves, len(items), leaves if checked else ())
     if content is None:
         return None
@@ -392,6 +326,6 @@ def _column_of_given(given: tuple[Any, bool], kind: str) -> Column | None:
 
 
 __all__ = [
-    "NOT_READ", "NotRead", "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
-    "has_fields", "is_held", "kind_of_type", "names_of", "schema_of_file", "schema_of_records", "schema_of_type",
+    "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
+    "has_fields", "is_held", "kind_of_type", "schema_of_file", "schema_of_type",
 ]  # fmt: skip

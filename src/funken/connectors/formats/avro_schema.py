@@ -19,7 +19,8 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVectorizable, RecordSchema, leaves_of
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
 from funken.columnar.records import DICT, NamedFields
-from funken.connectors.formats.arrow_columns import columns_of_values, is_held, names_of, schema_of_records
+from funken.connectors.formats.arrow_columns import columns_of_values, is_held
+from funken.connectors.formats.declared import names_of, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass

@@ -19,7 +19,7 @@ from typing import Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import RecordSchema
-from funken.connectors.formats.arrow_columns import schema_of_records
+from funken.connectors.formats.declared import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, shape_of
 from funken.connectors.formats.text_columns import CsvColumns, Quoting, csv_record_schema, fields_of, texts_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema

@@ -32,7 +32,8 @@ from funken.columnar.expressions import (
     without_none,
 )
 from funken.columnar.records import DOCUMENT, NamedFields
-from funken.connectors.formats.arrow_columns import columns_of_values, is_held, names_of, schema_of_records
+from funken.connectors.formats.arrow_columns import columns_of_values, is_held
+from funken.connectors.formats.declared import names_of, schema_of_records
 from funken.connectors.formats.record_types import RecordShape, getter
 from funken.connectors.formats.text_columns import is_text
 
@@ -67,19 +68,23 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
     if (name := odd_name(shape)) is not None:
         raise NotVectorizable(f"the parser cannot look for its field {name!r}")
     # Of a document, dates are text: of such a field nothing is known.
-    kinds = [
-        kind if isinstance(kind, str) and _is_of_json(kind) else str(each.type)
-        for kind, each in zip(schema, shape.types(), strict=True)
-    ]
+    kinds = [_of_json(kind, str(each.type)) for kind, each in zip(schema, shape.types(), strict=True)]
     if isinstance(schema, NamedFields):
         return NamedFields(kinds, schema.form, schema.names, schema.cls)
     return tuple(kinds)
 
 
+def _of_json(schema: RecordSchema, otherwise: str) -> RecordSchema:
+    """Return a schema with kinds of values as JSON has them; ``otherwise`` stands for others."""
+    if isinstance(schema, NamedFields):
+        fields = [_of_json(each, f"{each} of JSON") for each in schema]
+        return NamedFields(fields, schema.form, schema.names, schema.cls)
+    return schema if isinstance(schema, str) and _is_of_json(schema) else otherwise
+
+
 def _is_of_json(kind: str) -> bool:
-    """Whether a kind is one of values as JSON has them, or of lists of such."""
     if isinstance(kind, ListOf):
-        return isinstance(kind.element, str) and _is_of_json(kind.element)
+        return all(map(_is_of_json, kinds_of(kind.element)))
     return without_none(kind) in ARRAYS
 
 

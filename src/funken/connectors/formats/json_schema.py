@@ -32,8 +32,7 @@ from funken.columnar.expressions import (
     leaves_of,
     without_none,
 )
-from funken.columnar.records import DICT, NamedFields
-from funken.connectors.formats.arrow_columns import NOT_READ
+from funken.columnar.records import DICT, NOT_READ, NamedFields
 from funken.connectors.formats.json_columns import (
     JsonColumns,
     TypedDocuments,

@@ -10,11 +10,12 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema
-from funken.connectors.formats.arrow_columns import columns_of_values, names_of, schema_of_records
+from funken.columnar.expressions import NotVectorizable, RecordSchema, leaves_of
+from funken.connectors.formats.arrow_columns import columns_of_values
+from funken.connectors.formats.declared import names_of, schema_of_records
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
@@ -111,20 +112,22 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         self, schema: RecordSchema, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
         """Return what makes columns of messages: of their fields that are numbers, text and bytes, or enums."""
-        names = names_of(schema, shape_of(self.record_type, "ProtobufSchema"))
+        names, leaves = names_of(schema, shape_of(self.record_type, "ProtobufSchema")), leaves_of(schema)
         fields = {
-            number: self._class.DESCRIPTOR.fields_by_name[names[number]]
-            for number in (range(len(schema)) if wanted is None else wanted)
+            number: _fields_at(self._class.DESCRIPTOR, names, schema, leaves[number][0])
+            for number in (range(len(leaves)) if wanted is None else wanted)
         }
-        alone = all(each.message_type is None for each in fields.values())
+        alone = all(each and each[-1].message_type is None for each in fields.values())
 
         def of_messages(messages: Sequence[bytes]) -> Block | None:
             try:
                 found = list(map(self._class.FromString, messages))
             except Exception:  # noqa: BLE001 - found again, message by message
                 return None
-            values = {number: _values_of(each, found) for number, each in fields.items()} if alone else None
-            return None if values is None else columns_of_values(schema, values, len(found))
+            values = {number: _values_of(each, found) for number, each in fields.items()} if alone else {}
+            if not alone or None in values.values():
+                return None
+            return columns_of_values(schema, cast(dict[int, list[Any]], values), len(found))
 
         return of_messages
 
@@ -135,8 +138,31 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         return bytes(value.SerializeToString())
 
 
-def _values_of(field: Any, messages: list[Any]) -> list[Any]:
-    """Return the values of a field without fields of its own; ``None`` for one that is optional and not set."""
+def _fields_at(descriptor: Any, names: Sequence[str], schema: Any, path: tuple[int, ...]) -> list[Any]:
+    """Return the fields of messages on the way to a leaf of a schema; none if one is not there, or several are."""
+    found: list[Any] = []
+    messages, fields = descriptor, tuple(names)
+    for number in path:
+        repeated = bool(found) and found[-1].is_repeated
+        if messages is None or repeated or fields[number] not in messages.fields_by_name:
+            return []
+        found.append(messages.fields_by_name[fields[number]])
+        schema, messages = schema[number], found[-1].message_type
+        fields = getattr(schema, "names", ())
+    return found
+
+
+def _values_of(path: list[Any], messages: list[Any]) -> list[Any] | None:
+    """Return the values of a field without fields of its own; ``None`` for one that is optional and not set.
+
+    It may be in messages within these; if one of them is not set, there are none.
+    """
+    *around, field = path
+    for each in around:
+        name = each.name
+        if not all(one.HasField(name) for one in messages):
+            return None
+        messages = list(map(attrgetter(name), messages))
     values = list(map(attrgetter(field.name), messages))
     if field.is_repeated:
         return list(map(list, values))

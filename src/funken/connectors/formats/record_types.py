@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
+from funken.columnar.records import NOT_READ
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.types.info import (
@@ -80,7 +81,7 @@ def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = ()) -> Record
     Types.ROW_NAMED([...], [...]), Types.TUPLE([...]) or a schema of Arrow.
     """
     shape = _flat_shape(record_type, who)
-    within = [_within(declared, who, (*around, record_type)) for declared in _field_types(record_type)]
+    within = [_within(declared, who, (*around, record_type)) for declared in field_types(record_type)]
     if not any(within):
         return shape
     into = [_same if each is None else each[0] for each in within]
@@ -180,7 +181,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _field_types(record_type: Any) -> Sequence[Any]:
+def field_types(record_type: Any) -> Sequence[Any]:
     """Return what the fields are declared as; nothing if that cannot be told."""
     if isinstance(record_type, RowTypeInfo | TupleTypeInfo):
         return record_type.field_types
@@ -230,7 +231,7 @@ def _document_of(shape: RecordShape) -> _Convert:
 
 
 def _or_none(convert: _Convert) -> _Convert:
-    return lambda value: None if value is None else convert(value)
+    return lambda value: value if value is None or value is NOT_READ else convert(value)
 
 
 def _of_list(convert: _Convert) -> _Convert:
@@ -395,4 +396,4 @@ def _annotated(record_type: type, names: Sequence[str], who: str) -> Any:
     return _schema(names, [hints[name] for name in names], who)
 
 
-__all__ = ["RecordShape", "arrow_type", "as_document", "from_documents", "getter", "shape_of"]
+__all__ = ["RecordShape", "arrow_type", "as_document", "field_types", "from_documents", "getter", "shape_of"]

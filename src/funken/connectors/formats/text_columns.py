@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVectorizable, RecordSchema, without_none
-from funken.columnar.records import NamedFields
+from funken.columnar.records import NOT_READ, NamedFields
 from funken.connectors.formats.arrow_batches import places_of
-from funken.connectors.formats.arrow_columns import NOT_READ, columns_of_batch
+from funken.connectors.formats.arrow_columns import columns_of_batch
 from funken.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -326,7 +326,8 @@ def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:
         character = getattr(csv_schema, name)
         if character is not None and not character.isascii():
             raise NotVectorizable(f"has a {name} that is not ASCII: {character!r}")
-    kinds = ["list of CSV" if isinstance(kind, ListOf) else kind for kind in schema]
+    plain = [isinstance(kind, str) and not isinstance(kind, ListOf) for kind in schema]
+    kinds = [kind if is_plain else "value of CSV" for kind, is_plain in zip(schema, plain, strict=True)]
     return (
         NamedFields(kinds, schema.form, schema.names, schema.cls) if isinstance(schema, NamedFields) else tuple(kinds)
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
-from funken.columnar.records import NamedFields
+from funken.columnar.records import NOT_READ, NamedFields
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -25,7 +25,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.delta.parquet import block_of_table
-from funken.connectors.formats.arrow_columns import NOT_READ, schema_of_file
+from funken.connectors.formats.arrow_columns import schema_of_file
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass

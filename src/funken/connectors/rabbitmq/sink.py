@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.text import SimpleStringSchema
 from funken.connectors.rabbitmq.checks import check_target
 from funken.connectors.rabbitmq.problems import problem
 from funken.connectors.rabbitmq.publisher import Publisher
 from funken.connectors.rabbitmq.records import RMQSinkPublishOptions
 from funken.connectors.rabbitmq.server import RMQConnectionConfig
-from funken.connectors.schemas import SerializationSchema
+from funken.connectors.schemas import SerializationSchema, SimpleStringSchema
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable

@@ -1,0 +1,165 @@
+"""Loops that carry variables from one item to the next: what these come to, as functions of lists.
+
+The body is followed once, with a placeholder for what each variable has before it. At its end a variable has the placeholder
+(nothing was done), the placeholder plus something of the item, the better of both, or a constant; each is a fold over the list
+of what the items give. Anything else has no kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from funken.columnar.expressions import (
+    Argument,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Expression,
+    Invoke,
+    Loop,
+    NotVectorizable,
+    Sequence,
+    children,
+)
+from funken.columnar.lists.results import ResultOfItem, conditions_of, result_of
+from funken.dataclass import dataclass
+
+_BETTER = {">": "fold max", "<": "fold min"}
+
+
+@dataclass(frozen=True)
+class CarriedVariables(Expression):
+    """The end of a path through the body: what the variables have then, and what was appended to a list."""
+
+    values: tuple[Expression, ...]
+    appended: ResultOfItem | None = None
+
+
+def contains(expression: Expression, wanted: frozenset[int]) -> bool:
+    """Whether an argument of these numbers is in an expression."""
+    todo = [expression]
+    for each in todo:
+        if isinstance(each, Argument) and each.argument in wanted:
+            return True
+        todo += children(each)
+    return False
+
+
+def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
+    """Return what a variable has behind a loop; raise ``NotVectorizable`` if it is none of the known folds.
+
+    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
+    """
+    found: set[str] = set()
+    own = loop.number + 1 + place
+
+    def step(value: Expression) -> ResultOfItem:
+        match value:
+            case Argument(number, ()) if number == own:
+                return ResultOfItem(None)
+            case Binary("+", Argument(number, ()), added) if number == own and not contains(added, placeholders):
+                found.add("total")
+                return ResultOfItem(added)
+            case Invoke("max" | "min" as name, (Argument(number, ()), other)) if number == own:
+                found.add(f"fold {name}")
+                if not contains(other, placeholders):
+                    return ResultOfItem(other)
+            case Constant():
+                found.add(f"constant {value.value!r}")
+                return ResultOfItem(value)
+        raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+
+    better = _better(tree, place, own, placeholders)
+    if better is not None:
+        how, per_item = better
+        found.add(how)
+    else:
+        per_item = _mapped(tree, place, step, placeholders)
+    if len(found) != 1:
+        raise NotVectorizable("has a loop that carries a variable in several ways" if found else "has a loop")
+    (how,) = found
+    given = replace(loop, conditions=conditions_of(per_item), result=result_of(per_item))
+    if how.startswith("constant"):
+        return Choose(Invoke("any", (replace(given, result=Constant(True)),)), given.result, before)
+    return Invoke(how, (given, before))
+
+
+def _mapped(
+    tree: Expression, place: int, step: Callable[[Expression], ResultOfItem], placeholders: frozenset[int]
+) -> Expression:
+    match tree:
+        case Choose(condition, then, otherwise):
+            one, other = (_mapped(each, place, step, placeholders) for each in (then, otherwise))
+            if not contains(condition, placeholders):
+                return Choose(condition, one, other)
+            dropped = [before for each in (one, other) if isinstance(each, Sequence) for before in each.before]
+            bare, other = (each.result if isinstance(each, Sequence) else each for each in (one, other))
+            if bare == other:  # it decides about other variables, whose folds evaluate it
+                return Sequence(tuple(dropped), bare) if dropped else bare
+            raise NotVectorizable("has a loop with a condition on a variable that it carries")
+        case Sequence(before, result):
+            kept = tuple(each for each in before if not contains(each, placeholders))
+            mapped = _mapped(result, place, step, placeholders)
+            return Sequence(kept, mapped) if kept else mapped
+        case CarriedVariables(values):
+            return step(values[place])
+    raise NotVectorizable("has a loop")
+
+
+def _better(tree: Expression, place: int, own: int, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
+    """Return the fold of ``if item > best: best = item``, with what is compared; ``None`` if that is not what the body is."""
+    match tree:
+        case Choose(Compare(op, left, right), then, otherwise):
+            taken, kept = _end(then), _end(otherwise)
+            if taken is None or kept is None:
+                return None
+            item, op = (left, op) if right == Argument(own) else (right, {"<": ">", ">": "<"}.get(op, ""))
+            is_better = Argument(own) in (left, right) and op in _BETTER and not contains(item, placeholders)
+            if not is_better or (taken[0][place], kept[0][place]) != (item, Argument(own)):
+                return None
+            rest = [each for each in (*taken[1], *kept[1]) if each != item and not contains(each, placeholders)]
+            return None if rest else (_BETTER[op], ResultOfItem(item))
+        case Sequence(before, result):
+            found = _better(result, place, own, placeholders)
+            left_over = tuple(each for each in before if not contains(each, placeholders))
+            return found if found is None or not left_over else (found[0], Sequence(left_over, found[1]))
+    return None
+
+
+def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
+    """Return what variables have at the end of a path, and what is evaluated and dropped on it; ``None``: it is more than one."""
+    match tree:
+        case Sequence(before, CarriedVariables(values)):
+            return values, before
+        case CarriedVariables(values):
+            return values, ()
+    return None
+
+
+def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
+    """Return what a loop appends to a list; ``None`` if it does not."""
+    found: list[ResultOfItem] = []
+
+    def leaves(each: Expression) -> Expression:
+        match each:
+            case Choose(condition, then, otherwise):
+                if contains(condition, placeholders):
+                    raise NotVectorizable("has a loop with a condition on a variable that it carries")
+                return Choose(condition, leaves(then), leaves(otherwise))
+            case Sequence(before, result):
+                kept = tuple(one for one in before if not contains(one, placeholders))
+                return Sequence(kept, leaves(result)) if kept else leaves(result)
+            case CarriedVariables(_, ResultOfItem(Expression() as value) as appended):
+                if contains(value, placeholders):
+                    raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+                found.append(appended)
+                return appended
+        return ResultOfItem(None)
+
+    per_item = leaves(tree)
+    return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None
+
+
+__all__ = ["CarriedVariables", "appended_of", "contains", "fold_of"]
