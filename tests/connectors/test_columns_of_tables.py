@@ -18,7 +18,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.delta.parquet import ParquetFiles
-from funken.connectors.formats.arrow_columns import kind_of_type, schema_of_type
+from funken.connectors.formats.arrow_columns import schema_of_type
 from funken.errors import SinkNotWritable, ValueDoesNotFit
 from funken.types.row import Row
 
@@ -118,8 +118,9 @@ ARRAYS = {
     "of": pa.array([Decimal("1.50")] * 3),
     "tags": pa.array([["a"], [], ["b"]]),
     "maybe": pa.array([1, None, 3]),
+    "lines": pa.array([[{"sku": "a", "n": [1]}], [], [{"sku": "b", "n": []}, {"sku": "", "n": [2, 3]}]]),
 }
-FRAME = NamedFields([kind_of_type(array.type) for array in ARRAYS.values()], ROW, tuple(ARRAYS))
+FRAME = NamedFields([schema_of_type(array.type) for array in ARRAYS.values()], ROW, tuple(ARRAYS))
 
 
 def fed(columns):
@@ -137,7 +138,7 @@ def fed(columns):
     return found
 
 
-@pytest.mark.parametrize("wanted", [[0], [1, 2], [3, 4], [0, 1, 2, 3, 4], [5], []])
+@pytest.mark.parametrize("wanted", [[0], [1, 2], [3, 4], [0, 1, 2, 3, 4], [5], [7], [5, 7], []])
 def test_rows_of_a_dataframe_stay_columns(wanted):
     rows, blocks = fed(None), fed(wanted)
     assert all(isinstance(block, Columns) for block in blocks)

@@ -232,7 +232,9 @@ class Inference:
             case Text(parts):
                 return Text(tuple(self._text(part) for part in parts)), STR
             case IsNone(operand):
-                return self._is_none(self.of(operand)), BOOL
+                found = self.of(operand)
+                self.reads.count(found, -1)
+                return self._is_none(found), BOOL
             case TypeTest(operand, classes, exact):
                 return self._type_test(self.of(operand), classes, exact), BOOL
         raise NotVectorizable(f"has no kernel for {type(expression).__name__}")

@@ -234,8 +234,7 @@ class Tracer(VariablesReader):
             name, argument = operation.name, operation.argument
             number += 1
             if name == "RETURN_VALUE":
-                value = expression_on(stack.pop())
-                return Sequence(dropped, value) if dropped else value
+                return _returned(expression_on(stack.pop()), dropped, at)
             if name.startswith(("POP_JUMP", "JUMP_IF")):
                 return self._branch(name, number, argument, stack, variables, dropped, at, given, carried)
             if name == "JUMP" or (name == "JUMP_BACKWARD" and argument == at):
@@ -297,6 +296,12 @@ class Tracer(VariablesReader):
             missing, present = (stayed, jumped) if "NOT_NONE" in name else (jumped, stayed)
             return Choose(IsNone(condition), missing, present)
         return Choose(condition, jumped, stayed) if "TRUE" in name else Choose(condition, stayed, jumped)
+
+
+def _returned(value: Expression, dropped: tuple[Expression, ...], at: int | None) -> Expression:
+    if at is not None:
+        raise NotVectorizable("leaves a loop early")
+    return Sequence(dropped, value) if dropped else value
 
 
 def _appends(operation: Operation, stack: Stack) -> bool:

@@ -229,7 +229,8 @@ class FunctionWriter:
             before.append(f"    {name} = {start}")
             after[name] = kind
         if dice.random() < 0.3:
-            body = [f"        if {self.expression('bool', 1)}:", "            continue", *body]
+            leave = dice.choice(("continue", "continue", "continue", "break"))
+            body = [f"        if {self.expression('bool', 1)}:", f"            {leave}", *body]
         self.known = known
         lines = [*before, f"    for x in {self.expression(f'{items}s', 1)}:", *body]
         for name, kind in after.items():

@@ -309,6 +309,39 @@ def given_away(r: Any) -> Any:
     return found
 
 
+def appended_until(r: Any) -> Any:
+    found = []
+    for tag in r["tags"]:
+        if tag == "old":
+            break
+        found.append(tag)
+    return found
+
+
+def returned_within(r: Any) -> Any:
+    found = []
+    for tag in r["tags"]:
+        if tag == "old":
+            return found
+        found.append(tag)
+    return found
+
+
+def under_two_names(r: Any) -> Any:
+    also = found = []
+    for tag in r["tags"]:
+        found.append(tag + "")  # noqa: PERF401 - as users write it
+    return also
+
+
+def held_before(r: Any) -> Any:
+    found = []
+    record = {"tags": found}
+    for tag in r["tags"]:
+        found.append(tag + "")  # noqa: PERF401 - as users write it
+    return record
+
+
 def raising(r: Any) -> Any:
     count = 0
     for tag in r["tags"]:
@@ -335,7 +368,11 @@ def assigned_again(r: Any) -> Any:
 
 REFUSED: list[tuple[Any, str]] = [
     (averaged, "carries a variable in a way that is not known"),
-    (stopped, "has a loop"),
+    (stopped, "leaves a loop early"),
+    (appended_until, "leaves a loop early|uses a list"),
+    (returned_within, "makes a list|leaves a loop early"),
+    (under_two_names, "makes a list"),
+    (held_before, "makes a list"),
     (last, "carries a variable in a way that is not known"),
     (in_a_loop, "has a loop in a loop"),
     (looked_at, "condition on a variable that it carries"),

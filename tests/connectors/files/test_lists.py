@@ -1,9 +1,11 @@
 """Files whose records have lists, of values and of records: what programs make of columns is what they make of records."""
 
+import datetime
 import io
 import json
 import random
 from dataclasses import dataclass
+from decimal import Decimal
 
 import fastavro
 import pyarrow as pa
@@ -165,6 +167,73 @@ def test_explain_says_which_fields_of_items_are_read(tmp_path, form):
     assert "orders: reads 2 of 6 fields: id, items ()" in explained[1]
     assert form == "json" or "orders: reads 1 of 6 fields: items\n" in explained[2]  # an object may have other fields
     assert "orders: reads 2 of 6 fields: id, items (n)" in explained[3]
+
+
+@pytest.mark.parametrize("values", [
+    pa.array([[datetime.date(2026, 11, 27)], []]),
+    pa.array([[datetime.datetime(2026, 11, 27, 12)], []], pa.list_(pa.timestamp("ms"))),  # noqa: DTZ001 - it has none
+    pa.array([[datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)], []], pa.list_(pa.timestamp("us", "UTC"))),
+    pa.array([[datetime.datetime(2026, 11, 27, 12)], []], pa.list_(pa.timestamp("us", "Europe/Berlin"))),  # noqa: DTZ001
+    pa.array([[Decimal("1.50")], []]),
+    pa.array([[b"x", b""], []]),
+    pa.array([[datetime.timedelta(seconds=3)], []]),
+    pa.array([[1, 2**63], []], pa.list_(pa.uint64())),
+    pa.array([["a", "b"], []], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+    pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2)),
+    pa.array([[None], []], pa.list_(pa.null())),
+    pa.array([[1.5], []], pa.list_(pa.float32())),
+])  # fmt: skip
+def test_lists_of_other_values_are_the_same(tmp_path, values):
+    parquet.write_table(pa.table({"id": [1, 2], "l": values}), tmp_path / "values.parquet")
+    source = FileSource.for_bulk_file_format(ParquetFormat(), str(tmp_path / "values.parquet"))
+
+    def program(stream):
+        return stream.map(lambda r: (r["id"], r["l"], [str(x) for x in r["l"]]))
+
+    assert outcome(source, program, True) == outcome(source, program, False)
+
+
+def test_of_items_only_the_fields_that_are_looked_at_are_read(tmp_path, monkeypatch):
+    records = [{"user": {"lists": order.pop("items"), "id": 1}, **order} for order in orders(5, 90)]
+    more = [
+        {**each, "user": {"id": 2, "lists": [{**item, "more": 1} for item in each["user"]["lists"]]}}
+        for each in records
+    ]
+    null = [*records[:40], {**records[40], "user": {"lists": None, "id": 3}}]
+    empty = [{**each, "user": {"id": 4, "lists": []}} for each in records]
+    for number, made in enumerate((records, more, null, empty)):
+        parquet.write_table(pa.Table.from_pylist(made), tmp_path / f"{number}.parquet")
+    source, asked, batches = (
+        FileSource.for_bulk_file_format(ParquetFormat(), str(tmp_path)),
+        [],
+        parquet.ParquetFile.iter_batches,
+    )
+
+    def recording(self, *given, **options):
+        asked.append(options["columns"])
+        return batches(self, *given, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", recording)
+
+    def program(stream):
+        return stream.map(
+            lambda r: (
+                sum(len(i["marks"]) + i["n"] for i in r["user"]["lists"]) if r["user"]["lists"] is not None else -1
+            )
+        )
+
+    expected = outcome(source, program, False)
+    asked.clear()
+    assert outcome(source, program, True) == expected
+    nested = [f"user.lists.list.element.{name}" for name in ("n", "marks.list.element")]
+    assert [sorted(each) for each in asked[:3:2]] == [sorted(nested)] * 2
+    assert sorted(asked[1]) != sorted(nested)  # its structs have another field
+    asked.clear()
+    assert outcome(source, lambda stream: stream.map(lambda r: len(r["tags"])), True)
+    assert asked[0] == ["tags"]
+    outcome(source, lambda stream: stream.map(lambda r: len(r["user"]["lists"] or [])), True)
+    assert len(asked[-4]) == 1
+    assert asked[-4][0].startswith("user.lists.list.element.")  # one of them tells how many there are
 
 
 ODD = {

@@ -105,7 +105,7 @@ def _mapped(
             return Sequence(kept, mapped) if kept else mapped
         case CarriedVariables(values):
             return step(values[place])
-    raise NotVectorizable("has a loop")
+    raise NotVectorizable("leaves a loop early")
 
 
 def _better(tree: Expression, place: int, own: int, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
@@ -156,7 +156,9 @@ def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> E
                     raise NotVectorizable("has a loop that carries a variable in a way that is not known")
                 found.append(appended)
                 return appended
-        return ResultOfItem(None)
+            case CarriedVariables():
+                return ResultOfItem(None)
+        raise NotVectorizable("leaves a loop early")
 
     per_item = leaves(tree)
     return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None

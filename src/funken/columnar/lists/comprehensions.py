@@ -169,7 +169,7 @@ class VariablesReader:
         if isinstance(iterator.value, Marker | Make):
             raise NotVectorizable("has a loop")
         carried = tuple(sorted(name for name in assigned if name in variables))
-        collected = [name for name in variables if self._is_appended(name, variables[name], inner)]
+        collected = [name for name in variables if self._is_appended(name, variables, here, inner)]
         number = FIRST_ITEM + self._steps.loops + 1
         self._steps.loops += 1 + len(carried)
         places = {name: Argument(number + 1 + place) for place, name in enumerate(carried)}
@@ -178,10 +178,8 @@ class VariablesReader:
         body |= places | {name: Marker("collected", "a list") for name in collected}
         stack = Stack(cast("FunctionReader", self), [iterator, Argument(number)])
         tree = self._follow(here + 1, stack, body, (), here, None, carried)
-        loop, of_variables = (
-            Loop(expression_on(iterator.value), number, (), Constant(None)),
-            frozenset(each.argument for each in places.values()),
-        )
+        loop = Loop(expression_on(iterator.value), number, (), Constant(None))
+        of_variables = frozenset(each.argument for each in places.values())
         for name in assigned:
             variables.pop(name, None)
         for place, name in enumerate(carried):
@@ -195,10 +193,15 @@ class VariablesReader:
             raise NotVectorizable("has a loop")
         return [variables[name] for name in (*carried, *collected)]
 
-    @staticmethod
-    def _is_appended(name: str, value: Any, inner: list[Operation]) -> bool:
-        """Whether a variable is a list that is empty, and a loop does nothing with it but to append to it."""
+    def _is_appended(self, name: str, variables: Mapping[str, Any], here: int, inner: list[Operation]) -> bool:
+        """Whether a variable is an empty list that nothing else has yet, and a loop does nothing with it but to append to it."""
+        value = variables[name]
         if not isinstance(value, Marker) or value.kind != "list" or value.value:
+            return False
+        elsewhere = sum(each is value for each in variables.values()) > 1
+        if elsewhere or any(
+            each.name.startswith("LOAD_") and each.argument == name for each in self._operations[:here]
+        ):
             return False
         uses = [at for at, each in enumerate(inner) if each.name.startswith("LOAD_FAST") and each.argument == name]
         return bool(uses) and all(

@@ -169,8 +169,9 @@ class ParquetFormat(_ColumnarFormat):
             begin = 0 if first is None else first.dictionary_page_offset or first.data_page_offset
             if split.start <= begin < split.end:
                 found.append((group.num_rows, _ParquetGroup(opened, index)))
-        schema = opened.schema_arrow
-        return RowGroups(schema.names, found, {field.name: field.type for field in schema})
+        schema, columns = opened.schema_arrow, opened.schema
+        paths = tuple(columns.column(number).path for number in range(len(columns)))
+        return RowGroups(schema.names, found, {field.name: field.type for field in schema}, paths)
 
     def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
         opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)

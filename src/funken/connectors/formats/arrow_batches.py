@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, RecordSchema, fields_of_leaves, leaves_of
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, fields_of_leaves, leaves_of
 from funken.columnar.library import DATE
 from funken.columnar.records import DICT, NOT_READ, ROW, NamedFields, name_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
@@ -35,15 +35,18 @@ class RowGroup(Protocol):
 class RowGroups:
     """The groups of rows of one split: the names of the file's columns, and of each group its rows (0: not known) and reader.
 
-    ``types`` are the types of columns that may be asked for by some of their fields (``"user.id"``).
+    ``types`` are the types of columns that may be asked for by some of their fields (``"user.id"``), ``paths`` what the values in
+    these are called (``"items.list.element.n"``).
     """
 
     def __init__(
-        self, names: Sequence[str], groups: Sequence[tuple[int, RowGroup]], types: Mapping[str, Any] | None = None
-    ) -> None:
+        self, names: Sequence[str], groups: Sequence[tuple[int, RowGroup]], types: Mapping[str, Any] | None = None,
+        paths: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.names = names
         self.groups = groups
         self.types = types or {}
+        self.paths = paths
 
 
 class ArrowRecords:
@@ -130,7 +133,7 @@ class ArrowColumns(ArrowRecords):
         # Of a file with other columns all are read: a function may ask for those that the schema does not know.
         self._read = self._asked = [name for name in self._names if name in self._wanted or not self._fits]
         if shape is None and self._fits and wanted is not None:
-            self._asked = list(_fields_of(schema, groups.types, set(wanted)))
+            self._asked = list(_fields_of(schema, groups, set(wanted)))
 
     def _made(self, batch: Any) -> Any:
         pruned = self._asked != self._read
@@ -150,22 +153,39 @@ class ArrowColumns(ArrowRecords):
 
 
 def _completed(record: Any, schema: RecordSchema) -> Any:
-    """Return a dict with the fields that were left out of it marked as not read."""
+    """Return a dict with the fields that were left out of it marked as not read, also in lists."""
+    if isinstance(schema, ListOf) and isinstance(record, list):
+        return [_completed(item, schema.element) for item in record]
     if not isinstance(schema, NamedFields) or not isinstance(record, dict):
         return record
     fields = zip(schema.names, schema, strict=True)
     return {name: _completed(record[name], inner) if name in record else NOT_READ for name, inner in fields}
 
 
-def _fields_of(schema: RecordSchema, types: Mapping[str, Any], wanted: Collection[int]) -> Iterator[str]:
+def _fields_of(schema: RecordSchema, groups: RowGroups, wanted: Collection[int]) -> Iterator[str]:
     """Yield columns, or the fields within those that can be read without the others, of leaves."""
     found: dict[str, None] = {}
-    for number, (path, _) in enumerate(leaves_of(schema)):
+    for number, (path, kind) in enumerate(leaves_of(schema)):
         if number in wanted:
             name = name_of(schema, path[:1])
-            whole = name not in types or not has_fields(schema[path[0]], types[name])
-            found[name if whole else name_of(schema, path)] = None
+            if name not in groups.types or not has_fields(schema[path[0]], groups.types[name]):
+                found[name] = None
+            else:
+                found |= dict.fromkeys(_of_items(kind, name_of(schema, path), groups.paths))
     yield from found
+
+
+def _of_items(kind: str, name: str, paths: Sequence[str]) -> list[str]:
+    """Return what a column is called, or fields of the items of its lists: between these names are two of the file's own."""
+    if not isinstance(kind, ListOf) or kind.read is None or isinstance(kind.element, str):
+        return [name]
+    leaves = [name_of(kind.element, path) for path, _ in leaves_of(kind.element)]
+    within = {path: path[len(name) + 1 :].split(".", 2)[-1] for path in paths if path.startswith(f"{name}.")}
+    chosen = {leaves[number] for number in kind.read or [0]}
+    found = [
+        path for path, inner in within.items() if any(inner == one or inner.startswith(f"{one}.") for one in chosen)
+    ]
+    return found if len(found) >= len(chosen) else [name]
 
 
 def _converted(name: str, column: Any, wanted: Any) -> Any:

@@ -15,6 +15,7 @@ import decimal
 import importlib
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import (
@@ -65,7 +66,7 @@ def kind_of_type(type_: Any) -> str:
         return FLOAT
     if (of.is_timestamp(type_) or of.is_duration(type_)) and type_.unit != "ns":
         return DATETIME if of.is_timestamp(type_) else TIMEDELTA
-    if of.is_list(type_) or of.is_large_list(type_):
+    if _is_list(type_):
         element = kind_of_type(type_.value_type)
         return ListOf(element) if is_held(element) else str(type_)
     for test, kind in (
@@ -75,6 +76,11 @@ def kind_of_type(type_: Any) -> str:
         if test(type_):
             return kind
     return str(type_)
+
+
+def _is_list(type_: Any) -> bool:
+    of = importlib.import_module("pyarrow").types
+    return bool(of.is_list(type_) or of.is_large_list(type_))
 
 
 def is_held(kind: str) -> bool:
@@ -105,7 +111,7 @@ def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -
                 [schema_of_type(each.type, nullable, f"{name}.{each.name}") for each in fields], DICT, names
             )
     kind = kind_of_type(type_)
-    if importlib.import_module("pyarrow").types.is_list(type_) and not isinstance(kind, ListOf):
+    if _is_list(type_) and not isinstance(kind, ListOf):
         of_dicts = ListOf(schema_of_type(type_.value_type))
         kind = of_dicts if is_held(of_dicts) else kind
     return optional(kind) if name in nullable and is_held(kind) else kind
@@ -128,8 +134,10 @@ def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
 # ---- from Arrow
 
 
-def column_of_array(array: Any, kind: str) -> Column | None:
+def column_of_array(array: Any, kind: str, pruned: bool = False) -> Column | None:
     """Return an array as a column; ``None`` if it has a null, or values that the kind has no place for.
+
+    ``pruned``: it is known that structs in lists have the fields of the kind, of which some that are not read may be left out.
 
     >>> import pyarrow as pa
     >>> column_of_array(pa.array([1, 2], pa.int8()), "int").to_list(2), column_of_array(pa.array([1, None]), "int")
@@ -137,10 +145,12 @@ def column_of_array(array: Any, kind: str) -> Column | None:
     """
     from funken.columnar.kernels.columns import Column, column_of  # noqa: PLC0415 - loads NumPy
 
+    if pruned and isinstance(kind, ListOf) and kind.read is not None and kind == without_none(kind):
+        return _lists_of_array(array, kind, pruned)
     if schema_of_type(array.type) not in (as_documents(without_none(kind)), NONE if kind.endswith("?") else kind):
         return None
     if isinstance(kind, ListOf) and kind == without_none(kind):
-        return _lists_of_array(array, kind)
+        return _lists_of_array(array, kind, pruned)
     if kind in (DATETIME, DATE) and not array.null_count:
         times: Column | None = importlib.import_module("funken.columnar.kernels.times").times_of(array)
         if times is not None:
@@ -157,17 +167,17 @@ def column_of_array(array: Any, kind: str) -> Column | None:
     return Column(kind, data.astype(_DTYPES[kind], copy=False))
 
 
-def _lists_of_array(array: Any, kind: ListOf) -> Column | None:
+def _lists_of_array(array: Any, kind: ListOf, pruned: bool) -> Column | None:
     from funken.columnar.kernels.columns import lists_with  # noqa: PLC0415 - loads NumPy
 
-    if array.null_count:
+    if array.null_count or not _is_list(array.type):
         return None
     items, read = array.flatten(), dict[int, Any]()
     leaves = enumerate(leaves_of(kind.element))
     numbers = {path: number for number, (path, _) in leaves if kind.read is None or number in kind.read}
-    if not _take_apart(kind.element, items, (), numbers, read, pruned=False):
+    if not _take_apart(kind.element, items, (), numbers, read, pruned) or len(read) < len(numbers):
         return None
-    content = _block_of(kind.element, read, column_of_array, len(items))
+    content = _block_of(kind.element, read, partial(column_of_array, pruned=pruned), len(items))
     counts = array.value_lengths().to_numpy(zero_copy_only=False)
     return None if content is None else lists_with(kind.element, counts, content)
 
@@ -203,7 +213,7 @@ def columns_of_batch(
         return None
     if chosen is not None and not read.keys() >= chosen:
         return None
-    return _block_of(schema, read, column_of_array, length)
+    return _block_of(schema, read, partial(column_of_array, pruned=pruned), length)
 
 
 def _take_apart(
@@ -233,6 +243,8 @@ def has_fields(schema: RecordSchema, type_: Any) -> bool:
     >>> has_fields(NamedFields(("int",), DICT, ("id",)), pa.struct([("id", pa.int64())])), has_fields("int", pa.int64())
     (True, True)
     """
+    if isinstance(schema, ListOf) and _is_list(type_):
+        return has_fields(schema.element, type_.value_type)
     if isinstance(schema, str):
         return True
     names = tuple(field.name for field in type_) if importlib.import_module("pyarrow").types.is_struct(type_) else None
