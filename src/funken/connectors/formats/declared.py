@@ -10,13 +10,14 @@ import importlib
 import types
 import typing
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
 
 from funken.columnar.expressions import ListOf, NotVectorizable, RecordSchema, optional
 from funken.columnar.records import DICT, ROW, NamedFields, form_of
 from funken.connectors.formats.arrow_columns import is_held, kind_of_type
 from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
-from funken.types.info import OfElements, RowTypeInfo, TupleTypeInfo
+from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo
 
 
 def schema_of_records(
@@ -64,13 +65,9 @@ def _may_be_none(hint: Any) -> bool:
 def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
     """Return the schema of values of a declared type, which ``type_`` of Arrow has a place for."""
     kind = kind_of_type(type_)
-    if _may_be_none(declared):
-        there = [each for each in typing.get_args(declared) if each is not type(None)]
-        return _schema_of_field(there[0], type_) if len(there) == 1 else kind
-    of = importlib.import_module("pyarrow").types
+    declared, of = without_null(declared), importlib.import_module("pyarrow").types
     if declared is not None and of.is_list(type_) and not isinstance(kind, ListOf):
-        element = declared.element_type if isinstance(declared, OfElements) else (*typing.get_args(declared), None)[0]
-        found = ListOf(_schema_of_field(element, type_.value_type))
+        found = ListOf(_schema_of_field(element_declared(declared), type_.value_type))
         return found if is_held(found) else kind
     if declared is None or not of.is_struct(type_):
         return kind  # of what a schema of Arrow has within a struct, nothing is made but dicts
@@ -81,6 +78,60 @@ def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
     return within if isinstance(within, NamedFields) else kind
 
 
+# ---- what has to be there
+
+
+def without_null(declared: Any) -> Any:
+    """Return a declared type without ``None``; ``None`` if it is not one type.
+
+    >>> without_null(int | None), without_null(list[int])
+    (<class 'int'>, list[int])
+    """
+    if not _may_be_none(declared):
+        return declared
+    there = [each for each in typing.get_args(declared) if each is not type(None)]
+    return there[0] if len(there) == 1 else None
+
+
+def element_declared(declared: Any) -> Any:
+    """Return the declared type of the items of lists; ``None`` for any other."""
+    if isinstance(declared, OfElements):
+        return declared.element_type
+    return typing.get_args(declared)[0] if typing.get_origin(declared) is list else None
+
+
+def needed_of(declared: Any, around: tuple[Any, ...]) -> Any:
+    """Return, as a type of msgspec, what values of a declared type have to have in documents, null apart; ``None``: nothing.
+
+    Records within records lack a field without a default for that long only as nobody makes them. ``around`` are the types that
+    this one is in.
+    """
+    msgspec, of = importlib.import_module("msgspec"), without_null(declared)
+    if of is None or of in around:
+        return None
+    if (element := element_declared(of)) is not None:
+        inner = needed_of(element, around)
+        return None if inner is None else list[inner] | None  # type: ignore[valid-type]
+    is_map = isinstance(of, MapTypeInfo)
+    if is_map or typing.get_origin(of) is dict:
+        inner = needed_of(of.value_type if is_map else typing.get_args(of)[1], around)
+        return None if inner is None else dict[str, inner] | None  # type: ignore[valid-type]
+    if not (
+        isinstance(of, RowTypeInfo | TupleTypeInfo)
+        or (isinstance(of, type) and (is_dataclass(of) or hasattr(of, "_fields")))
+    ):
+        return None
+    shape, fields = shape_of(of, "a record within a record", around), list[tuple[Any, ...]]()
+    for number, (name, each) in enumerate(zip(shape.names, field_types(of) or [None] * len(shape.names), strict=True)):
+        inner = needed_of(each, (*around, of))
+        if name in shape.required:
+            fields.append((f"f{number}", msgspec.Raw if inner is None else inner))
+        elif inner is not None:
+            fields.append((f"f{number}", inner, None))
+    names = {f"f{number}": name for number, name in enumerate(shape.names)}
+    return msgspec.defstruct("Needed", fields, rename=names, kw_only=True, gc=False) | None
+
+
 def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]:
     """Return the names of the columns that the fields of a schema are read from."""
     if isinstance(schema, NamedFields):
@@ -89,4 +140,4 @@ def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]
     return shape.names
 
 
-__all__ = ["names_of", "schema_of_records"]
+__all__ = ["element_declared", "names_of", "needed_of", "schema_of_records", "without_null"]

@@ -33,8 +33,8 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.records import DOCUMENT, NamedFields
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
-from funken.connectors.formats.declared import names_of, schema_of_records
-from funken.connectors.formats.record_types import RecordShape, getter
+from funken.connectors.formats.declared import element_declared, names_of, needed_of, schema_of_records, without_null
+from funken.connectors.formats.record_types import RecordShape, field_types, getter, shape_of
 from funken.connectors.formats.text_columns import is_text
 
 if TYPE_CHECKING:
@@ -76,15 +76,16 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
 
 def _of_json(schema: RecordSchema, otherwise: str) -> RecordSchema:
     """Return a schema with kinds of values as JSON has them; ``otherwise`` stands for others."""
-    if isinstance(schema, NamedFields):
+    if isinstance(schema, NamedFields) and all(map(_PLAIN_NAME.fullmatch, schema.names)):
         fields = [_of_json(each, f"{each} of JSON") for each in schema]
         return NamedFields(fields, schema.form, schema.names, schema.cls)
     return schema if isinstance(schema, str) and _is_of_json(schema) else otherwise
 
 
 def _is_of_json(kind: str) -> bool:
+    """Whether a kind is one of values as JSON has them, or of lists of such."""
     if isinstance(kind, ListOf):
-        return all(map(_is_of_json, kinds_of(kind.element)))
+        return _of_json(kind.element, "") == kind.element and all(map(_is_of_json, kinds_of(kind.element)))
     return without_none(kind) in ARRAYS
 
 
@@ -154,14 +155,16 @@ class JsonColumns:
     >>> columns.of_lines(b'{"n": 1, "item": "tea"}\n{"item": "jam"\n')
     """
 
-    def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
+    def __init__(
+        self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None, record_type: Any = None
+    ) -> None:  # fmt: skip
         self._schema = schema
         leaves = dict(enumerate(leaves_of(schema)))
         names = names_of(schema, shape)
         if wanted is not None:
             leaves = {number: leaves[number] for number in wanted}
         paths = [path for path, _ in leaves.values()]
-        self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape).decode_lines
+        self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape, record_type).decode_lines
         #: the fields whose values the parser checks
         self._typed = {number for number, (_, kind) in leaves.items() if _is_checked(kind)}
         #: the fields with lists of objects: these become the parser's objects, too
@@ -232,36 +235,43 @@ def _values_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def _decoder_of(
-    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None
-) -> Any:
+    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
+    record_type: Any = None,
+) -> Any:  # fmt: skip
     """Return what makes objects of documents, with the fields at some ``paths`` of a schema.
 
-    Of the others it passes over, those that the ``shape`` requires have to be there. The parser refuses values that are not of
-    the kind of their field.
+    Of the others it passes over, those that the ``shape`` requires have to be there, and those that records of the declared type
+    require within it. The parser refuses values that are not of the kind of their field.
     """
     parser = importlib.import_module("msgspec.json")
-    return parser.Decoder(_object_type(schema, names, paths, shape))
+    return parser.Decoder(_object_type(schema, names, paths, shape, record_type))
 
 
 def _object_type(
-    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None
-) -> Any:
+    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
+    record_type: Any,
+) -> Any:  # fmt: skip
     msgspec = importlib.import_module("msgspec")
     within: dict[int, list[tuple[int, ...]]] = {}
     for first, *rest in paths:
         within.setdefault(first, []).append((*rest,))
     fields: list[tuple[Any, ...]] = []
-    for number, (name, each) in enumerate(zip(names, schema, strict=True)):
+    declared = (None if record_type is None else field_types(record_type)) or [None] * len(names)
+    for number, (name, each, of) in enumerate(zip(names, schema, declared, strict=True)):
+        is_required = shape is not None and name in shape.required
         if number not in within:
-            if shape is not None and name in shape.required:
-                fields.append((_field(number), msgspec.Raw))
+            needed = needed_of(of, (record_type,))
+            if is_required:
+                fields.append((_field(number), msgspec.Raw if needed is None else needed))
+            elif needed is not None:
+                fields.append((_field(number), needed, None))
             continue
         if isinstance(each, NamedFields):
-            fields.append((_field(number), _object_type(each, each.names, within[number], None)))
+            fields.append((_field(number), _record_within(each, within[number], of)))
             continue
-        expected = _type_of(str(each) if not isinstance(each, ListOf) else each)
+        expected = _list_of(each, of) if isinstance(each, ListOf) else _TYPES.get(str(each), Any)
         # Without a default here, documents without the field are parsed one by one.
-        if shape is not None and name not in shape.required:
+        if shape is not None and not is_required:
             default = shape.defaults(name)
             if isinstance(default, _UNCHANGEABLE) and (expected is Any or _is_of(default, expected)):
                 fields.append((_field(number), expected, default))
@@ -271,18 +281,20 @@ def _object_type(
     return msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False)
 
 
-def _type_of(kind: Any) -> Any:
-    """Return what the parser makes of values of a kind, and checks."""
-    if not isinstance(kind, ListOf):
-        return _TYPES.get(kind, Any)
-    element = kind.element
+def _record_within(schema: NamedFields, paths: Iterable[tuple[int, ...]], declared: Any) -> Any:
+    """Return what the parser makes of records within records, which are no nulls."""
+    of = without_null(declared)
+    return _object_type(schema, schema.names, paths, None if of is None else shape_of(of, "JsonSchema"), of)
+
+
+def _list_of(kind: ListOf, declared: Any) -> Any:
+    """Return what the parser makes of lists, and checks."""
+    element, of = kind.element, element_declared(without_null(declared))
     if isinstance(element, NamedFields):
-        paths = [
-            path for number, (path, _) in enumerate(leaves_of(element)) if kind.read is None or number in kind.read
-        ]
-        inner = _object_type(element, element.names, paths, None)
+        leaves = enumerate(leaves_of(element))
+        inner = _record_within(element, [path for n, (path, _) in leaves if kind.read is None or n in kind.read], of)
     else:
-        inner = _type_of(element)
+        inner = _list_of(element, of) if isinstance(element, ListOf) else _TYPES.get(str(element), Any)
     made: Any = list[inner]  # type: ignore[valid-type]
     return made | None if kind.endswith("?") else made
 

@@ -140,7 +140,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
     def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         """Return what makes columns of lines with a document in each."""
         if self.record_type is not None:
-            return JsonColumns(schema, wanted, shape_of(self.record_type, "JsonSchema")).of_lines
+            return JsonColumns(schema, wanted, shape_of(self.record_type, "JsonSchema"), self.record_type).of_lines
         if wanted is None:  # documents may have more fields than the schema
             return lambda data: None
         return JsonColumns(schema, wanted).of_lines
