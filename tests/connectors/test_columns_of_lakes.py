@@ -22,7 +22,7 @@ from funken.connectors.iceberg import IcebergCatalog, IcebergSource  # noqa: E40
 PLACE = pa.struct([("city", pa.string()), ("zip", pa.int64())])
 SCHEMA = pa.schema([
     ("n", pa.int64()), ("word", pa.string()), ("day", pa.date32()), ("half", pa.float64()), ("place", PLACE),
-    ("maybe", pa.int64()),
+    ("maybe", pa.int64()), ("tags", pa.list_(pa.string())), ("places", pa.list_(PLACE)),
 ])  # fmt: skip
 
 
@@ -32,6 +32,7 @@ def table_of(first, size, nulls=0.0):
         {
             "n": n, "word": f"w{n % 5}", "day": date(2026, 11, 1 + n % 3), "half": n / 2,
             "place": {"city": f"c{n % 4}", "zip": n}, "maybe": None if dice.random() < nulls else n,
+            "tags": ["a", "é"][: n % 3], "places": [{"city": "x", "zip": z} for z in range(n % 4)],
         }
         for n in range(first, first + size)
     ]  # fmt: skip
@@ -82,10 +83,12 @@ def test_columns_hold_the_rows(source, limit, start):
     assert found == expected and len(expected) == 80 - start
     assert blocks
     names = {".".join(schema.names[number] for number in path[:1]) for path, _ in leaves_of(schema)}
-    assert names == {"n", "word", "day", "half", "place", "maybe"}
+    assert names == {"n", "word", "day", "half", "place", "maybe", "tags", "places"}
 
 
-@pytest.mark.parametrize("fields", [["n"], ["word", "day"], ["place.zip", "half"], ["maybe"], []])
+@pytest.mark.parametrize(
+    "fields", [["n"], ["word", "day"], ["place.zip", "half"], ["maybe"], ["tags"], ["n", "places"], []]
+)
 def test_only_what_is_wanted_is_read(source, fields):
     schema = source.record_schema()
     names = []
@@ -115,7 +118,7 @@ def test_programs_read_tables_as_columns(source):
             plan = env.explain()
             assert "columns: lake: vectorized" in plan
             assert any(
-                f"reads 3 of 7 fields: {fields}" in plan for fields in ("n, day, place.city", "n, place.city, day")
+                f"reads 3 of 9 fields: {fields}" in plan for fields in ("n, day, place.city", "n, place.city, day")
             )
         found.append(pairs.execute_and_collect(limit=99))
     assert found[0] == found[1]

@@ -46,6 +46,7 @@ class Order:
     user: User
     lines: list[Line]
     by: User | None = None
+    more: list[Line] | None = None
 
 
 @dataclass
@@ -84,6 +85,7 @@ def documents(seed, count=400, odd=()):
             },
             "lines": [{"sku": dice.choice("ab"), "price": dice.randrange(80) / 8} for _ in range(dice.randrange(4))],
             "by": {"id": 1, "city": {"name": "Ulm", "code": 1}, "scores": []},
+            "more": None if number % 3 else [{"sku": "m", "price": 0.5}] * (number % 4),
         }
         for number in range(count)
     ]  # fmt: skip
@@ -137,6 +139,10 @@ PROGRAMS = {
     ),
     "records": lambda stream: stream.filter(lambda order: order.user.id > 3).map(lambda order: order.user),
     "lines": lambda stream: stream.flat_map(lambda order: [(line.sku, order.id) for line in order.lines]),
+    "lists that may be null": lambda stream: stream.map(lambda order: (order.id, order.more)),
+    "items of those": lambda stream: stream.flat_map(
+        lambda order: [sum((line.price for line in order.more), 0.0) if order.more is not None else -1.0]
+    ),
     "numbers": lambda stream: stream.map(lambda order: str(order.id)),
     "all": lambda stream: stream.filter(lambda order: order.user.city.code > 50),
 }
@@ -150,8 +156,11 @@ def outcome(source, program, vectorized, explained=None):
     return sorted(map(repr, stream.execute_and_collect()))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("declared", [Order, ROWS], ids=["classes", "rows"])
+@pytest.mark.parametrize(
+    ("declared", "program"),
+    [(Order, each) for each in PROGRAMS]
+    + [(ROWS, each) for each in ("fields", "lists", "records on", "records", "lines")],
+)
 @pytest.mark.parametrize("form", SOURCES)
 def test_columns_give_what_records_give(tmp_path, form, declared, program):
     source, explained = SOURCES[form](tmp_path / "orders", documents(program), declared), []
@@ -186,9 +195,10 @@ def test_what_is_within_has_the_form_that_is_declared():
 
     assert repr(found) == (
         "Order(id: int, user: User(id: int, city: City(name: str, code: int), scores: list of int), "
-        "lines: list of Line(sku: str, price: float), by: User(id: int, city: City(name: str, code: int), scores: list of int))"
+        "lines: list of Line(sku: str, price: float), by: User(id: int, city: City(name: str, code: int), scores: list of int), "
+        "more: list of Line(sku: str, price: float)?)"
     )
-    assert found.make([[1], [2], [[]], [None]]) == [Order(1, 2, [], None)]
+    assert found.make([[1], [2], [[]], [None], [None]]) == [Order(1, 2, [], None)]
     rows = schema_of_records(ROWS, shape_of(ROWS, "a test"))
     assert rows[2] == ListOf(rows[2].element)
     assert repr(rows[2].element) == "Row(sku: str, price: float)"

@@ -289,6 +289,53 @@ def test_messages_of_protobuf_become_columns(seed):
     assert schema.messages_to_columns(found, wanted)([*messages, b"\xff"]) is None
 
 
+@dataclass
+class Place:
+    city: str
+    code: int
+
+
+@dataclass
+class Shop:
+    id: int
+    place: Place
+    codes: list[int]
+
+
+def shop_class():
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="test", syntax="proto3")
+    place, shop = file.message_type.add(name="Place"), file.message_type.add(name="Shop")
+    place.field.add(name="city", number=1, type=9, label=1)
+    place.field.add(name="code", number=2, type=5, label=1)
+    shop.field.add(name="id", number=1, type=3, label=1)
+    shop.field.add(name="place", number=2, type=11, type_name=".test.Place", label=1)
+    shop.field.add(name="codes", number=3, type=5, label=3)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("test.Shop"))
+
+
+@pytest.mark.parametrize("wanted", [[0], [1], [2], [1, 2], [0, 2, 3], [3], [0, 1, 2, 3]])
+def test_messages_within_messages_of_protobuf_become_columns(wanted):
+    made = shop_class()
+    schema = ProtobufSchema(made, Shop)
+    shops = [made(id=n, place={"city": f"c{n}", "code": n % 3}, codes=range(n % 4)) for n in range(9)]
+    messages, found = [each.SerializeToString() for each in shops], schema.record_schema()
+    rows = schema.deserialize_block(messages)
+    assert repr(found) == "Shop(id: int, place: Place(city: str, code: int), codes: list of int)"
+
+    block = schema.messages_to_columns(found, wanted)(messages)
+
+    if wanted == [0, 1, 2, 3]:
+        assert block.to_list() == rows
+    for one, other in zip(block.to_list(), rows, strict=True):
+        values = [(each.id, each.place.city, each.place.code, each.codes) for each in (one, other)]
+        assert [values[0][number] for number in wanted] == [values[1][number] for number in wanted]
+        assert all(values[0][number] is NOT_READ for number in range(4) if number not in wanted)
+    without = [*messages, made(id=7).SerializeToString()]  # its place is None
+    assert (schema.messages_to_columns(found, wanted)(without) is None) is bool({1, 2} & set(wanted))
+
+
 def test_messages_of_protobuf_without_a_record_type_stay_messages():
     with pytest.raises(NotVectorizable, match=r"declare the record type: ProtobufSchema\(message, record_type\)"):
         ProtobufSchema(message_class()).record_schema()

@@ -82,10 +82,14 @@ class TracedFlatMap:
 
 
 def _looked_at(each: Emission, schema: RecordSchema) -> frozenset[tuple[int, ...]]:
-    parts = [*each.guards, *each.conditions, each.result]
-    under = None if each.items is None else typed_under(each.guards, each.items, schema)
-    element = None if under is None else element_of(under[1][1])
+    parts, element = [*each.guards, *each.conditions, each.result], _element(each, schema)
     return looked_at(parts, each.items, schema, *([] if element is None else [element]))
+
+
+def _element(each: Emission, schema: RecordSchema) -> RecordSchema | None:
+    """Return the schema of the items that an emission loops over; ``None`` if it does not, or never comes to it."""
+    under = None if each.items is None else typed_under(each.guards, each.items, schema)
+    return None if under is None else element_of(under[1][1])
 
 
 def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
@@ -121,8 +125,7 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
 def _only_reached(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
     """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
     conditions = (*each.guards, *each.conditions)
-    under = None if each.items is None else typed_under(each.guards, each.items, schema)
-    element = None if under is None else element_of(under[1][1])
+    element = _element(each, schema)
     for count in range(len(conditions) - 1, 0, -1):
         in_loop = count >= len(each.guards)
         arguments: tuple[RecordSchema, ...] = (schema, element) if in_loop and element else (schema,)

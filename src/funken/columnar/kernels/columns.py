@@ -177,7 +177,27 @@ class Columns(Block):
         return block.to_list(), None if block.timestamps is None else block.timestamps.tolist()
 
 
-class Lists(Column):
+class MadeLater(Column):
+    """A column whose ``data`` is made when it is first read: it has no value before, so who reads it comes to ``__getattr__``."""
+
+    __slots__ = ()
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.constant = False
+        self.low = self.high = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data":
+            raise AttributeError(name)
+        self.data = self._data()
+        return self.data
+
+    def _data(self) -> Array:
+        raise NotImplementedError
+
+
+class Lists(MadeLater):
     """Lists: their items one after the other, as columns, and where each list begins; objects are made when they are read.
 
     >>> tags = column_of([["a", "b"], [], ["c"]], ListOf("str"))
@@ -188,18 +208,12 @@ class Lists(Column):
     __slots__ = ("items", "offsets")
 
     def __init__(self, kind: ListOf, offsets: Array, items: Columns) -> None:
-        # ``data`` has no value yet: the first to read it comes to ``__getattr__``.
-        self.kind = kind
-        self.constant = False
-        self.low = self.high = None
+        super().__init__(kind)
         self.offsets = offsets
         self.items = items
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "data":
-            raise AttributeError(name)
-        self.data = _objects(self.to_list(len(self.offsets) - 1))
-        return self.data
+    def _data(self) -> Array:
+        return _objects(self.to_list(len(self.offsets) - 1))
 
     def counts(self) -> Array:
         """Return how many items each list has."""
@@ -272,6 +286,17 @@ def lists_with(element: RecordSchema, counts: Array, items: Columns) -> Lists:
     return Lists(ListOf(element), _offsets(counts), items)
 
 
+def lists_or_none(there: Column, is_there: list[bool]) -> Column:
+    """Return lists, and ``None`` where none is, as objects; ``there`` are those that are.
+
+    >>> lists_or_none(column_of([[1]], ListOf("int")), [False, True]).to_list(2)
+    [None, [1]]
+    """
+    made = iter(there.to_list(sum(is_there)))
+    values = [next(made) if each else None for each in is_there]
+    return Column(ListOf(_list_kind(there).element, missing=True), _objects(values))
+
+
 def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> list[Any]:
     if isinstance(schema, str):
         return next(leaves).to_list(length)
@@ -333,6 +358,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 __all__ = [
-    "Array", "Column", "Columns", "Lists", "column_of", "columns_of", "joined", "joined_columns", "lists_of", "lists_with",
-    "values_of_leaves",
+    "Array", "Column", "Columns", "Lists", "MadeLater", "column_of", "columns_of", "joined", "joined_columns", "lists_of",
+    "lists_or_none", "lists_with", "values_of_leaves",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from funken.columnar.expressions import BOOL, INT, STR
 from funken.columnar.kernels import decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, joined_columns
+from funken.columnar.kernels.columns import Array, Column, MadeLater, joined_columns
 from funken.columnar.kernels.decimals import Mask, both, either
 from funken.columnar.kernels.patterns import CONSTANT, TextPart, TextTest, alternatives
 
@@ -26,7 +26,7 @@ _REPEATED = 2
 """Texts are made once for each number of a range if there are so many times as many records."""
 
 
-class Rope(Column):
+class Rope(MadeLater):
     """Text put together of parts: a ``str`` for all records, an int column for its decimals, or a column of text.
 
     No part is empty, no two neighbours are constant, and one part at least is a column.
@@ -35,23 +35,17 @@ class Rope(Column):
     __slots__ = ("made", "parts")
 
     def __init__(self, parts: tuple[str | Column, ...]) -> None:
-        # ``data`` has no value yet: the first to read it comes to ``__getattr__``.
-        self.kind = STR
-        self.constant = False
-        self.low = self.high = None
+        super().__init__(STR)
         self.made = False
         self.parts = parts
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "data":
-            raise AttributeError(name)
+    def _data(self) -> Any:
         from funken.columnar.kernels.text import joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
 
         length = next(len(part.data) for part in self.parts if not isinstance(part, str))
         few = self._few(length)
-        self.data = few if few is not None else joined_text(self.parts, length)
         self.made = True
-        return self.data
+        return few if few is not None else joined_text(self.parts, length)
 
     def _few(self, length: int) -> Array | None:
         """Make the text of every number once, if these are few enough."""

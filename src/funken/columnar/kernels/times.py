@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import INT
-from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.kernels.columns import Array, Column, MadeLater
 from funken.columnar.library import DATE, DATETIME
 
 SECOND, DAY = 10**6, 86_400 * 10**6
@@ -27,24 +27,18 @@ _ALWAYS = 28
 """Days that each month has."""
 
 
-class Times(Column):
+class Times(MadeLater):
     """Datetimes in a time zone, or without one, or dates: the objects are made when they are read, once."""
 
     __slots__ = ("micros", "zone")
 
     def __init__(self, kind: str, micros: Array, zone: Any) -> None:
-        # ``data`` has no value yet: the first to read it comes to ``__getattr__``.
-        self.kind = kind
-        self.constant = False
-        self.low = self.high = None
+        super().__init__(kind)
         self.micros = micros
         self.zone = zone
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "data":
-            raise AttributeError(name)
-        self.data = np.fromiter(self._objects(), np.object_, len(self.micros))
-        return self.data
+    def _data(self) -> Array:
+        return np.fromiter(self._objects(), np.object_, len(self.micros))
 
     def _objects(self) -> list[Any]:
         if self.kind == DATE:

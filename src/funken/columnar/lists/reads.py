@@ -8,12 +8,20 @@ from functools import reduce
 from operator import getitem
 from typing import Any
 
-from funken.columnar.expressions import Argument, Expression, ListOf, RecordSchema, leaves_of
+from funken.columnar.expressions import Argument, Expression, ListOf, RecordSchema, Rowwise, leaves_of
 from funken.columnar.records import leaves_looked_at
 
 ITEMS = -1
 """In a path, it stands between that of a list and that of a field of its items; twice, for how many there are."""
 _Path = tuple[int, ...]
+
+
+def _bare(made: Expression) -> Expression:
+    """Return an expression without the test that it is not ``None``."""
+    match made:
+        case Rowwise("not none", (operand,)):
+            return operand
+    return made
 
 
 class Reads:
@@ -39,7 +47,7 @@ class Reads:
 
     def count(self, found: tuple[Expression, RecordSchema], uses: int) -> bool:
         """Count uses of a list of the first argument, or take them back; return whether it is one."""
-        made, schema = found
+        made, schema = _bare(found[0]), found[1]
         if isinstance(made, Argument) and made.argument == 0 and isinstance(schema, ListOf):
             self._lists[made.path] += uses
             return True
@@ -47,9 +55,9 @@ class Reads:
 
     def loop(self, items: tuple[Expression, RecordSchema], number: int, used: int = 1) -> None:
         """Note that an argument is the item of lists, which is what they were ``used`` for."""
-        if self.count(items, -used):
-            assert isinstance(items[0], Argument)
-            self._over[number] = items[0].path
+        made = _bare(items[0])
+        if self.count(items, -used) and isinstance(made, Argument):
+            self._over[number] = made.path
 
     def item(self, made: Argument) -> None:
         """Note that a field of an item, or all of it, is looked at."""

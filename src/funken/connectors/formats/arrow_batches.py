@@ -304,7 +304,7 @@ def _array_of_items(arrow: Any, block: Columns, schema: RecordSchema, wanted: An
     arrays = [
         _array_of_items(arrow, block, inner, field.type, leaves) for inner, field in zip(schema, wanted, strict=True)
     ]
-    return None if None in arrays else arrow.StructArray.from_arrays(arrays, fields=list(wanted))
+    return None if any(each is None for each in arrays) else arrow.StructArray.from_arrays(arrays, fields=list(wanted))
 
 
 def array_of_times(column: Column, wanted: Any) -> Any:

@@ -155,6 +155,10 @@ def column_of_array(array: Any, kind: str, pruned: bool = False) -> Column | Non
         times: Column | None = importlib.import_module("funken.columnar.kernels.times").times_of(array)
         if times is not None:
             return times
+    if isinstance(kind, ListOf):
+        there = _lists_of_array(array.drop_null(), ListOf(kind.element, read=kind.read), pruned)
+        columns = importlib.import_module("funken.columnar.kernels.columns")
+        return None if there is None else columns.lists_or_none(there, array.is_valid().to_pylist())
     if kind not in ARRAYS:
         return column_of(array.to_pylist(), kind)
     if array.null_count:
@@ -298,7 +302,7 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
 
 def _lists_of_values(values: list[Any], kind: ListOf, checked: bool) -> Column | None:
     """Return lists; ``None`` if some are none, or have items of another schema."""
-    from funken.columnar.kernels.columns import column_of, lists_with, values_of_leaves  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.kernels.columns import lists_or_none, lists_with, values_of_leaves  # noqa: PLC0415 - loads NumPy
 
     there = [each for each in values if each is not None] if kind.endswith("?") else values
     if not checked and not set(map(type, there)) <= {list}:
@@ -311,11 +315,9 @@ def _lists_of_values(values: list[Any], kind: ListOf, checked: bool) -> Column |
     content = columns_of_values(kind.element, leaves, len(items), leaves if checked else ())
     if content is None:
         return None
-    if kind.endswith("?"):
-        return column_of(values, kind)
-    return lists_with(
-        kind.element, importlib.import_module("numpy").fromiter(map(len, there), "int64", len(there)), content
-    )
+    counts = importlib.import_module("numpy").fromiter(map(len, there), "int64", len(there))
+    lists = lists_with(kind.element, counts, content)
+    return lists_or_none(lists, [each is not None for each in values]) if kind.endswith("?") else lists
 
 
 def columns_of_values(

@@ -103,8 +103,8 @@ def element_declared(declared: Any) -> Any:
 def needed_of(declared: Any, around: tuple[Any, ...]) -> Any:
     """Return, as a type of msgspec, what values of a declared type have to have in documents, null apart; ``None``: nothing.
 
-    Records within records lack a field without a default for that long only as nobody makes them. ``around`` are the types that
-    this one is in.
+    A record within a record that lacks a field without a default is malformed when it is made: so it is where nobody makes it.
+    ``around`` are the types that this one is in.
     """
     msgspec, of = importlib.import_module("msgspec"), without_null(declared)
     if of is None or of in around:

@@ -310,14 +310,13 @@ def _objects_in(kind: RecordSchema) -> ListOf | None:
     return kind if within else None  # type: ignore[return-value]
 
 
-def _lists_where_there(values: list[Any], kind: ListOf) -> Any:
-    """Return lists of the parser's objects as a column, or as values where some are null; ``None`` if they do not fit."""
-    there = [each for each in values if each is not None]
-    found = lists_of_objects(there, kind)
-    if found is None or len(there) == len(values):
-        return found
-    lists = iter(found.to_list(len(there)))
-    return [None if each is None else next(lists) for each in values]
+def _lists_where_there(values: list[Any], kind: ListOf) -> Column | None:
+    """Return lists of the parser's objects, which may be null, as a column; ``None`` if they are not of their kinds."""
+    if not kind.endswith("?"):
+        return lists_of_objects(values, kind)
+    found = lists_of_objects([each for each in values if each is not None], kind)
+    columns = importlib.import_module("funken.columnar.kernels.columns")
+    return None if found is None else columns.lists_or_none(found, [each is not None for each in values])
 
 
 def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:

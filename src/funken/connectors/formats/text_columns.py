@@ -76,9 +76,13 @@ def fields_of(block: Block, record_type: Any, names: Sequence[str]) -> list[Colu
     if not isinstance(block, Columns) or not block.length:
         return None
     places = places_of(block.schema, record_type, names)
-    if places is None or any(block.leaves[place].data is NOT_READ for place in places):
+    if places is None or any(_is_unread(block.leaves[place]) for place in places):
         return None
     return [block.leaves[place] for place in places]
+
+
+def _is_unread(column: Column) -> bool:
+    return column.constant and column.data is NOT_READ  # that of others may have to be made
 
 
 @dataclass(frozen=True)

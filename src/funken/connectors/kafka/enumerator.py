@@ -145,6 +145,7 @@ class Cluster:
 
     def __init__(self, properties: dict[str, Any], timeout: float = REQUEST_TIMEOUT_S) -> None:
         self._timeout = timeout
+        self._until = _now() + timeout
         self._servers = properties["bootstrap.servers"]
         self._group = properties["group.id"]
         self._last_error = LastError("Kafka source")
@@ -195,9 +196,12 @@ class Cluster:
         return [each for each in subscription.partitions if each not in absent]
 
     def newest(self, partitions: Sequence[KafkaTopicPartition], count: int) -> list[bytes]:
-        """Return values of the newest messages of partitions, as far as they come in time; raises ``SourceNotReadable``."""
-        until = _now() + self._timeout
-        wanted, asked = 0, []
+        """Return values of the newest messages of partitions, as far as they come before the timeout since the first question.
+
+        Raises ``SourceNotReadable``.
+        """
+        until, asked = self._until, []
+        wanted = 0
         try:
             for topic, number in partitions:
                 partition = self._kafka.TopicPartition(topic, number)
