@@ -37,7 +37,8 @@ LAYERS = (
     {"checkpoint"},
     {"checkpoint.snapshot"},
     {"checkpoint.store"},
-    {"plan", "plan.rules"},
+    {"plan", "plan.columns", "plan.rules"},
+    {"operators.stateful"},
     {"operators.columnar"},
     {"operators.async_io", "operators.join", "operators.process"},
     {"operators.window"},
@@ -242,8 +243,8 @@ def folder_depth(module: Module) -> Iterator[str]:
 
 def on_columns(dotted: str) -> bool:
     """Whether a module loads NumPy: the kernels, the logics that work on columns, and the writer of columns."""
-    if dotted.startswith("funken.operators.columnar."):
-        return not dotted.startswith("funken.operators.columnar.specs")
+    if dotted.startswith(("funken.operators.columnar.", "funken.operators.stateful.")):
+        return not dotted.startswith(("funken.operators.columnar.specs", "funken.operators.stateful.specs"))
     return dotted.startswith(
         (
             "funken.columnar.kernels.",

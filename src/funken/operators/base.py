@@ -90,6 +90,10 @@ class Operator:
         """Handle a block of the second input (connected streams)."""
         raise NotImplementedError
 
+    def process_second_block(self, block: Block) -> None:
+        """Handle a block of the second input as it comes, in rows or columns."""
+        self.process_second(*block.rows())
+
     def watermark(self, watermark: int) -> None:
         """Event time has reached ``watermark``, the minimum over all inputs: fire what is due, then pass it on."""
         self.current_watermark = watermark

@@ -62,6 +62,13 @@ class TracedFlatMap:
 
         Raises ``NotVectorizable``.
         """
+        typed, found = self.typed_or_nothing(schema)
+        if found is None:
+            raise NotVectorizable("gives no results")
+        return typed, found
+
+    def typed_or_nothing(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema | None]:
+        """Return it as ``typed`` does; ``None`` is the schema of results that are never given."""
         made: list[Emission] = []
         found: RecordSchema | None = None
         read: set[tuple[int, ...]] = set()
@@ -76,8 +83,6 @@ class TracedFlatMap:
                     raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
                 found = result
             made.append(emission)
-        if found is None:
-            raise NotVectorizable("gives no results")
         return replace(self, emissions=tuple(made), read=frozenset(read)), found
 
 

@@ -52,20 +52,22 @@ def trace_flat_map(target: Any, method: str | None) -> TracedFlatMap:
 
 
 @dataclass(frozen=True)
-class _Code:
+class Code:
     """What is followed: a function, or the function that a comprehension is."""
 
     of: CodeType
     operations: list[Operation]
     generator: bool
     comprehension: bool = False
+    back: Callable[[Any, Variables, tuple[Expression, ...], Emission], None] | None = None
+    """Called with what a function returns that another one calls; ``None``: it is the one that is followed."""
 
 
 _Then = Callable[[Variables, tuple[Expression, ...], Emission], None]
 
 
 @dataclass(frozen=True)
-class _Loop:
+class LoopAround:
     """The loop around an instruction: where it begins and ends, and what comes when its body is through."""
 
     at: int
@@ -80,6 +82,7 @@ class FlatMapTracer(Tracer):
         """Follow the function from its beginning."""
         self._found: list[Emission] = []
         self._segments = 0
+        self._readers: dict[int, FlatMapTracer] = {}
         code = self._code(self._function.__code__)
         self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
         return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()))
@@ -90,18 +93,28 @@ class FlatMapTracer(Tracer):
             raise NotVectorizable("has variable arguments, or handles exceptions")
 
     @staticmethod
-    def _code(code: CodeType, comprehension: bool = False) -> _Code:
+    def _code(code: CodeType, comprehension: bool = False) -> Code:
         found = operations_of(code)
-        return _Code(code, found, is_generator(code), comprehension)
+        return Code(code, found, is_generator(code), comprehension)
 
-    def _reader(self, code: _Code) -> FlatMapTracer:
-        return self.reading(code.operations, code.of)
+    def _reader(self, code: Code) -> FlatMapTracer:
+        found = self._readers.get(id(code.of))
+        if found is None:
+            found = self._readers[id(code.of)] = self.reading(code.operations, code.of)
+        return found
 
     # ---- the way through
 
+    def _goes_elsewhere(
+        self, code: Code, number: int, operation: Operation, stack: Stack, variables: Variables,
+        dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
+    ) -> bool:  # fmt: skip
+        """Whether a subclass has followed an operation, and all that comes behind it."""
+        return False
+
     def _run(
-        self, code: _Code, number: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...], at: Emission,
-        loop: _Loop | None,
+        self, code: Code, number: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...], at: Emission,
+        loop: LoopAround | None,
     ) -> None:  # fmt: skip
         stack, variables = stack.copy(), dict(variables)
         while True:
@@ -117,7 +130,12 @@ class FlatMapTracer(Tracer):
             if name == "RETURN_VALUE":
                 if loop is not None:
                     raise NotVectorizable("leaves a loop early")
-                self._return(code, stack.pop(), dropped, at)
+                if code.back is not None:
+                    code.back(stack.pop(), variables, dropped, at)
+                else:
+                    self._return(code, stack.pop(), dropped, at)
+                return
+            if self._goes_elsewhere(code, number, operation, stack, variables, dropped, at, loop):
                 return
             if name == "FOR_ITER":
                 self._iterate(code, number - 1, argument, stack, variables, dropped, at, loop)
@@ -145,7 +163,7 @@ class FlatMapTracer(Tracer):
             else:
                 dropped = self._reader(code)._step(operation, stack, variables, dropped)
 
-    def _comprehend(self, stack: Stack, variables: Variables, code: _Code, number: int, at: Emission) -> None:
+    def _comprehend(self, stack: Stack, variables: Variables, code: Code, number: int, at: Emission) -> None:
         """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
         iterator, function = stack.pop(), stack.pop()
         reader = self._reader(code)
@@ -160,7 +178,7 @@ class FlatMapTracer(Tracer):
         stack.push(Marker("several", value=made))
 
     @staticmethod
-    def _is_given(code: _Code, number: int) -> bool:
+    def _is_given(code: Code, number: int) -> bool:
         """Whether the list of a comprehension is given as it is: nothing else is done with it."""
         while code.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
             # In 3.13, what is popped here is the iterator.
@@ -168,7 +186,7 @@ class FlatMapTracer(Tracer):
         return code.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER") and not code.comprehension
 
     @staticmethod
-    def _after_yield_from(code: _Code, number: int) -> int:
+    def _after_yield_from(code: Code, number: int) -> int:
         """Return where it goes on after ``yield from``: where its loop of instructions ends."""
         if [each.name for each in code.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
             raise NotVectorizable("yields in a way that is not known")
@@ -176,8 +194,8 @@ class FlatMapTracer(Tracer):
         return target
 
     def _fork(
-        self, code: _Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
-        dropped: tuple[Expression, ...], at: Emission, loop: _Loop | None,
+        self, code: Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
+        dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
     ) -> None:  # fmt: skip
         value = stack.pop()
         condition = expression_on(value)
@@ -192,14 +210,14 @@ class FlatMapTracer(Tracer):
         jumps = Unary("not", condition) if "FALSE" in name or "NOT_NONE" in name else condition
         stays = condition if jumps is not condition else Unary("not", condition)
         before = len(self._found)
-        self._run(code, here, stack, variables, dropped, _under(at, stays), loop)
-        self._run(code, there, jumping, variables, dropped, _under(at, jumps), loop)
+        self._run(code, here, stack, variables, dropped, under(at, stays), loop)
+        self._run(code, there, jumping, variables, dropped, under(at, jumps), loop)
         if len(self._found) == before:
             self._end((*dropped, condition), at)
 
     def _iterate(
-        self, code: _Code, here: int, stop: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...],
-        at: Emission, loop: _Loop | None,
+        self, code: Code, here: int, stop: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...],
+        at: Emission, loop: LoopAround | None,
     ) -> None:  # fmt: skip
         iterator = stack.pop()
         assert isinstance(iterator, Marker)
@@ -228,7 +246,7 @@ class FlatMapTracer(Tracer):
         )  # fmt: skip
 
     def _loop(
-        self, code: _Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: _Then
+        self, code: Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: _Then
     ) -> None:  # fmt: skip
         """Follow the body for each item of a tuple, or once for any text; ``then`` is called where the loop is through."""
         items = iterator.value
@@ -241,7 +259,7 @@ class FlatMapTracer(Tracer):
             body = stack.copy()
             body.push(iterator)
             body.push(item)
-            self._run(code, here + 1, body, variables, dropped, at, _Loop(here, stop, then))
+            self._run(code, here + 1, body, variables, dropped, at, LoopAround(here, stop, then))
 
         if isinstance(items, Make):
             if any(isinstance(each, Unpacked) for each in items.items):
@@ -267,7 +285,7 @@ class FlatMapTracer(Tracer):
 
     # ---- what comes of it
 
-    def _return(self, code: _Code, value: Any, dropped: tuple[Expression, ...], at: Emission) -> None:
+    def _return(self, code: Code, value: Any, dropped: tuple[Expression, ...], at: Emission) -> None:
         if code.comprehension:
             pass
         elif code.generator:
@@ -314,10 +332,11 @@ class FlatMapTracer(Tracer):
             self._found.append(check)
 
 
-def _under(at: Emission, condition: Expression) -> Emission:
+def under(at: Emission, condition: Expression) -> Emission:
+    """Return an emission, or one to be, with one more condition."""
     if at.items is None:
         return replace(at, guards=(*at.guards, condition))
     return replace(at, conditions=(*at.conditions, condition))
 
 
-__all__ = ["trace_flat_map"]
+__all__ = ["Code", "FlatMapTracer", "LoopAround", "Variables", "trace_flat_map", "under"]

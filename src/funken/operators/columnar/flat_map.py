@@ -43,7 +43,17 @@ class ColumnarFlatMapLogic(FlatMapLogic):
 
 def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Columns) -> Columns:
     """Return all results for a block, with the timestamps of their records, in order; raises ``FallBackToRows``."""
-    made = [found for each in emissions if (found := _Part(block).computed(each, schema)) is not None]
+    return combined([_Part(block).computed(each, schema) for each in emissions], schema, block)
+
+
+def made_of(emission: Emission, schema: RecordSchema, block: Columns) -> Made | None:
+    """Return the results of one emission for a block; ``None`` if there are none."""
+    return _Part(block).computed(emission, schema)
+
+
+def combined(parts: list[Made | None], schema: RecordSchema, block: Columns) -> Columns:
+    """Return the results of several emissions for a block, with the timestamps of their records, in order."""
+    made = [each for each in parts if each is not None]
     if not made:
         return Columns(schema, [Column(kind, None, True) for _, kind in leaves_of(schema)], 0)
     results, origins = joined([each.results for each in made]), np.concatenate([each.origins for each in made])
@@ -56,7 +66,7 @@ def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Colum
     return results.stamped(None if block.timestamps is None else block.timestamps.take(origins))
 
 
-class _Made:
+class Made:
     """The results of one emission: of which record each is, and of which item of that."""
 
     def __init__(self, results: Columns, origins: Array, items: Array, segment: int) -> None:
@@ -74,7 +84,7 @@ class _Part:
         self._origins: Array = np.arange(block.length)
         self._items: Array | None = None
 
-    def computed(self, emission: Emission, schema: RecordSchema) -> _Made | None:
+    def computed(self, emission: Emission, schema: RecordSchema) -> Made | None:
         """Return the results of an emission; ``None`` if there are none."""
         for guard in emission.guards:
             self._keep(guard)
@@ -89,7 +99,7 @@ class _Part:
             return None
         results = computed_of(emission.result, schema, *self._blocks).stamped(None)
         items = np.zeros(results.length, np.int64) if self._items is None else self._items
-        return _Made(results, self._origins, items, emission.segment)
+        return Made(results, self._origins, items, emission.segment)
 
     def _keep(self, condition: Expression) -> None:
         if not self._blocks[0].length:
@@ -148,4 +158,4 @@ def _array_of(text: Expression, block: Columns) -> Any:
     return found.array(block.length)
 
 
-__all__ = ["ColumnarFlatMapLogic", "given_of", "items_of"]
+__all__ = ["ColumnarFlatMapLogic", "Made", "combined", "given_of", "items_of", "made_of"]

@@ -37,8 +37,12 @@ class CoMap:
 
     def build(self) -> Operator:
         """Make the logic."""
+        return CoMapLogic(self, *self.calls())
+
+    def calls(self) -> tuple[ElementFunction, ElementFunction]:
+        """Return what is called with the records of each input."""
         target = self.function.target
-        return CoMapLogic(self, _one_or_none(target.map1), _one_or_none(target.map2))
+        return _one_or_none(target.map1), _one_or_none(target.map2)
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,12 @@ class CoFlatMap:
 
     def build(self) -> Operator:
         """Make the logic."""
+        return CoMapLogic(self, *self.calls())
+
+    def calls(self) -> tuple[ElementFunction, ElementFunction]:
+        """Return what is called with the records of each input."""
         target = self.function.target
-        return CoMapLogic(self, _without_context(target.flat_map1), _without_context(target.flat_map2))
+        return _without_context(target.flat_map1), _without_context(target.flat_map2)
 
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]

@@ -23,9 +23,9 @@ from funken.operators.columnar.specs import ColumnarReduce, ColumnarWindow
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Strategy
 from funken.plan.columnar_hash import ColumnarHash, PreAggregation
+from funken.plan.columns.windows import is_of_key
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext
-from funken.plan.rules.windows_on_columns import is_of_key
 
 _NAME = "pre-aggregation"
 _MOST_ADDED = 1 << 31

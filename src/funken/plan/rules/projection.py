@@ -33,14 +33,23 @@ from funken.operators.columnar.specs import (
     ColumnarTimestamps,
     ColumnarWindow,
 )
+from funken.operators.stateful.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
+    FunctionOnColumns,
+)
 from funken.operators.user_functions import UserFunction, call_of
 from funken.plan.columnar_hash import ColumnarHash
-from funken.plan.nodes import Node
+from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 
 _NAME = "projection"
 
+_OF_TWO = (ColumnarKeyedCoProcess, ColumnarCoMap, ColumnarCoFlatMap)
 Guard = tuple[UserFunction, Traced | TracedFlatMap]
 
 
@@ -113,24 +122,27 @@ class _Reached:
             for node in vertex.nodes:
                 for given in node.inputs:
                     if given.upstream == upstream:
-                        edge = self._edge(upstream, vertex.id) if node is vertex.nodes[0] else None
+                        edge = self._edge(given, vertex.id) if node is vertex.nodes[0] else None
                         self._node(node, near, edge, given.side)
 
-    def _edge(self, upstream: OperatorId, target: int) -> Edge:
-        return next(edge for edge in self._plan.edges if (edge.source_node, edge.target) == (upstream, target))
+    def _edge(self, given: NodeInput, target: int) -> Edge:
+        wanted = given.upstream, target, given.index
+        return next(each for each in self._plan.edges if (each.source_node, each.target, each.index) == wanted)
 
     def _node(self, node: Node, near: bool, edge: Edge | None, side: str | None) -> None:
-        if side is not None or len(node.inputs) != 1:
+        if side is not None or (len(node.inputs) != 1 and not isinstance(node.spec, _OF_TWO)):
             raise _TakesAll(node.name)
         if edge is not None and not edge.local:
             if not isinstance(edge.partitioning, ColumnarHash):
                 raise _TakesAll(node.name)
             self._function(node, edge.partitioning.key, edge.partitioning.traced, near)
             near = False
-        self._spec(node, near)
+        self._spec(node, near, 0 if edge is None else edge.index)
 
-    def _spec(self, node: Node, near: bool) -> None:
+    def _spec(self, node: Node, near: bool, number: int) -> None:
         match node.spec:
+            case ColumnarKeyedCoProcess() | ColumnarCoMap() | ColumnarCoFlatMap() as spec:
+                self._with_state(node, spec.function, spec.on_columns.functions[number], near)
             case ColumnarMap() as spec:
                 self._function(node, spec.function, spec.traced, near)
             case ColumnarFlatMap() as spec:
@@ -142,6 +154,8 @@ class _Reached:
                 if spec.stamped is not None:
                     self._function(node, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near)
                 self._follow(node.id, near)
+            case ColumnarKeyedProcess() | ColumnarKeyedMap() as spec:
+                self._with_state(node, spec.function, spec.on_columns.functions[0], near)
             case ColumnarWindow(aggregate=aggregate) as spec if aggregate is not None and spec.late_tag is None:
                 target = spec.contents.function.target  # type: ignore[attr-defined]
                 self._function(node, spec.key, spec.traced_key, near)
@@ -153,6 +167,12 @@ class _Reached:
     def _function(self, node: Node, function: UserFunction, traced: Traced, near: bool) -> None:
         self._paths.update(_paths(traced.result))
         self._reads(node, function, traced, near)
+
+    def _with_state(self, node: Node, function: UserFunction, of: FunctionOnColumns, near: bool) -> None:
+        self._function(node, of.key, of.traced_key, near)
+        if of.traced.attributes:  # an attribute of the object may change, and then other fields may be read
+            raise _TakesAll(node.name)
+        self._reads(node, UserFunction(function.target, of.method), replace(of.traced.given, read=of.typed.read), near)
 
     def _reads(self, node: Node, function: UserFunction, traced: Traced | TracedFlatMap, near: bool) -> None:
         self._paths.update(traced.read)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
+from operator import attrgetter
 from types import MethodType
 from typing import Any
 
@@ -47,6 +48,8 @@ from funken.operators.columnar.specs import (
     VectorizedCall,
 )
 from funken.operators.process.keyed_map import KeyedMap
+from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec
@@ -55,18 +58,20 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_hash import ColumnarHash
-from funken.plan.nodes import Hash, Node
+from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
+from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
+from funken.plan.nodes import Hash, Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.plan.rules.projection import fields_read, taken_whole_by
-from funken.plan.rules.windows_on_columns import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 _OTHERS = "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
 
-_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec)
+_OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap)
+_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess)
 
 
 @dataclass(frozen=True)
@@ -241,8 +246,10 @@ class _Vectorizer:
     def _operator(self, vertex: Vertex, node: Node) -> _Found:
         if isinstance(node.spec, VectorizedCall):
             return self._called_with_blocks(vertex, node, node.spec)
-        schema = self._input(vertex, node)
         spec: Any = node.spec
+        if type(spec) in _OF_TWO:
+            return self._of_two(vertex, node, spec)
+        schema = self._input(vertex, node)
         if type(spec) in _WITH_FORM and node.declares_types:
             raise NotVectorizable("declares a type")
         match spec:
@@ -265,9 +272,29 @@ class _Vectorizer:
                 return self._window(spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
                 return _Found(ColumnarSink(sink))
-            case KeyedMap():
-                raise NotVectorizable("calls a function with open(), which may have state")
+            case KeyedMap() if type(spec) is KeyedMap:
+                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema)))
+            case KeyedProcess() if type(spec) is KeyedProcess:
+                return self._with_state(*columnar_process(spec, self._in_order(schema)))
         raise NotVectorizable(f"{node.kind} has no vectorized form")
+
+    def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
+        if len(node.inputs) != 2 or node.declares_types:
+            raise NotVectorizable("declares a type" if node.declares_types else "has several inputs")
+        inputs = sorted(node.inputs, key=attrgetter("index"))
+        schemas = [self._in_order(self._given(vertex, node, each)) for each in inputs]
+        return self._with_state(*columnar_of_two(spec, schemas))
+
+    def _in_order(self, schema: RecordSchema) -> RecordSchema:
+        if self._batch:
+            raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
+        return schema
+
+    @staticmethod
+    def _with_state(made: OperatorSpec, results: RecordSchema | None) -> _Found:
+        if results is not None:
+            _check_documents(results)
+        return _Found(made, results)
 
     def _called_with_blocks(self, vertex: Vertex, node: Node, spec: VectorizedCall) -> _Found:
         """Return a function over whole blocks, which takes records as well: columns may begin at it."""
@@ -288,12 +315,19 @@ class _Vectorizer:
         """Return the shape of the columns that a node is given."""
         if len(node.inputs) != 1 or node.inputs[0].side is not None:
             raise NotVectorizable("reads a side output" if len(node.inputs) == 1 else "has several inputs")
-        upstream = self._nodes[node.inputs[0].upstream]
+        return self._given(vertex, node, node.inputs[0])
+
+    def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> RecordSchema:
+        """Return the shape of the columns that an input of a node is given."""
+        if of.side is not None:
+            raise NotVectorizable("reads a side output")
+        upstream = self._nodes[of.upstream]
         found = self._found.get(upstream.id)
         if found is None or found.shape is None:
             raise NotVectorizable(f"{upstream.name!r} gives it single records")
         if node is vertex.nodes[0]:
-            edge = next(edge for edge in self._plan.edges if edge.target == vertex.id)
+            edges = (edge for edge in self._plan.edges if edge.target == vertex.id)
+            edge = next(edge for edge in edges if (edge.source_node, edge.index) == (of.upstream, of.index))
             self._exchange(edge, upstream, found.shape)
         return found.shape
 

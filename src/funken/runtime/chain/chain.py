@@ -196,7 +196,7 @@ class OperatorChain:
         if index == 0:
             self._first(block)
         else:
-            self.head.process_second(*block.rows())
+            self.head.process_second_block(block)
 
     def watermark(self, watermark: int) -> None:
         """Hand a watermark to the head."""

@@ -1,0 +1,116 @@
+"""Values by key that change with records: what each is before every record of a block, and after the last one of its key.
+
+The records that change a value are *participants*, in the order of the groups (``groups.py``). The values that they leave are
+computed by scans over segments, which begin with each group, and wherever a value is set. A record's value before it is what the
+last participant before it in its group has left, or what was there before the block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST
+from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.columns import Array
+from funken.columnar.keyed.groups import Groups, running_float_sum, running_most, running_sum
+
+
+class Participants:
+    """The records of a block where a mask is true.
+
+    >>> groups = Groups(np.array([0, 1, 0, 0]), 2)
+    >>> some = Participants(groups, np.array([True, False, True, False]))
+    >>> some.positions.tolist(), some.before.tolist(), some.after.tolist()  # 0, 1: as the groups were; 2, 3: by participants
+    ([0, 2], [0, 1, 2, 3], [3, 1])
+    """
+
+    def __init__(self, groups: Groups, mask: Array) -> None:
+        there = mask.take(groups.order)
+        counted = np.cumsum(there)
+        so_far = counted - there
+        begins, ends = so_far.take(groups.begins), counted.take(groups.ends)
+        numbers = np.arange(len(groups.slots))
+        #: where participants are in the block, in the order of groups
+        self.positions: Array = groups.order[there]
+        any_before = so_far > groups.spread(begins)
+        #: of each record, where its value is: among those of the groups, and behind them those that participants leave
+        self.before: Array = groups.back(np.where(any_before, so_far + (len(numbers) - 1), groups.spread(numbers)))
+        #: of each group, where the last value is
+        self.after: Array = np.where(ends > begins, ends + (len(numbers) - 1), numbers)
+        changed = np.flatnonzero(ends > begins)
+        #: the groups that have participants, and of each the first among these
+        self.changed: Array = changed
+        self.firsts: Array = begins.take(changed)
+
+    def segments(self, starts: Array) -> Segments:
+        """Return the parts of participants that begin with a group, or where ``starts`` is true."""
+        begins = starts.copy()
+        begins[self.firsts] = True
+        return Segments(np.flatnonzero(begins), len(begins))
+
+
+class Segments:
+    """Parts of an array, one after the other: what the scans of ``groups.py`` need of groups."""
+
+    def __init__(self, begins: Array, length: int) -> None:
+        self.begins = self.slots = begins
+        self.counts: Array = np.diff(np.append(begins, length))
+        self.ends: Array = begins + self.counts - 1
+
+    def spread(self, per_segment: Array) -> Array:
+        """Repeat one value per segment for each of its items."""
+        return np.repeat(per_segment, self.counts)
+
+
+def added(some: Participants, values: Array, sets: Array, initial: Array, kind: str) -> Array:
+    """Return the sums that participants leave: ``values`` are added, or, where ``sets`` is true, what it is set to."""
+    values = _begun(some, values, sets, initial, np.add)
+    segments: Any = some.segments(sets)
+    if kind == FLOAT:
+        return running_float_sum(values, segments)
+    return running_sum(values, segments)
+
+
+def check_sums(values: Array, sets: Array, initial: Array) -> None:
+    """Raise ``FallBackToRows`` if sums may overflow."""
+    if not len(values):
+        return
+    adds, begins = values[~sets], np.concatenate((values[sets], initial, np.zeros(1, np.int64)))
+    low, high = (int(adds.min()), int(adds.max())) if len(adds) else (0, 0)
+    if int(begins.min()) + len(adds) * min(0, low) < LOWEST or int(begins.max()) + len(adds) * max(0, high) > HIGHEST:
+        raise FallBackToRows("an overflow")
+
+
+def most(some: Participants, values: Array, sets: Array, initial: Array, greatest: bool) -> Array:
+    """Return the greatest values, or the least, that participants leave."""
+    if not len(values):
+        return values
+    if not greatest:
+        if min(int(values.min()), int(initial.min())) == LOWEST:
+            raise FallBackToRows("an overflow")
+        return -most(some, -values, sets, -initial, True)
+    values = _begun(some, values, sets, initial, np.maximum)
+    found = running_most(values, some.segments(sets), int(values.min()), int(values.max()))  # type: ignore[arg-type]
+    if found is None:
+        raise FallBackToRows("a range too wide")
+    return found
+
+
+def toggled(some: Participants, values: Array, toggles: Array, initial: Array) -> Array:
+    """Return the bools that participants leave: they are inverted where ``toggles`` is true, and else set."""
+    numbers = _begun(some, np.where(toggles, 1, values).astype(np.int64), ~toggles, initial.astype(np.int64), np.add)
+    segments: Any = some.segments(~toggles)
+    return running_sum(numbers, segments) % 2 == 1
+
+
+def _begun(some: Participants, values: Array, sets: Array, initial: Array, join: Any) -> Array:
+    """Return values, of which the first ones of groups are joined with what was there, unless they are set."""
+    joins = ~sets.take(some.firsts)
+    values, firsts = values.copy(), some.firsts[joins]
+    values[firsts] = join(initial.take(some.changed[joins]), values.take(firsts))
+    return values
+
+
+__all__ = ["Participants", "Segments", "added", "check_sums", "most", "toggled"]

@@ -1,0 +1,207 @@
+"""Which states a function declares in ``open()``, by reading its bytecode: nothing of the program runs but descriptors.
+
+What is read is a straight line of assignments to attributes: ``self.count = runtime_context.get_state(descriptor)``. Descriptors
+may be made there, be globals, or attributes of the object; whatever else is assigned is of no interest. When ``open()`` has run
+in the job, ``DeclaredState.is_in`` tells whether the attribute is what was read.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from funken.columnar.bytecode import Operation, is_plain
+from funken.columnar.dependencies import cell_of, same
+from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, schema_of_value
+from funken.columnar.lists.comprehensions import operations_of
+from funken.dataclass import dataclass
+from funken.state.descriptors import StateDescriptor, StateKind
+from funken.state.handles import State
+from funken.types.info import BasicType, BasicTypeInfo, PickledBytesTypeInfo
+
+_GETS = {
+    "get_state": StateKind.VALUE, "get_map_state": StateKind.MAP, "get_list_state": StateKind.LIST,
+    "get_reducing_state": StateKind.REDUCING, "get_aggregating_state": StateKind.AGGREGATING,
+}  # fmt: skip
+_TYPES = {BasicType.STRING: STR, BasicType.LONG: INT, BasicType.DOUBLE: FLOAT, BasicType.BOOLEAN: BOOL}
+"""Declared types to which values of a kind are converted by leaving them as they are."""
+
+
+@dataclass(frozen=True)
+class DeclaredState:
+    """A state: the attribute with its handle, its name and kind, and of a value its default (``None``: none)."""
+
+    attribute: str
+    name: str
+    kind: StateKind
+    default: Any = None
+    declared: RecordSchema | None = None
+    """The kind of values that its descriptor declares; ``None``: it declares none."""
+
+    def is_in(self, target: Any) -> bool:
+        """Whether an object whose ``open()`` has run has the handle of this state."""
+        handle = getattr(target, self.attribute, None)
+        if not isinstance(handle, State) or handle.kind is not self.kind or handle.descriptor.name != self.name:
+            return False
+        return handle.descriptor.ttl is None and same(getattr(handle.descriptor, "default", None), self.default)
+
+
+def declared_states(target: Any) -> tuple[DeclaredState, ...]:
+    """Return the states that an object declares in ``open()``; raise ``NotVectorizable`` if that cannot be read.
+
+    >>> from funken import KeyedProcessFunction, ValueStateDescriptor
+    >>> class Count(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+    >>> [(each.attribute, each.name, each.default) for each in declared_states(Count())]
+    [('count', 'count', 0)]
+    """
+    function = getattr(type(target), "open", None)
+    if type(function) is not FunctionType or "open" in getattr(target, "__dict__", {}):
+        raise NotVectorizable("has an open() that is no plain method")
+    if not is_plain(function.__code__) or function.__code__.co_argcount != 2:
+        raise NotVectorizable("has an open() that is not read")
+    return tuple(_Opening(target, function).run())
+
+
+class _Null:
+    """Stands on the stack below what is called."""
+
+
+class _Unknown:
+    """A value of no interest."""
+
+
+class _Context:
+    """The runtime context."""
+
+
+class _Get:
+    """A method of the runtime context that gives a state."""
+
+    def __init__(self, kind: StateKind) -> None:
+        self.kind = kind
+
+
+_NULL, _UNKNOWN, _CONTEXT = _Null(), _Unknown(), _Context()
+_BUILDS = {"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"}
+
+
+class _Opening:
+    """Follows ``open()`` with Python objects on the stack."""
+
+    def __init__(self, target: Any, function: FunctionType) -> None:
+        self._target, self._function = target, function
+        own, context = function.__code__.co_varnames[:2]
+        self._variables: dict[str, Any] = {own: target, context: _CONTEXT}
+        self._stack: list[Any] = []
+        self._names: tuple[str, ...] = ()
+
+    def run(self) -> list[DeclaredState]:
+        """Return what is declared."""
+        found: dict[str, DeclaredState | None] = {}
+        for operation in operations_of(self._function.__code__):
+            name, argument = operation.name, operation.argument
+            if name == "RETURN_VALUE":
+                return [each for each in found.values() if each is not None]
+            if name == "STORE_ATTR":
+                owner, value = self._stack.pop(), self._stack.pop()
+                if owner is self._target:
+                    found[argument] = self._declared(argument, value) if isinstance(value, tuple) else None
+            else:
+                self._step(operation)
+        raise NotVectorizable("has an open() that is not read")
+
+    def _step(self, operation: Operation) -> None:
+        name, argument, stack = operation.name, operation.argument, self._stack
+        if name == "LOAD_FAST":
+            stack.append(self._variables.get(argument, _UNKNOWN))
+        elif name == "LOAD_CONST":
+            stack.append(argument)
+        elif name == "LOAD_GLOBAL":
+            stack.append(self._function.__globals__.get(argument, _UNKNOWN))
+        elif name == "LOAD_DEREF":
+            cell = cell_of(self._function, argument)
+            stack.append(_UNKNOWN if cell is None else cell[0])
+        elif name == "PUSH_NULL":
+            stack.append(_NULL)
+        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+            found = self._attribute(stack.pop(), argument)
+            stack.extend([found] if name == "LOAD_ATTR" else [_NULL, found])
+        elif name == "STORE_FAST":
+            self._variables[argument] = stack.pop()
+        elif name == "POP_TOP":
+            stack.pop()
+        elif name == "KW_NAMES":
+            self._names = argument
+        elif name == "CALL_KW":
+            self._names = stack.pop()
+            self._call(argument)
+        elif name == "CALL":
+            self._call(argument)
+        elif name in _BUILDS:
+            del stack[len(stack) - argument :]
+            stack.append(_UNKNOWN)
+        elif name == "BINARY_OP":
+            del stack[-2:]
+            stack.append(_UNKNOWN)
+        else:
+            raise NotVectorizable(f"has an open() that does what is not read: {name.lower().replace('_', ' ')}")
+
+    def _attribute(self, owner: Any, name: str) -> Any:
+        if owner is _CONTEXT:
+            return _Get(_GETS[name]) if name in _GETS else _UNKNOWN
+        if isinstance(owner, StateDescriptor) and name == "enable_time_to_live":
+            raise NotVectorizable(f"has a state {owner.name!r} whose values expire")
+        if owner is self._target:
+            found = getattr(owner, "__dict__", {}).get(name, getattr(type(owner), name, _UNKNOWN))
+            return found if isinstance(found, StateDescriptor) else _UNKNOWN
+        return getattr(owner, name, _UNKNOWN) if _is_ours(owner) else _UNKNOWN
+
+    def _call(self, count: int) -> None:
+        stack, names = self._stack, self._names
+        self._names = ()
+        given = [stack.pop() for _ in range(count)][::-1]
+        second, first = stack.pop(), stack.pop()
+        called = second if first is _NULL else first
+        keywords = dict(zip(names, given[len(given) - len(names) :], strict=True))
+        given = given[: len(given) - len(names)]
+        known = not any(isinstance(each, _Unknown | tuple) for each in (*given, *keywords.values()))
+        if isinstance(called, _Get) and len(given) + len(keywords) == 1:
+            stack.append((called.kind, *given, *keywords.values()))
+        elif _is_ours(called) and known:
+            stack.append(called(*given, **keywords))
+        else:
+            stack.append(_UNKNOWN)
+
+    @staticmethod
+    def _declared(attribute: str, found: tuple[Any, ...]) -> DeclaredState | None:
+        kind, descriptor = found
+        if not isinstance(descriptor, StateDescriptor) or descriptor.kind is not kind:
+            raise NotVectorizable(f"has a state {attribute!r} whose descriptor is not known")
+        if descriptor.ttl is not None:
+            raise NotVectorizable(f"has a state {attribute!r} whose values expire")
+        default = getattr(descriptor, "default", None)
+        shape = None if default is None else schema_of_value(default)
+        if default is not None and shape is None:
+            raise NotVectorizable(f"has a state {attribute!r} whose default no column can hold")
+        return DeclaredState(attribute, descriptor.name, kind, default, _declared_kind(attribute, descriptor.type_info))
+
+
+def _declared_kind(attribute: str, type_info: Any) -> RecordSchema | None:
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        return None
+    kind = _TYPES.get(type_info.basic_type) if type(type_info) is BasicTypeInfo else None
+    if kind not in ARRAYS:
+        raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
+    return kind
+
+
+def _is_ours(called: Any) -> bool:
+    """Whether calling something makes a descriptor, or a type for one."""
+    if isinstance(called, type):
+        return issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types.")
+    return type(called) is FunctionType and (called.__module__ or "").startswith("funken.types.")
+
+
+__all__ = ["DeclaredState", "declared_states"]

@@ -1,0 +1,284 @@
+"""In which order the states before each record of a block can be computed: the plan of ``operators/stateful``.
+
+A *unit* is a leaf of a state, or whether there is one. What becomes of it with a record may depend on the record and on other
+units; by a *scan* over the records of a key, all values are computed at once if that is one of a few forms: it is set, added to,
+or replaced by what is greater or less, under conditions that do not depend on it. So units are put in order: first those that
+depend on none, then those that depend on these. What is left depends on itself in another way or in a circle, and goes round by
+round: the first record of each key, then the second ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+
+from funken.columnar.expressions import (
+    BOOL,
+    FLOAT,
+    INT,
+    Argument,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Expression,
+    GetItem,
+    Invoke,
+    Make,
+    NotVectorizable,
+    RecordSchema,
+    Unary,
+    leaves_of,
+)
+from funken.columnar.expressions import Sequence as After
+from funken.columnar.stateful.tracing import FIRST_STATE, Write, held
+from funken.columnar.stateful.typed import states_in
+from funken.dataclass import dataclass
+
+SET, ADD, MOST, LEAST, KEEP = "set", "add", "most", "least", "keep"
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """What becomes of a unit where the guards hold."""
+
+    guards: tuple[Expression, ...]
+    how: str
+    of: Expression
+    """What it is set to, what is added, or what it is compared with; of ``KEEP``, nothing."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A leaf of a state, or whether there is one, with its changes, of which a later one counts."""
+
+    state: int
+    path: Path
+    kind: str
+    changes: tuple[StateChange, ...]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A unit whose changes depend on what was computed before."""
+
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Whether there is a state: what becomes of it where there is one, and where there is none."""
+
+    unit: Unit
+    where_held: tuple[StateChange, ...]
+    where_not: tuple[StateChange, ...]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Units that are computed round by round; all their changes are ``SET``."""
+
+    units: tuple[Unit, ...]
+
+
+Step = Scan | Presence | Rounds
+
+
+def steps_of(writes: Sequence[Write], kinds: Sequence[RecordSchema], defaults: Sequence[object]) -> tuple[Step, ...]:
+    """Return the steps that compute the states before each record, and after the last one of each key."""
+    left = [unit for number in range(len(kinds)) for unit in _units(number, writes, kinds[number], defaults[number])]
+    unknown = {unit.path for unit in left}
+    found: list[Step] = []
+    while left:
+        for unit in left:
+            step = _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
+            if step is not None:
+                found.append(step)
+                left.remove(unit)
+                unknown.remove(unit.path)
+                break
+        else:
+            return *found, Rounds(tuple(left))
+    return tuple(found)
+
+
+def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: object) -> list[Unit]:
+    of_state = [each for each in writes if each.state == state]
+    present = [StateChange(each.guards, SET, Constant(each.value is not None)) for each in of_state]
+    units = [Unit(state, held(state).path, BOOL, _merged(present))]
+    for path, leaf in leaves_of(kind):
+        changes = []
+        for each in of_state:
+            if each.value is not None:
+                changes.append(StateChange(each.guards, SET, _leaf(each.value, path)))
+            elif default is not None:
+                changes.append(StateChange(each.guards, SET, Constant(_at(default, path))))
+        units.append(Unit(state, (FIRST_STATE + state, 1, *path), leaf, _merged(changes)))
+    return units
+
+
+def _at(default: object, path: Path) -> object:
+    for index in path:
+        default = default[index]  # type: ignore[index]
+    return default
+
+
+def _leaf(expression: Expression, path: Path) -> Expression:
+    """Return the expression of one leaf of a record that is kept."""
+    match expression:
+        case After(before, result):
+            return After(before, _leaf(result, path))
+        case _ if not path:
+            return expression
+        case Choose(_, then, otherwise):
+            return replace(expression, then=_leaf(then, path), otherwise=_leaf(otherwise, path))
+        case Make(items):
+            return _leaf(items[path[0]], path[1:])
+        case Argument(argument, where):
+            return Argument(argument, (*where, *path))
+        case GetItem(Make(items), int() as index):
+            return _leaf(items[index], path)
+    raise NotVectorizable("keeps a record that is computed in a way that has no kernel")
+
+
+def _merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
+    """Return changes without conditions that make no difference: paths through a function that part may come to the same."""
+    left = [(each, list(map(repr, each.guards)), repr(each.of)) for each in changes]
+    pairs = [(0, 0)]
+    while pairs:
+        pairs = [pair for pair in combinations(range(len(left)), 2) if _differ(left, *pair) is not None]
+        for one, other in pairs[:1]:
+            place = _differ(left, one, other)
+            assert place is not None
+            first, guards, of = left[one]
+            kept = replace(first, guards=(*first.guards[:place], *first.guards[place + 1 :]))
+            left[one] = kept, guards[:place] + guards[place + 1 :], of
+            del left[other]
+    return tuple(change for change, _, _ in left)
+
+
+def _differ(changes: list[tuple[StateChange, list[str], str]], one: int, other: int) -> int | None:
+    """Return where the guards of two changes that do the same are opposite, and nowhere else; ``None`` if they cannot be one."""
+    (_, guards, of), (_, others, same) = changes[one], changes[other]
+    if of != same or len(guards) != len(others):
+        return None
+    found = [place for place, (left, right) in enumerate(zip(guards, others, strict=True)) if left != right]
+    if len(found) != 1 or not _opposite(guards[found[0]], others[found[0]]):
+        return None
+    # The later one moves to the place of the earlier: past those only that are made on other paths.
+    between = changes[one + 1 : other]
+    return found[0] if all(any(map(partial(_any_opposite, those), others)) for _, those, _ in between) else None
+
+
+def _any_opposite(guards: list[str], other: str) -> bool:
+    return any(_opposite(guard, other) for guard in guards)
+
+
+def _opposite(one: str, other: str) -> bool:
+    return f"Unary(op='not', operand={one})" == other or f"Unary(op='not', operand={other})" == one
+
+
+# ---- what a change depends on
+
+
+def _open(expression: Expression, unknown: set[Path]) -> bool:
+    """Whether an expression depends on units that are not computed yet."""
+    return any(_overlap(path, each) for path in states_in(expression) for each in unknown)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _presence(unit: Unit, unknown: set[Path]) -> Step | None:
+    own = Argument(0, unit.path)
+    parts: list[tuple[StateChange, ...]] = []
+    for there in (True, False):
+        changes = []
+        for each in unit.changes:
+            if (Unary("not", own) if there else own) in each.guards:
+                continue  # not under this assumption
+            guards = tuple(guard for guard in each.guards if guard not in (own, Unary("not", own)))
+            changes.append(replace(each, guards=guards))
+        if all(each.of == Constant(there) for each in changes):
+            changes = []  # stays as it is
+        parts.append(tuple(changes))
+    where_held, where_not = parts
+    if any(_open(guard, unknown) for each in (*where_held, *where_not) for guard in each.guards):
+        return None
+    return Presence(unit, where_held, where_not)
+
+
+def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
+    changes: list[StateChange] = []
+    for each in unit.changes:
+        change = _change(each, Argument(0, unit.path), unit.kind)
+        if len(change.guards) < len(each.guards) and not _exclusive(change, changes):
+            return None
+        if any(_open(guard, unknown) for guard in change.guards) or _open(change.of, unknown):
+            return None
+        changes.append(change)
+    if len({each.how for each in changes} - {SET, KEEP}) > 1:
+        return None
+    return Scan(replace(unit, changes=tuple(changes)))
+
+
+def _exclusive(change: StateChange, before: Sequence[StateChange]) -> bool:
+    """Whether a change is never made where one of those before it is: else these count where it has no effect."""
+    guards = list(map(repr, change.guards))
+    return all(any(_any_opposite(guards, repr(guard)) for guard in each.guards) for each in before)
+
+
+def _change(each: StateChange, own: Argument, kind: str) -> StateChange:
+    """Return a change in one of the forms that are scanned, if it has one."""
+    match each.of:
+        case Argument() as same if same == own:
+            return replace(each, how=KEEP, of=Constant(0))
+        case Binary("+", left, right) if own in (left, right) and kind in (INT, FLOAT):
+            return replace(each, how=ADD, of=right if left == own else left)
+        case Binary("-", left, right) if left == own and kind in (INT, FLOAT):
+            return replace(each, how=ADD, of=Unary("-", right))
+        case Invoke("max" | "min" as name, (left, right)) if own in (left, right) and kind == INT:
+            return replace(each, how=MOST if name == "max" else LEAST, of=right if left == own else left)
+    if kind == INT:
+        for guard in each.guards:
+            how = _better(guard, each.of, own)
+            if how is not None:
+                return StateChange(tuple(other for other in each.guards if other is not guard), how, each.of)
+    return each
+
+
+def _better(guard: Expression, of: Expression, own: Argument) -> str | None:
+    """Return of a guard that what is set is greater, or less, than what is there; of equal ints it does not matter."""
+    match guard:
+        case Unary("not", Compare("<" | "<=" | ">" | ">=" as op, left, right)):
+            greater = op in ("<", "<=")
+        case Compare("<" | "<=" | ">" | ">=" as op, left, right):
+            greater = op in (">", ">=")
+        case _:
+            return None
+    if (left, right) == (of, own):
+        return MOST if greater else LEAST
+    if (left, right) == (own, of):
+        return LEAST if greater else MOST
+    return None
+
+
+__all__ = [
+    "ADD",
+    "KEEP",
+    "LEAST",
+    "MOST",
+    "SET",
+    "Presence",
+    "Rounds",
+    "Scan",
+    "StateChange",
+    "Step",
+    "Unit",
+    "steps_of",
+]

@@ -1,0 +1,194 @@
+"""Functions with state, for records of known schemas: of which kind their states are, and all they compute as kernels compute it.
+
+What a state holds is found out from what is written to it. Several functions may share states, as those of two inputs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from funken.columnar.expressions import (
+    ARRAYS,
+    BOOL,
+    INT,
+    NONE,
+    STR,
+    Choose,
+    Constant,
+    Expression,
+    NotVectorizable,
+    RecordSchema,
+    is_key,
+    kinds_of,
+    may_raise,
+    schema_of_value,
+    schema_repr,
+)
+from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, paths_of
+from funken.columnar.inference import looked_at, typed, typed_under
+from funken.columnar.stateful.opening import DeclaredState
+from funken.columnar.stateful.tracing import FIRST_STATE, TracedState, Write, value_of
+from funken.dataclass import dataclass
+
+_EMPTY = {INT: 0, BOOL: False, STR: ""}
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class TypedState:
+    """A function, as kernels compute it over the record of ``tracing.py``, of which ``schema`` is that."""
+
+    schema: RecordSchema
+    given: TracedFlatMap
+    writes: tuple[Write, ...]
+    map_keys: tuple[Expression | None, ...]
+    results: RecordSchema | None
+    """``None``: it never gives any."""
+    read: frozenset[tuple[int, ...]]
+    """The paths of the fields of records that it looks at."""
+
+
+def typed_states(
+    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
+) -> tuple[list[TypedState], list[RecordSchema]]:
+    """Return functions for records and keys of their schemas, and the schemas of the states; raise ``NotVectorizable``."""
+    kinds = _kinds(functions, states)
+    made = [_typed(*function, states, kinds) for function in functions]
+    return made, kinds
+
+
+def schema_with_state(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
+    """Return the schema of a record with its key, its timestamp, and states."""
+    return record, key, INT, *((BOOL, NONE if kind is None else kind) for kind in kinds)
+
+
+def _kinds(
+    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
+) -> list[RecordSchema]:
+    kinds = [each.declared or (None if each.default is None else schema_of_value(each.default)) for each in states]
+    for _ in range(_ROUNDS):
+        for traced, record, key in functions:
+            for write in traced.writes:
+                if kinds[write.state] is None and write.value is not None:
+                    kinds[write.state] = _kind(write, schema_with_state(record, key, kinds), kinds)
+    found = []
+    for kind, state in zip(kinds, states, strict=True):
+        if kind is None:
+            raise NotVectorizable(f"writes nothing of a known type to self.{state.attribute}")
+        others = kinds_of(kind) - set(ARRAYS)
+        if others:
+            raise NotVectorizable(f"keeps in self.{state.attribute} what no array holds: {', '.join(sorted(others))}")
+        found.append(kind)
+    return found
+
+
+def _kind(write: Write, schema: RecordSchema, kinds: list[RecordSchema | None]) -> RecordSchema | None:
+    """Return the schema of what is written; ``None`` if it depends on states whose schemas are not known yet."""
+    assert write.value is not None
+    unknown = {FIRST_STATE + number for number, kind in enumerate(kinds) if kind is None}
+
+    def depends(expression: Expression) -> bool:
+        return any(path and path[0] in unknown and path[1:2] == (1,) for path in paths_of([expression], 0))
+
+    if depends(write.value):
+        return None
+    guards = [each for each in write.guards if not depends(each)]
+    found = typed_under(guards, write.value, schema)
+    return None if found is None else found[1][1]
+
+
+def _typed(
+    traced: TracedState, record: RecordSchema, key: RecordSchema, states: Sequence[DeclaredState],
+    kinds: list[RecordSchema],
+) -> TypedState:  # fmt: skip
+    schema = schema_with_state(record, key, kinds)
+    simpler = _Simplified(kinds)
+    emissions = tuple(simpler.emission(each) for each in traced.given.emissions)
+    given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema)
+    if traced.drops_none and isinstance(results, str) and (results == NONE or results.endswith("?")):
+        raise NotVectorizable("gives sometimes None, which is no result")
+    writes, read = [], set(given.read)
+    for write in traced.writes:
+        guards = tuple(simpler.of(each) for each in write.guards)
+        value = Constant(0) if write.value is None else simpler.of(write.value)
+        read |= looked_at([*guards, value], None, schema)
+        found = typed_under(guards, value, schema)
+        if found is None:
+            continue
+        conditions, (made, kind) = found
+        if write.value is not None and kind != kinds[write.state]:
+            facts = f"{schema_repr(kinds[write.state])} and sometimes {schema_repr(kind)}"
+            raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
+        writes.append(Write(write.state, tuple(conditions), None if write.value is None else made))
+    map_keys: list[Expression | None] = []
+    for state, each in zip(states, traced.map_keys, strict=True):
+        map_keys.append(None if each is None else _map_key(each, schema, state))
+        read |= frozenset() if each is None else looked_at([each], None, schema)
+    of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
+    return TypedState(schema, given, tuple(writes), tuple(map_keys), results, of_record)
+
+
+def _map_key(expression: Expression, schema: RecordSchema, state: DeclaredState) -> Expression:
+    made, kind = typed(expression, schema)
+    if not is_key(kind) or may_raise(made) or any(True for _ in states_in(made)):
+        raise NotVectorizable(f"uses self.{state.attribute} with keys that no column holds")
+    return made
+
+
+class _Simplified:
+    """Expressions in which ``state or 0`` is the state: of ints, bools and texts, the only one that is false is equal to it."""
+
+    def __init__(self, kinds: Sequence[RecordSchema]) -> None:
+        self._same = {}
+        for number, kind in enumerate(kinds):
+            if isinstance(kind, str) and kind in _EMPTY:
+                self._same[value_of(number)] = _EMPTY[kind]
+        self._known: dict[int, Expression] = {}
+
+    def emission(self, each: Emission) -> Emission:
+        """Return an emission of simpler expressions."""
+        return replace(
+            each, result=self.of(each.result), guards=tuple(map(self.of, each.guards)),
+            items=None if each.items is None else self.of(each.items), conditions=tuple(map(self.of, each.conditions)),
+        )  # fmt: skip
+
+    def of(self, expression: Expression) -> Expression:
+        """Return a simpler expression; what is shared stays shared."""
+        found = self._known.get(id(expression))
+        if found is None:
+            found = self._known[id(expression)] = self._of(expression)
+        return found
+
+    def _of(self, expression: Expression) -> Expression:
+        match expression:
+            case Choose(condition, then, Constant(value)) if condition == then and then in self._same:
+                empty = self._same[then]
+                if type(value) is type(empty) and value == empty:
+                    return then
+        changed: dict[str, Any] = {}
+        for name, value in vars(expression).items():
+            if isinstance(value, Expression):
+                changed[name] = self.of(value)
+            elif isinstance(value, tuple) and any(isinstance(each, Expression) for each in value):
+                changed[name] = tuple(self.of(each) if isinstance(each, Expression) else each for each in value)
+        if all(_unchanged(value, getattr(expression, name)) for name, value in changed.items()):
+            return expression
+        return replace(expression, **changed)
+
+
+def _unchanged(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple):
+        return all(a is b for a, b in zip(one, other, strict=True))
+    return one is other
+
+
+def states_in(expression: Expression) -> Iterator[tuple[int, ...]]:
+    """Yield the paths of the states, or of their fields, that an expression depends on."""
+    for path in paths_of([expression], 0):
+        if not path or path[0] >= FIRST_STATE:
+            yield path
+
+
+__all__ = ["TypedState", "schema_with_state", "states_in", "typed_states"]

@@ -1,0 +1,159 @@
+"""States by key in arrays, in front of the tables that their handles have (``state/handles.py``).
+
+A key, or a key and the key of a map, has a *slot* from its first record on. What is in the tables is looked up when a key comes
+first; what has changed goes back by way of the handles, before a snapshot and before records go to the function itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import STR, RecordSchema, leaves_of
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.keys import Slots
+from funken.columnar.keyed.pairs import PairSlots
+from funken.columnar.records import fits
+from funken.columnar.stateful.opening import DeclaredState
+from funken.columnar.stateful.tracing import FIRST_STATE
+from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown
+from funken.state.backend import Table
+from funken.state.handles import State
+
+_FEWEST = 64
+Path = tuple[int, ...]
+
+
+class StateArrays:
+    """The states of one operator that have the same keys: values, or one map."""
+
+    def __init__(
+        self, numbers: Sequence[int], states: Sequence[DeclaredState], kinds: Sequence[RecordSchema],
+        of_key: StateArrays | None = None,
+    ) -> None:  # fmt: skip
+        """``of_key``: the arrays of the keys, where these are those of a map."""
+        self.numbers = numbers
+        self._of_key = of_key
+        self._kinds = {number: kinds[number] for number in numbers}
+        self._fills: dict[Path, Any] = {}
+        self.kinds: dict[Path, str] = {}
+        for number in numbers:
+            self._add((FIRST_STATE + number, 0), "bool", False)
+            for path, kind in leaves_of(kinds[number]):
+                default = states[number].default
+                for index in path if default is not None else ():
+                    default = default[index]
+                empty = "" if kind == STR else 0
+                self._add((FIRST_STATE + number, 1, *path), kind, empty if default is None else default)
+        self.clear()
+
+    def _add(self, path: Path, kind: str, fill: Any) -> None:
+        self.kinds[path], self._fills[path] = kind, fill
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._slots = Slots()  # of keys, or those of maps
+        self._pairs = PairSlots()
+        self._looked = 0
+        self._room = 0
+        self._values: dict[Path, Array] = {path: np.empty(0, LEAF_TYPES[kind]) for path, kind in self.kinds.items()}
+        self._touched: dict[int, Array] = {number: np.empty(0, np.bool_) for number in self.numbers}
+
+    def __len__(self) -> int:
+        return len(self._slots if self._of_key is None else self._pairs)
+
+    def find(self, key: Column, length: int, tables: dict[int, Table], of_key: Array | None = None) -> Array:
+        """Return the slot of each record; raises ``FallBackToRows`` if a table has what no array can.
+
+        Of a map, ``key`` is that of the map, and ``of_key`` the slots of the keys that have it.
+        """
+        found: Array = self._slots.find(key, length)
+        if of_key is not None:
+            found = self._pairs.find(of_key, found)
+        if len(self) > self._room:
+            self._grow(max(_FEWEST, 2 * len(self)))
+        begin, self._looked = self._looked, len(self)
+        for number in self.numbers:
+            if begin < self._looked and len(tables[number]):
+                self._load(number, tables[number], begin)
+        return found
+
+    def key(self, slot: int) -> Any:
+        """Return the key of a slot; of a map, the key and that of the map."""
+        if self._of_key is None:
+            return self._slots.keys[slot]
+        outer, inner = self._pairs.pair(slot)
+        return self._of_key.key(outer), self._slots.keys[inner]
+
+    def _grow(self, room: int) -> None:
+        for path, values in self._values.items():
+            larger = grown(values, room)
+            larger[len(values) :] = self._fills[path]
+            self._values[path] = larger
+        self._touched = {number: grown(touched, room) for number, touched in self._touched.items()}
+        self._room = room
+
+    def _load(self, number: int, table: Table, begin: int) -> None:
+        there, values = [], []
+        for slot in range(begin, len(self)):
+            key = self.key(slot)
+            stored = table.get(key) if self._of_key is None else table.get(key[0], {}).get(key[1])
+            if stored is not None:
+                there.append(slot)
+                values.append(stored)
+        kind = self._kinds[number]
+        if not all(fits(value, kind) for value in values):
+            self._looked = begin
+            raise FallBackToRows("a state of another type")
+        if there:
+            self._values[FIRST_STATE + number, 0][there] = True
+            for (path, _), leaf in zip(leaves_of(kind), values_of_leaves(values, kind), strict=True):
+                self._values[(FIRST_STATE + number, 1, *path)][there] = leaf
+
+    def at(self, path: Path, slots: Array) -> Array:
+        """Return a leaf at some slots."""
+        return self._values[path].take(slots)
+
+    def put(self, path: Path, slots: Array, values: Array) -> None:
+        """Set a leaf at some slots."""
+        self._values[path][slots] = values
+
+    def touch(self, number: int, slots: Array) -> None:
+        """Remember that a state has changed."""
+        self._touched[number][slots] = True
+
+    def store(self, number: int, handle: State, set_key: Any) -> None:
+        """Hand what has changed of a state to its handle; ``set_key`` is called with each key before."""
+        slots = np.flatnonzero(self._touched[number])
+        if not len(slots):
+            return
+        self._touched[number][slots] = False
+        held = self.at((FIRST_STATE + number, 0), slots).tolist()
+        leaves = []
+        for path, kind in leaves_of(self._kinds[number]):
+            leaves.append(column_from(self.at((FIRST_STATE + number, 1, *path), slots), kind))
+        values = Columns(self._kinds[number], leaves, len(slots)).to_list()
+        target: Any = handle
+        for slot, there, value in zip(slots.tolist(), held, values, strict=True):
+            key = self.key(slot)
+            set_key(key if self._of_key is None else key[0])
+            if self._of_key is not None:
+                if there:
+                    target.put(key[1], value)
+                else:
+                    target.remove(key[1])
+            elif there:
+                target.update(value)
+            else:
+                target.clear()
+
+
+def column_from(values: Array, kind: str) -> Column:
+    """Return a leaf as it is kept as a column."""
+    return column_of(values.tolist(), STR) if kind == STR else Column(kind, values)
+
+
+__all__ = ["StateArrays", "column_from"]

@@ -1,0 +1,214 @@
+"""Operators with keyed state that compute blocks of columns; what the kernels cannot compute goes to the functions themselves.
+
+State is in arrays (``arrays.py``) as long as blocks are computed. It goes back to where the functions find it before one is
+called, and before a snapshot is taken: so a snapshot of one path is a snapshot of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from funken.columnar.block import Block
+from funken.columnar.expressions import INT, Expression, leaves_of
+from funken.columnar.kernels.columns import Column, Columns
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
+from funken.columnar.kernels.rowwise import flattened
+from funken.columnar.keyed.groups import Groups
+from funken.columnar.keyed.keys import CompositeKey
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.context import OperatorContext
+from funken.operators.process.keyed_map import KeyedMapLogic
+from funken.operators.process.one_input import KeyedProcessLogic
+from funken.operators.process.two_inputs import CoMapLogic, ElementFunction, KeyedCoProcessLogic
+from funken.operators.stateful.arrays import StateArrays
+from funken.operators.stateful.blocks import BlockOfStates
+from funken.operators.stateful.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
+    FunctionOnColumns,
+    StatesOnColumns,
+)
+from funken.operators.user_functions import UserFunction
+from funken.state.descriptors import StateKind
+from funken.state.keyed import NO_KEY
+
+_MOST_RETURNS = 8
+
+
+class _States:
+    """The states of one operator on columns, and its functions."""
+
+    def __init__(self, spec: StatesOnColumns, call: UserFunction) -> None:
+        self._spec, self._target = spec, call.target
+        self._paths = [
+            ColumnPath(
+                partial(self._computed, each),
+                TracedFunction(UserFunction(call.target, each.method), each.traced),
+                TracedFunction(each.key, each.traced_key),
+            )
+            for each in spec.functions
+        ]
+        values = [number for number, each in enumerate(spec.states) if each.kind is not StateKind.MAP]
+        maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
+        self._of_key = StateArrays(values, spec.states, spec.kinds)
+        self._of_maps = {number: StateArrays([number], spec.states, spec.kinds, self._of_key) for number in maps}
+        self._usable = False
+        self._returns = 0
+
+    def open(self, context: OperatorContext) -> None:
+        """Find the states, as ``open()`` has declared them."""
+        self._usable = not context.batch and all(each.is_in(self._target) for each in self._spec.states)
+        self._store = context.keyed
+        if self._usable:
+            context.before_snapshot.append(self.store)
+            self._handles = [getattr(self._target, each.attribute) for each in self._spec.states]
+
+    def given(self, number: int, block: Block) -> Columns | None:
+        """Return what a function gives for a block; ``None``: it has to be called."""
+        return self._paths[number](block) if self._usable and self._returns < _MOST_RETURNS else None
+
+    def store(self) -> None:
+        """Put what has changed where the functions find it."""
+        for number, handle in enumerate(self._handles):
+            self._arrays(number).store(number, handle, self._set_key)
+        self._set_key(NO_KEY)
+
+    def leave(self) -> None:
+        """Go over to the functions."""
+        if len(self._of_key):
+            self._returns += 1
+            self.store()
+            for arrays in (*self._of_maps.values(), self._of_key):
+                arrays.clear()
+
+    def _set_key(self, key: Any) -> None:
+        assert self._store is not None
+        self._store.current_key = key
+
+    def _arrays(self, number: int) -> StateArrays:
+        return self._of_maps.get(number, self._of_key)
+
+    # ---- a block
+
+    def _computed(self, function: FunctionOnColumns, block: Columns) -> Columns:
+        tables = {number: handle.table for number, handle in enumerate(self._handles)}
+        key = evaluate(function.traced_key.result, block.length, block)
+        leaves = flattened(key)
+        key_column = leaves[0] if isinstance(key, Column) else CompositeKey(leaves)
+        slots = self._of_key.find(key_column, block.length, tables)
+        groups = Groups(slots, len(self._of_key))
+        with_state = self._with_state(function, block, leaves)
+        of_states: list[tuple[StateArrays, Groups]] = []
+        for number in range(len(self._spec.states)):
+            if number not in self._of_maps:
+                of_states.append((self._of_key, groups))
+                continue
+            within = function.typed.map_keys[number]
+            if within is None:
+                of_states.append((self._of_maps[number], groups))  # which this function does not use
+                continue
+            arrays = self._of_maps[number]
+            pairs = arrays.find(_key_within(within, with_state), block.length, tables, slots)
+            of_states.append((arrays, Groups(pairs, len(arrays))))
+        made = BlockOfStates(with_state, [*of_states, (self._of_key, groups)])
+        made.run(function.steps)
+        schema = function.typed.results
+        given = made.given(function.typed.given.emissions, INT if schema is None else schema)
+        made.keep()
+        return given
+
+    def _with_state(self, function: FunctionOnColumns, block: Columns, key: list[Column]) -> Columns:
+        schema = function.typed.schema
+        stamps = block.timestamps
+        if function.traced.stamped and (stamps is None or stamps.min() == MIN_TIMESTAMP):
+            raise FallBackToRows("a record without a timestamp")
+        stamp = Column(INT, 0, True) if stamps is None else Column(INT, stamps)
+        known = [*block.leaves, *key, stamp]
+        unknown = [Column(kind, None, True) for _, kind in leaves_of(schema)[len(known) :]]
+        return Columns(schema, [*known, *unknown], block.length, stamps)
+
+
+def _key_within(expression: Expression, block: Columns) -> Column:
+    found = evaluate(expression, block.length, block)
+    return found if isinstance(found, Column) else CompositeKey(flattened(found))
+
+
+class _OnColumns(Operator):
+    """What operators over blocks do, in front of one that calls the functions."""
+
+    columnar = True
+    _states: _States
+
+    def open(self) -> None:
+        """Open the user's function."""
+        super().open()
+        self._states.open(self.context)
+
+    def process_block(self, block: Block) -> None:
+        """Process a block."""
+        self._process_block(0, block, self.process)
+
+    def process_second_block(self, block: Block) -> None:
+        """Process a block of the second input."""
+        self._process_block(1, block, self.process_second)
+
+    def _process_block(self, number: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
+        given = self._states.given(number, block) if len(block) else None
+        if given is None:
+            in_rows(*block.rows())
+        elif given.length:
+            self.output.emit_block(given)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Process rows."""
+        self._states.leave()
+        super().process(values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Process rows of the second input."""
+        self._states.leave()
+        super().process_second(values, timestamps)
+
+
+class ColumnarProcessLogic(_OnColumns, KeyedProcessLogic):
+    """``process_element`` over blocks."""
+
+    def __init__(self, spec: ColumnarKeyedProcess) -> None:
+        super().__init__(spec.function, spec.key)
+        self._states = _States(spec.on_columns, spec.function)
+
+
+class ColumnarKeyedMapLogic(_OnColumns, KeyedMapLogic):
+    """``map``, ``flat_map`` or ``filter`` over blocks."""
+
+    def __init__(self, spec: ColumnarKeyedMap) -> None:
+        super().__init__(spec)
+        self._states = _States(spec.on_columns, spec.function)
+
+
+class ColumnarKeyedCoProcessLogic(_OnColumns, KeyedCoProcessLogic):
+    """``process_element1`` and ``process_element2`` over blocks."""
+
+    def __init__(self, spec: ColumnarKeyedCoProcess) -> None:
+        super().__init__(spec.function, spec.key1, spec.key2)
+        self._states = _States(spec.on_columns, spec.function)
+
+
+class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
+    """Functions of two inputs that take nothing but the record, over blocks."""
+
+    def __init__(
+        self, spec: ColumnarCoMap | ColumnarCoFlatMap, first: ElementFunction, second: ElementFunction
+    ) -> None:  # fmt: skip
+        super().__init__(spec, first, second)
+        self._states = _States(spec.on_columns, spec.function)
+
+
+__all__ = ["ColumnarCoMapLogic", "ColumnarKeyedCoProcessLogic", "ColumnarKeyedMapLogic", "ColumnarProcessLogic"]

@@ -1,0 +1,141 @@
+"""Which functions with keyed state work on columns: those whose state is read and written in ways that are followed.
+
+``columnar/stateful`` has these ways. In ``BATCH`` the records of a key are sorted by time, which columns are not brought into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.stateful.opening import DeclaredState, declared_states
+from funken.columnar.stateful.steps import steps_of
+from funken.columnar.stateful.tracing import TracedState, trace_with_state
+from funken.columnar.stateful.typed import TypedState, typed_states
+from funken.columnar.tracing import Traced, trace
+from funken.operators.base import OperatorSpec
+from funken.operators.process.keyed_map import KeyedMap
+from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
+from funken.operators.stateful.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
+    FunctionOnColumns,
+    StatesOnColumns,
+)
+from funken.operators.stateless import ResultKind
+from funken.operators.user_functions import UserFunction
+from funken.plan.columns.windows import traced_key
+
+_GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILTER: "truth"}
+
+
+def columnar_process(spec: KeyedProcess, schema: RecordSchema) -> tuple[ColumnarKeyedProcess, RecordSchema | None]:
+    """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
+    target = _object_of(spec.function, "process_element")
+    if _has_timers(target):
+        raise NotVectorizable("has an on_timer()")
+    states = declared_states(target)
+    (traced,), states = _traced([("process_element", True, "several")], target, states)
+    made = _on_columns(states, [("process_element", spec.key, traced, schema)])
+    return ColumnarKeyedProcess(spec.function, spec.key, made), made.functions[0].typed.results
+
+
+def columnar_keyed_map(spec: KeyedMap, schema: RecordSchema) -> tuple[ColumnarKeyedMap, RecordSchema | None]:
+    """Return the operator of a function with ``open()``, and the schema of its results (``None``: it gives none)."""
+    method = spec.function.method
+    if method is None:
+        raise NotVectorizable("calls a function with open(), which is no object with methods")
+    target = _object_of(spec.function, method)
+    states = declared_states(target)
+    (traced,), states = _traced([(method, False, _GIVES[spec.kind])], target, states)
+    made = _on_columns(states, [(method, spec.key, traced, schema)])
+    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), made.functions[0].typed.results
+
+
+def columnar_of_two(
+    spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[RecordSchema]
+) -> tuple[OperatorSpec, RecordSchema | None]:
+    """Return the operator of a function over two keyed streams, and the schema of its results (``None``: it gives none)."""
+    if spec.key1 is None or spec.key2 is None:
+        raise NotVectorizable("has two inputs without keys")
+    names, context, gives = _OF_TWO[type(spec)]
+    target = _object_of(spec.function, names[0])
+    if _has_timers(target):
+        raise NotVectorizable("has an on_timer()")
+    traced, states = _traced([(name, context, gives) for name in names], target, declared_states(target))
+    keys = (spec.key1, spec.key2)
+    made = _on_columns(states, list(zip(names, keys, traced, schemas, strict=True)))
+    results = {each.typed.results for each in made.functions if each.typed.results is not None}
+    if len(results) > 1:
+        raise NotVectorizable(f"gives sometimes {' and sometimes '.join(sorted(map(schema_repr, results)))}")
+    given = results.pop() if results else None
+    match spec:
+        case KeyedCoProcess():
+            return ColumnarKeyedCoProcess(spec.function, *keys, made), given
+        case CoMap():
+            return ColumnarCoMap(spec.function, *keys, made), given
+    return ColumnarCoFlatMap(spec.function, *keys, made), given
+
+
+_OF_TWO: dict[Any, tuple[tuple[str, str], bool, str]] = {
+    KeyedCoProcess: (("process_element1", "process_element2"), True, "several"),
+    CoMap: (("map1", "map2"), False, "one or none"),
+    CoFlatMap: (("flat_map1", "flat_map2"), False, "several"),
+}
+
+
+def _traced(
+    methods: Sequence[tuple[str, bool, str]], target: Any, states: tuple[DeclaredState, ...]
+) -> tuple[list[TracedState], tuple[DeclaredState, ...]]:
+    """Return the methods of an object, and the states that they use; the others stay where they are."""
+
+    def trace_all(states: tuple[DeclaredState, ...]) -> list[TracedState]:
+        return [trace_with_state(target, method, states, context, gives) for method, context, gives in methods]
+
+    traced = trace_all(states)
+    used = {number for each in traced for number in each.used}
+    if len(used) < len(states):
+        states = tuple(states[number] for number in sorted(used))
+        traced = trace_all(states)
+    return traced, states
+
+
+def _object_of(function: UserFunction, method: str) -> Any:
+    target = function.target
+    if getattr(type(target), method, None) is None:
+        raise NotVectorizable(f"calls a function without {method}()")
+    return target
+
+
+def _has_timers(target: Any) -> bool:
+    found = getattr(type(target), "on_timer", None)
+    return found is not None and not found.__module__.startswith("funken.api.")
+
+
+def _on_columns(
+    states: tuple[DeclaredState, ...], functions: Sequence[tuple[str, UserFunction, TracedState, RecordSchema]]
+) -> StatesOnColumns:
+    keys = [_key(key, schema) for _, key, _, schema in functions]
+    given = [(traced, schema, kind) for (_, _, traced, schema), (_, kind) in zip(functions, keys, strict=True)]
+    typed, kinds = typed_states(given, states)
+    made = tuple(
+        FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, states))
+        for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)
+    )
+    return StatesOnColumns(states, tuple(kinds), made)
+
+
+def _steps(typed: TypedState, kinds: Sequence[RecordSchema], states: Sequence[DeclaredState]) -> Any:
+    return steps_of(typed.writes, kinds, [each.default for each in states])
+
+
+def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:
+    return traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1]
+
+
+__all__ = ["columnar_keyed_map", "columnar_process"]

@@ -1,0 +1,478 @@
+"""Functions with keyed state on columns: random ones against what they do themselves, and what is said of those not read."""
+
+import copy
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from funken import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    Configuration,
+    DataGeneratorSource,
+    DiscardingSink,
+    FileSource,
+    FilterFunction,
+    FlatMapFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeyedStream,
+    MapFunction,
+    MapStateDescriptor,
+    OutputTag,
+    RuntimeExecutionMode,
+    StateTtlConfig,
+    StreamExecutionEnvironment,
+    Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+from funken.columnar.kernels.columns import columns_of
+from funken.columnar.keyed import changes, pairs
+from funken.connectors.files.arrow_files import ParquetFormat
+from funken.operators.process.one_input import KeyedProcess
+from funken.operators.stateful import blocks
+from funken.operators.user_functions import UserFunction
+from funken.plan.columns.states import columnar_process
+from funken.testing import OperatorHarness
+from funken.testing.traced_states import StateFuzzer
+
+CASES, PART = 300, 60
+MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
+
+
+@pytest.mark.parametrize("first", range(0, CASES, PART))
+def test_columns_give_and_keep_what_random_functions_do(first: int) -> None:
+    fuzzer = StateFuzzer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [difference for case in range(first, first + PART) if (difference := fuzzer.run(case))]
+
+    assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
+    assert fuzzer.counts["columns"] > 2 * PART
+    assert fuzzer.counts["rows"]
+
+
+@pytest.mark.parametrize("broken", ["before", "sums", "most", "toggles", "pairs", "rounds"])
+def test_a_kernel_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    if broken == "before":
+        monkeypatch.setattr(
+            changes.Participants, "segments", lambda self, starts: changes.Segments(starts.nonzero()[0], len(starts))
+        )
+    elif broken == "sums":
+        monkeypatch.setattr(blocks, "check_sums", lambda *_: None)
+    elif broken == "most":
+        right = blocks.most
+        monkeypatch.setattr(
+            blocks, "most", lambda some, values, sets, initial, _: right(some, values, sets, initial, True)
+        )
+    elif broken == "toggles":
+        monkeypatch.setattr(blocks, "toggled", lambda some, values, toggles, initial: values)
+    elif broken == "pairs":
+        monkeypatch.setattr(pairs.PairSlots, "find", lambda self, firsts, seconds: firsts)
+    else:
+        monkeypatch.setattr(blocks.BlockOfStates, "_rounds", lambda self, step: None)
+    fuzzer = StateFuzzer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert any(fuzzer.run(case) for case in range(PART * 20))
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update(self.count.value() + 1)
+        yield ctx.get_current_key(), self.count.value()
+
+
+class Jumps(KeyedProcessFunction):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        before = self.last.value()
+        self.last.update(value)
+        if before is not None and self._far(before, value):
+            yield value[0], before[1], value[1], value[2] + before[2], ctx.timestamp()
+
+    def _far(self, one: Any, other: Any) -> bool:
+        return other[1] - one[1] > self.limit
+
+
+class FirstSeen(KeyedProcessFunction):
+    descriptor = MapStateDescriptor("seen", Types.STRING(), Types.BOOLEAN())
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_map_state(self.descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if not self.seen.contains(value[2]):
+            self.seen.put(value[2], True)
+            yield value
+
+
+class Best(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.best = runtime_context.get_state(ValueStateDescriptor("best"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        best = self.best.value()
+        if best is None or value[1] > best[1]:
+            self.best.update(value)
+            return [value]
+        return []
+
+
+class Rides(KeyedProcessFunction):
+    """What is opened and closed by turns."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.opened = runtime_context.get_state(ValueStateDescriptor("opened"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        since = self.opened.value()
+        if since is None:
+            self.opened.update((value[1], value[2]))
+        else:
+            self.opened.clear()
+            yield value[0], since[1], value[1] - since[0]
+
+
+class Mean(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.sums = runtime_context.get_state(ValueStateDescriptor("sums"))
+
+    def map(self, value: Any) -> Any:
+        count, total = self.sums.value() or (0, 0.5)
+        count, total = count + 1, total + value[1]
+        self.sums.update((count, total))
+        return value[0], total / count
+
+
+class NotTheSame(FilterFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last"))
+
+    def filter(self, value: Any) -> Any:
+        same = self.last.value() == value[2]
+        self.last.update(value[2])
+        return not same
+
+
+class Words(FlatMapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.number = runtime_context.get_state(ValueStateDescriptor("number", default=0))
+
+    def flat_map(self, value: Any) -> Any:
+        number = self.number.value()
+        self.number.update(number + 1)
+        return [(number, word) for word in value[2].split("e")]
+
+
+class Enrich(KeyedCoProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.name = runtime_context.get_state(ValueStateDescriptor("name"))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self.name.update(value[2])
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        name = self.name.value()
+        if name is not None:
+            yield value[0], value[1], name
+
+
+def records(env: StreamExecutionEnvironment, salt: int = 1, count: int = 2000) -> Any:
+    made = DataGeneratorSource(lambda i: (i * 31 % 17, i * salt % 101, f"te{i * salt % 7}e"), count)
+    return env.from_source(made, MONOTONOUS)
+
+
+def keyed(env: StreamExecutionEnvironment) -> KeyedStream[Any]:
+    return records(env).key_by(lambda r: r[0])
+
+
+PROGRAMS: dict[str, Any] = {
+    "count": lambda env: keyed(env).process(Count()),
+    "jumps": lambda env: keyed(env).process(Jumps(3)),
+    "first seen": lambda env: keyed(env).process(FirstSeen()),
+    "best": lambda env: keyed(env).process(Best()),
+    "rides": lambda env: keyed(env).process(Rides()),
+    "mean": lambda env: keyed(env).map(Mean()),
+    "not the same": lambda env: keyed(env).filter(NotTheSame()),
+    "words": lambda env: keyed(env).flat_map(Words()),
+}
+
+
+def run(program: Any, vectorized: bool, parallelism: int = 2) -> tuple[list[Any], str]:
+    env = StreamExecutionEnvironment.create_local_environment(
+        parallelism, Configuration({"pipeline.vectorized": vectorized})
+    )
+    stream = program(env)
+    said = env.compile()
+    found = list(stream.execute_and_collect(limit=10**6))
+    node = next(node for vertex in said.vertices for node in vertex.nodes if node.id == stream._inputs[0].upstream)
+    return found, str(said.decided("columns", node.id))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_give_what_they_give_record_by_record(name: str) -> None:
+    found, said = run(PROGRAMS[name], True)
+    expected, _ = run(PROGRAMS[name], False)
+
+    assert said == "vectorized"
+    assert sorted(found) == sorted(expected)
+    assert expected
+
+
+class Named(CoMapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.name = runtime_context.get_state(ValueStateDescriptor("name", default="nobody"))
+
+    def map1(self, value: Any) -> None:
+        self.name.update(value[2])
+
+    def map2(self, value: Any) -> Any:
+        return f"{self.name.value()} {value[0]}" if value[1] % 2 else None
+
+
+class Told(CoFlatMapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.told = runtime_context.get_state(ValueStateDescriptor("told", default=0))
+
+    def flat_map1(self, value: Any) -> Any:
+        self.told.update(self.told.value() + value[1])
+        return [(value[0], self.told.value())]
+
+    def flat_map2(self, value: Any) -> Any:
+        if self.told.value() > 100:
+            yield value[0], value[1]
+            self.told.clear()
+
+
+def connected(env: StreamExecutionEnvironment) -> Any:
+    return records(env, count=300).connect(records(env, 7)).key_by(lambda r: r[0], lambda r: r[0])
+
+
+@pytest.mark.parametrize("function", [Enrich(), Named(), Told()])
+def test_functions_of_two_inputs_share_their_state_in_arrays(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they give depends on the order of blocks; so the operators are given the same, in both forms."""
+    method = {Enrich: "process", Named: "map", Told: "flat_map"}[type(function)]
+    monkeypatch.setattr(blocks, "_FEW_ROUNDS", 1000)
+    specs = []
+    for vectorized in (True, False):
+        env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": vectorized}))
+        getattr(connected(env), method)(copy.deepcopy(function)).sink_to(DiscardingSink())
+        plan = env.compile()
+        node = next(node for vertex in plan.vertices for node in vertex.nodes if len(node.inputs) == 2)
+        assert (plan.decided("columns", node.id) == "vectorized") == vectorized
+        specs.append(node.spec)
+    dice = random.Random(5)
+    harnesses = [OperatorHarness(spec, keyed=True) for spec in specs]
+    operators: Any = [harness.operator for harness in harnesses]
+    for _ in range(20):
+        block = [(dice.randrange(4), dice.randrange(100), dice.choice("abc")) for _ in range(dice.randrange(1, 40))]
+        second = dice.random() < 0.5
+        for operator in operators:
+            columns = columns_of(block, ("int", "int", "str"), [7] * len(block))
+            (operator.process_second_block if second else operator.process_block)(columns)
+    assert operators[0]._states._returns == 0
+    assert harnesses[0].output_with_timestamps == harnesses[1].output_with_timestamps
+    assert harnesses[0].output
+
+
+def test_a_join_of_two_streams_runs_on_columns() -> None:
+    found, said = run(lambda env: connected(env).process(Enrich()), True)
+    other, _ = run(lambda env: connected(env).process(Enrich()), False)
+
+    assert said == "vectorized"
+    assert {(key, name) for key, _, name in found} <= {(r * 31 % 17, f"te{r % 7}e") for r in range(300)}
+    assert found
+    assert other
+
+
+def spec_of(function: Any) -> KeyedProcess:
+    made, _ = columnar_process(
+        KeyedProcess(UserFunction(function, rich=True), UserFunction(lambda r: r[0])), ("int", "int", "str")
+    )
+    return made
+
+
+def test_what_columns_have_kept_is_where_records_look_for_it_and_the_other_way_round() -> None:
+    harness = OperatorHarness(spec_of(FirstSeen()), keyed=True)
+    operator: Any = harness.operator
+    operator.process_block(columns_of([(1, 5, "a"), (1, 6, "b"), (2, 5, "a")], ("int", "int", "str")))
+    harness.feed((1, 7, "a"))
+    harness.feed((1, 8, "c"))
+    operator.process_block(columns_of([(1, 9, "c"), (3, 9, "c"), (2, 9, "a")], ("int", "int", "str")))
+    again = OperatorHarness.restored(spec_of(FirstSeen()), harness.snapshot(), keyed=True)
+    restored: Any = again.operator
+    restored.process_block(columns_of([(3, 1, "c"), (3, 1, "d"), (1, 1, "b")], ("int", "int", "str")))
+
+    assert harness.output == [(1, 5, "a"), (1, 6, "b"), (2, 5, "a"), (1, 8, "c"), (3, 9, "c")]
+    assert again.output == [(3, 1, "d")]
+    assert restored._states._returns == 0
+
+
+def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> None:
+    harness = OperatorHarness(spec_of(Count()), keyed=True)
+    operator: Any = harness.operator
+    operator.process_block(columns_of([(key, 0, "") for key in range(100)], ("int", "int", "str")))
+    harness.snapshot()
+    operator.process_block(columns_of([(5, 0, ""), (5, 0, "")], ("int", "int", "str")))
+    written: list[Any] = []
+    handle = operator._function.target.count
+    table = dict(handle.table)
+    for store in harness.context.before_snapshot:
+        store()
+    written = [key for key, count in handle.table.items() if table[key] != count]
+
+    assert written == [5]
+    assert not operator._states._of_key._touched[0].any()
+
+
+def test_an_attribute_that_changes_ends_the_columns() -> None:
+    function = Jumps(3)
+    harness = OperatorHarness(spec_of(function), keyed=True)
+    operator: Any = harness.operator
+    for limit, values in ((3, [0, 5]), (100, [20, 30]), (100, [200])):
+        operator._function.target.limit = limit
+        operator.process_block(
+            columns_of([(1, value, "") for value in values], ("int", "int", "str"), [9] * len(values))
+        )
+
+    assert [result[1:3] for result in harness.output] == [(0, 5), (30, 200)]
+
+
+def test_a_state_of_another_type_goes_to_the_function() -> None:
+    harness = OperatorHarness(spec_of(Jumps(0)), keyed=True)
+    operator: Any = harness.operator
+    harness.feed((1, 2.5, "x"), 3)
+    operator.process_block(columns_of([(2, 1, ""), (1, 4, "")], ("int", "int", "str"), [5, 6]))
+
+    assert harness.output == [(1, 2.5, 4, "x", 6)]
+
+
+class Timer(Count):
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield timestamp
+
+
+class Timed(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(value[1])
+
+
+class Expires(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("count")
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(1000).build())
+        self.count = runtime_context.get_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update(1)
+        yield value
+
+
+class Counted(Count):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.SHORT(), default=0))
+
+
+class Side(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.output(OutputTag("side"), value)
+
+
+class InLoop(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        for word in value[2].split():
+            self.count.update(len(word))
+            yield word
+
+
+class Either(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update(value[1] / 2)
+        yield value
+
+
+class Whole(FirstSeen):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.seen.put(value[2], True)
+        yield len(list(self.seen.keys()))
+
+
+class Sides(FirstSeen):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[2] in self.seen:
+            self.seen.put("last", True)
+            yield value
+
+
+class Unread(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        for name in ("count",):
+            setattr(self, name, runtime_context.get_state(ValueStateDescriptor(name, default=0)))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield self.count.value()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (Timer(), "has an on_timer()"),
+        (Timed(), "uses timers, or time"),
+        (Expires(), "has a state 'count' whose values expire"),
+        (Counted(), "has a state 'count' with a declared type, which converts values"),
+        (Side(), "uses ctx.output()"),
+        (InLoop(), "changes state in a loop"),
+        (Either(), "keeps in self.count sometimes int and sometimes float"),
+        (Whole(), "uses self.seen.keys() of a map"),
+        (Sides(), "uses self.seen with several keys"),
+        (Unread(), "has an open() that does what is not read"),
+    ],
+)
+def test_it_is_said_why_a_function_is_called_for_each_record(function: Any, reason: str) -> None:
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    keyed(env).process(function).sink_to(DiscardingSink())
+
+    assert f"process: per record: {reason}" in env.explain()
+
+
+def test_in_batch_functions_see_the_records_of_a_key_in_order() -> None:
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    keyed(env).process(Count()).sink_to(DiscardingSink())
+
+    assert "process: per record: sees its records one by one, which BATCH sorts by time" in env.explain()
+
+
+def test_a_source_reads_the_fields_that_a_function_with_state_looks_at(tmp_path: Path) -> None:
+    table = pyarrow.table({"user": ["a", "b", "a"], "amount": [1, 2, 3], "note": ["x", "y", "z"]})
+    pyarrow.parquet.write_table(table, tmp_path / "payments.parquet")
+
+    class Total(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.total = runtime_context.get_state(ValueStateDescriptor("total", default=0))
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            self.total.update(self.total.value() + value["amount"])
+            yield ctx.get_current_key(), self.total.value()
+
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    source = FileSource.for_record_stream_format(ParquetFormat(), str(tmp_path)).build()
+    totals = env.from_source(source, WatermarkStrategy.no_watermarks()).key_by(lambda r: r["user"]).process(Total())
+
+    assert "reads 2 of 3 fields: user, amount" in env.explain()
+    assert totals.execute_and_collect(limit=9) == [("a", 1), ("b", 2), ("a", 4)]
