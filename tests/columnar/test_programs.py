@@ -326,6 +326,10 @@ def test_explain_tells_the_path_of_every_operator_and_why() -> None:
 
 
 class Same(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        if runtime_context.get_index_of_this_subtask():
+            raise ValueError
+
     def map(self, value: int) -> int:
         return value
 
@@ -341,7 +345,7 @@ def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
     said = env.explain()
     assert "      columns: typed: per record: declares a type\n" in said
     assert "      columns: several: per record: declares a type\n" in said
-    assert "      columns: rich: per record: calls a function with open(), which may have state\n" in said + "\n"
+    assert "      columns: rich: per record: has an open() that branches\n" in said + "\n"
     assert "      columns: processed: per record: process has no vectorized form\n" in said + "\n"
 
 

@@ -440,7 +440,7 @@ class Unread(KeyedProcessFunction):
         (Either(), "keeps in self.count sometimes int and sometimes float"),
         (Whole(), "uses self.seen.keys() of a map"),
         (Sides(), "uses self.seen with several keys"),
-        (Unread(), "has an open() that does what is not read"),
+        (Unread(), "has an open() that branches"),
     ],
 )
 def test_it_is_said_why_a_function_is_called_for_each_record(function: Any, reason: str) -> None:

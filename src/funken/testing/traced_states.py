@@ -29,6 +29,7 @@ _DECLARED = {
     "text": 'get_state(ValueStateDescriptor("text"))',
     "pair": 'get_state(ValueStateDescriptor("pair"))',
     "last": 'get_state(ValueStateDescriptor("last"))',
+    "items": 'get_list_state(ListStateDescriptor("items"))',
     "seen": 'get_map_state(MapStateDescriptor("seen"))',
 }
 _READS = {
@@ -44,10 +45,18 @@ _READS = {
     ),
     "pair": ("a, b = self.pair.value() or (0, '')",),
     "last": ("last = self.last.value()\n        before = value if last is None else last",),
+    "items": (
+        "size = len(self.items.get())",
+        "size = sum(n for n, _ in self.items)",
+        "size = len([n for n, _ in self.items if n > value[1]])",
+        "size = 1\n        for n, word in self.items:\n            yield (ctx.get_current_key(), n + value[1], len(word))",
+        "size = 2",
+    ),
     "seen": ("seen = self.seen.get({map_key}) or 0", "seen = int({map_key} in self.seen)"),
 }
 _INTS = {
     "n": ("n", "n"), "m": ("m",), "pair": ("a",), "last": ("before[1]", "before[0]"), "seen": ("seen",), "text": ("len(text)",),
+    "items": ("size",),
 }  # fmt: skip
 _TOGGLE = """if last is None:
             self.last.update(value)
@@ -68,6 +77,10 @@ _WRITES = {
     "last": (
         "self.last.update(value)", _TOGGLE, _TOGGLE, "self.last.update(before)", "self.last.clear()",
         "self.last.update((n_or_0, 1, 'x'))",
+    ),
+    "items": (
+        "self.items.add(({int}, value[2]))", "self.items.clear()",
+        "if value[1] > 1:\n            self.items.add((value[1], 'x'))\n        else:\n            self.items.clear()",
     ),
     "seen": (
         "self.seen.put({map_key}, seen + 1)", "self.seen[{map_key}] = {int}", "self.seen.remove({map_key})",
@@ -234,9 +247,11 @@ class _Writer:
         for _ in range(self._dice.randrange(1, 5)):
             lines += self._statement("        ", 2)
         for each in () if second else self._states:
-            if not any(f"self.{each}.update(" in line or f"self.{each}.put(" in line for line in lines):
+            if not any(f"self.{each}.{call}(" in line for line in lines for call in ("update", "put", "add")):
                 write = self._filled(
-                    self._dice.choice([text for text in _WRITES[each] if ".update(" in text or ".put(" in text])
+                    self._dice.choice(
+                        [text for text in _WRITES[each] if any(call in text for call in (".update(", ".put(", ".add("))]
+                    )
                 )
                 lines += ["        if value[1] != 2:", "            " + write.replace("\n", "\n    ")]
         return [*lines, f"        yield {self._result()}"]

@@ -145,6 +145,8 @@ class _Opening:
         elif name == "BINARY_OP":
             del stack[-2:]
             stack.append(_UNKNOWN)
+        elif "JUMP" in name or name in ("GET_ITER", "FOR_ITER"):
+            raise NotVectorizable("has an open() that branches")
         else:
             raise NotVectorizable(f"has an open() that does what is not read: {name.lower().replace('_', ' ')}")
 

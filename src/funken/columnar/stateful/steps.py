@@ -9,7 +9,7 @@ round: the first record of each key, then the second ...
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -26,6 +26,7 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
+    ListOf,
     Make,
     NotVectorizable,
     RecordSchema,
@@ -59,6 +60,8 @@ class Unit:
     path: Path
     kind: str
     changes: tuple[StateChange, ...]
+    used: bool = True
+    """Whether something depends on what it is before a record."""
 
 
 @dataclass(frozen=True)
@@ -84,29 +87,69 @@ class Rounds:
     units: tuple[Unit, ...]
 
 
-Step = Scan | Presence | Rounds
+@dataclass(frozen=True)
+class Appends:
+    """A list: where it is added to (``ADD``), and where it is emptied (``SET``)."""
+
+    unit: Unit
 
 
-def steps_of(writes: Sequence[Write], kinds: Sequence[RecordSchema], defaults: Sequence[object]) -> tuple[Step, ...]:
-    """Return the steps that compute the states before each record, and after the last one of each key."""
+Step = Scan | Presence | Rounds | Appends
+
+
+def steps_of(
+    writes: Sequence[Write], kinds: Sequence[RecordSchema], defaults: Sequence[object], given: Sequence[Expression]
+) -> tuple[Step, ...]:  # fmt: skip
+    """Return the steps that compute the states before each record, and after the last one of each key.
+
+    ``given`` is all that the function computes of states besides what it writes.
+    """
+    used = frozenset(path for each in (*given, *_parts(writes)) for path in states_in(each))
     left = [unit for number in range(len(kinds)) for unit in _units(number, writes, kinds[number], defaults[number])]
+    left = [replace(unit, used=any(_overlap(unit.path, path) for path in used)) for unit in left]
+    left = [unit for unit in left if unit.used or unit.changes]
     unknown = {unit.path for unit in left}
     found: list[Step] = []
     while left:
         for unit in left:
-            step = _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
+            step = _step(unit, unknown)
             if step is not None:
                 found.append(step)
                 left.remove(unit)
                 unknown.remove(unit.path)
                 break
         else:
+            if any(isinstance(unit.kind, ListOf) for unit in left):
+                raise NotVectorizable("changes a list in a way that depends on itself")
             return *found, Rounds(tuple(left))
     return tuple(found)
 
 
+def _step(unit: Unit, unknown: set[Path]) -> Step | None:
+    if isinstance(unit.kind, ListOf):
+        for one, other in combinations(unit.changes, 2):
+            if (one.how, other.how) not in ((SET, ADD), (SET, SET)) and not _exclusive(other, [one]):
+                raise NotVectorizable("adds to a list, and then changes it again")
+        parts = (part for each in unit.changes for part in (*each.guards, each.of))
+        return None if any(_open(part, unknown) for part in parts) else Appends(unit)
+    return _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
+
+
+def _parts(writes: Sequence[Write]) -> Iterator[Expression]:
+    for each in writes:
+        yield from each.guards if each.value is None else (*each.guards, each.value)
+
+
 def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: object) -> list[Unit]:
     of_state = [each for each in writes if each.state == state]
+    if isinstance(kind, ListOf):
+        changes = [
+            StateChange(each.guards, SET, Constant(None))
+            if each.value is None
+            else StateChange(each.guards, ADD, each.value)
+            for each in of_state
+        ]
+        return [Unit(state, (FIRST_STATE + state, 1), kind, tuple(changes))]
     present = [StateChange(each.guards, SET, Constant(each.value is not None)) for each in of_state]
     units = [Unit(state, held(state).path, BOOL, _merged(present))]
     for path, leaf in leaves_of(kind):

@@ -51,6 +51,7 @@ class Write:
     state: int
     guards: tuple[Expression, ...]
     value: Expression | None
+    """Of a list: what is added to it."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ class _StateTracer(FlatMapTracer):
             asked = stack.pop().value
             stack.pop()
             stack.push(self._asked(asked))
+        elif name == "GET_ITER" and stack.peek(1, "state") and self._is_list(stack.top().value):
+            stack.push(Marker("iterator", value=self._listed(stack.pop().value, variables)))
         elif name in ("GET_ITER", "LOAD_METHOD", "LOAD_ATTR") and stack.peek(1, "state"):
             raise NotVectorizable(f"uses {stack.pop().name} in a way that has no kernel")
         else:
@@ -288,6 +291,9 @@ class _StateTracer(FlatMapTracer):
             for each in (key, *given):
                 dropped = dropping(dropped, each)
             method = {"put": "update", "remove": "clear", "get": "value"}.get(method, method)
+        elif declared.kind is StateKind.LIST and len(given) == _OF_LISTS.get(method, -1):
+            self._use_list(state, method, given, variables, dropped, at, go_on)
+            return
         elif declared.kind is not StateKind.VALUE or len(given) != _OF_VALUES.get(method, -1):
             raise NotVectorizable(f"uses {what} of a {declared.kind.value} state")
         name = _current(state)
@@ -313,6 +319,29 @@ class _StateTracer(FlatMapTracer):
             there, missing = (Constant(True), Constant(False)) if tests else (value_of(state), Constant(None))
             go_on(there, with_value, dropped, under(at, held(state)))
             go_on(missing, without, dropped, under(at, Unary("not", held(state))))
+
+    def _is_list(self, state: int) -> bool:
+        return self._declared[state].kind is StateKind.LIST
+
+    def _listed(self, state: int, variables: Variables) -> Any:
+        """Return what is in a list that is a state."""
+        self.used.add(state)
+        known = variables.get(_current(state), value_of(state))
+        if known is _ADDED:
+            raise NotVectorizable(f"reads self.{self._declared[state].attribute} after it has added to it")
+        return Marker("list", "a list", []) if known is None else known
+
+    def _use_list(
+        self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
+        at: Emission, go_on: Callable[..., None],
+    ) -> None:  # fmt: skip
+        if method == "get":
+            go_on(self._listed(state, variables), variables, dropped, at)
+            return
+        if at.items is not None:
+            raise NotVectorizable("changes state in a loop")
+        self.writes.append(Write(state, at.guards, given[0] if given else None))
+        go_on(Constant(None), {**variables, _current(state): _ADDED if given else None}, dropped, at)
 
     def _fork(
         self, code: Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
@@ -390,6 +419,8 @@ def _or_constant(code: Code, name: str, here: int, there: int, stack: Stack) -> 
 
 _NOTHING = object()
 _OF_VALUES = {"value": 0, "update": 1, "clear": 0}
+_ADDED = object()
+_OF_LISTS = {"get": 0, "add": 1, "clear": 0}
 _OF_MAPS = {"get": 1, "contains": 1, "put": 2, "remove": 1}
 
 

@@ -18,6 +18,7 @@ from funken.columnar.expressions import (
     Choose,
     Constant,
     Expression,
+    ListOf,
     NotVectorizable,
     RecordSchema,
     is_key,
@@ -31,6 +32,7 @@ from funken.columnar.inference import looked_at, typed, typed_under
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.tracing import FIRST_STATE, TracedState, Write, value_of
 from funken.dataclass import dataclass
+from funken.state.descriptors import StateKind
 
 _EMPTY = {INT: 0, BOOL: False, STR: ""}
 _ROUNDS = 8
@@ -67,21 +69,27 @@ def schema_with_state(record: RecordSchema, key: RecordSchema, kinds: Sequence[R
 def _kinds(
     functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
 ) -> list[RecordSchema]:
-    kinds = [each.declared or (None if each.default is None else schema_of_value(each.default)) for each in states]
+    kinds = [_declared(each) or (None if each.default is None else schema_of_value(each.default)) for each in states]
     for _ in range(_ROUNDS):
         for traced, record, key in functions:
             for write in traced.writes:
                 if kinds[write.state] is None and write.value is not None:
-                    kinds[write.state] = _kind(write, schema_with_state(record, key, kinds), kinds)
-    found = []
+                    found = _kind(write, schema_with_state(record, key, kinds), kinds)
+                    is_list = found is not None and states[write.state].kind is StateKind.LIST
+                    kinds[write.state] = ListOf(found) if is_list and found is not None else found
+    known = []
     for kind, state in zip(kinds, states, strict=True):
         if kind is None:
             raise NotVectorizable(f"writes nothing of a known type to self.{state.attribute}")
-        others = kinds_of(kind) - set(ARRAYS)
+        others = kinds_of(kind.element if isinstance(kind, ListOf) else kind) - set(ARRAYS)
         if others:
             raise NotVectorizable(f"keeps in self.{state.attribute} what no array holds: {', '.join(sorted(others))}")
-        found.append(kind)
-    return found
+        known.append(kind)
+    return known
+
+
+def _declared(state: DeclaredState) -> RecordSchema | None:
+    return ListOf(state.declared) if state.kind is StateKind.LIST and state.declared is not None else state.declared
 
 
 def _kind(write: Write, schema: RecordSchema, kinds: list[RecordSchema | None]) -> RecordSchema | None:
@@ -118,8 +126,10 @@ def _typed(
         if found is None:
             continue
         conditions, (made, kind) = found
-        if write.value is not None and kind != kinds[write.state]:
-            facts = f"{schema_repr(kinds[write.state])} and sometimes {schema_repr(kind)}"
+        wanted = kinds[write.state]
+        wanted = wanted.element if isinstance(wanted, ListOf) else wanted
+        if write.value is not None and kind != wanted:
+            facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
         writes.append(Write(write.state, tuple(conditions), None if write.value is None else made))
     map_keys: list[Expression | None] = []

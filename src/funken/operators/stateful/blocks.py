@@ -13,13 +13,27 @@ import numpy as np
 from funken.columnar.expressions import FLOAT, INT, STR, Constant, Expression, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import Emission, paths_of
 from funken.columnar.kernels.arithmetic import as_float
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows, computed_of, evaluate
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled
 from funken.columnar.keyed.groups import Groups
-from funken.columnar.stateful.steps import ADD, KEEP, LEAST, MOST, SET, Presence, Rounds, Scan, StateChange, Step, Unit
+from funken.columnar.stateful.steps import (
+    ADD,
+    KEEP,
+    LEAST,
+    MOST,
+    SET,
+    Appends,
+    Presence,
+    Rounds,
+    Scan,
+    StateChange,
+    Step,
+    Unit,
+)
 from funken.operators.columnar.flat_map import Made, combined, made_of
 from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.lists import ListsBefore, StateLists
 
 Path = tuple[int, ...]
 _HOWS = {KEEP: 0, SET: 1, ADD: 2, MOST: 3, LEAST: 4}
@@ -31,12 +45,13 @@ _FEW_ROUNDS = 4
 class BlockOfStates:
     """A block of the records of ``columnar/stateful/tracing.py``; ``where`` has the arrays and groups of each state."""
 
-    def __init__(self, block: Columns, where: Sequence[tuple[StateArrays, Groups]]) -> None:
+    def __init__(self, block: Columns, where: Sequence[tuple[StateArrays | StateLists, Groups]]) -> None:
         self._block = block
         self._where = where
         self._leaves = {path: number for number, (path, _) in enumerate(leaves_of(block.schema))}
         self._guarded: dict[tuple[int, ...], Array | None] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
+        self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
 
     # ---- expressions
 
@@ -76,6 +91,8 @@ class BlockOfStates:
                 self._scan(step.unit)
             elif isinstance(step, Presence):
                 self._presence(step)
+            elif isinstance(step, Appends):
+                self._appends(step.unit)
             else:
                 self._rounds(step)
 
@@ -98,7 +115,7 @@ class BlockOfStates:
             self._after.append((unit.state, unit.path, slots, after.take(some.changed)))
 
     def _scan(self, unit: Unit) -> None:
-        arrays, groups = self._where[unit.state]
+        arrays, groups = self._of(unit)
         at, hows, operands = self._changed(unit.changes, unit.kind)
         some = Participants(groups, at >= 0)
         initial = arrays.at(unit.path, groups.slots)
@@ -120,6 +137,11 @@ class BlockOfStates:
             else:
                 values = most(some, values, sets, initial, of == _HOWS[MOST])
         self._solved(unit, some, initial, values)
+
+    def _of(self, unit: Unit) -> tuple[StateArrays, Groups]:
+        arrays, groups = self._where[unit.state]
+        assert isinstance(arrays, StateArrays)
+        return arrays, groups
 
     def _changed(self, changes: Sequence[StateChange], kind: str) -> tuple[Array, Array, Column | None]:
         """Return for each record which operand its change has (-1: it has none), how it changes, and all operands."""
@@ -147,7 +169,7 @@ class BlockOfStates:
         return at, hows, columns[0] if len(columns) == 1 else joined_columns(columns, lengths)
 
     def _presence(self, step: Presence) -> None:
-        arrays, groups = self._where[step.unit.state]
+        arrays, groups = self._of(step.unit)
         there, not_there = (self._bools(step.where_held, True), self._bools(step.where_not, False))
         some = Participants(groups, ~(there & ~not_there))
         initial = arrays.at(step.unit.path, groups.slots)
@@ -164,6 +186,54 @@ class BlockOfStates:
             found[slice(None) if positions is None else positions] = change.of.value
         return found
 
+    # ---- lists
+
+    def _added(self, changes: Sequence[StateChange], schema: RecordSchema) -> tuple[Array, Columns]:
+        """Return for each record which of the items it adds (-1: none), and all items."""
+        at = np.full(self._block.length, -1, np.int64)
+        found: list[Columns] = []
+        for change in changes:
+            positions = self._positions(change.guards)
+            count = self._block.length if positions is None else len(positions)
+            if count:
+                at[slice(None) if positions is None else positions] = np.arange(count) + sum(map(len, found))
+                found.append(computed_of(change.of, schema, self._subset(positions, [change.of])).stamped(None))
+        return at, joined(found) if found else columns_of([], schema)
+
+    def _appends(self, unit: Unit) -> None:
+        lists, groups = self._where[unit.state]
+        assert isinstance(lists, StateLists)
+        adds = [each for each in unit.changes if each.how == ADD]
+        at, items = self._added(adds, lists.kind.element)
+        emptied = np.zeros(self._block.length, np.bool_)
+        for each in unit.changes:
+            if each.how == SET:
+                positions = self._positions(each.guards)
+                emptied[slice(None) if positions is None else positions] = True
+        order = groups.order
+        is_added, is_emptied = (at >= 0).take(order), emptied.take(order)
+        added = items.take(at.take(order[is_added]))
+        # In the order of groups: how many were added so far, and how many when the list was emptied last.
+        so_far = np.cumsum(is_added) - is_added
+        numbers = np.arange(self._block.length)
+        last = np.maximum.accumulate(np.where(is_emptied, numbers, -1))
+        begins = groups.spread(groups.begins)
+        before = np.concatenate(([-1], last[:-1]))
+        was_emptied = before >= begins
+        firsts = so_far.take(np.where(was_emptied, before, begins))
+        if unit.used:
+            back = groups.back
+            column = ListsBefore(
+                lists.kind, lists.log, groups.back(groups.spread(groups.slots)), back(~was_emptied), added, back(firsts),
+                back(so_far),
+            )  # fmt: skip
+            self._block.leaves[self._leaves[unit.path]] = column
+        ends = groups.ends
+        at_end = last.take(ends) >= groups.begins
+        begin = so_far.take(np.where(at_end, last.take(ends), groups.begins))
+        end = so_far.take(ends) + is_added.take(ends)
+        self._lists.append((unit.state, at_end, begin, end, added))
+
     # ---- rounds
 
     def _rounds(self, step: Rounds) -> None:
@@ -177,7 +247,7 @@ class BlockOfStates:
         bounds = np.cumsum(np.bincount(rank))
         now, of_record, before, changed = {}, {}, {}, {}
         for unit in step.units:
-            arrays, own = self._where[unit.state]
+            arrays, own = self._of(unit)
             now[unit.path] = arrays.at(unit.path, own.slots)
             of_record[unit.path] = own.back(own.spread(np.arange(len(own.slots))))
             before[unit.path] = np.empty(groups.length, now[unit.path].dtype)
@@ -236,8 +306,18 @@ class BlockOfStates:
         """Put the states after the block into the arrays."""
         for state, path, slots, values in self._after:
             arrays, _ = self._where[state]
+            assert isinstance(arrays, StateArrays)
             arrays.put(path, slots, values)
             arrays.touch(state, slots)
+        for state, emptied, begin, end, items in self._lists:
+            lists, groups = self._where[state]
+            assert isinstance(lists, StateLists)
+            counts = end - begin
+            places = (
+                np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(begin, counts)
+            )
+            some = np.flatnonzero(counts)
+            lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
 
 
 def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, Expression, leaves_of
+from funken.columnar.expressions import INT, Expression, ListOf, leaves_of
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.rowwise import flattened
@@ -26,6 +26,7 @@ from funken.operators.process.one_input import KeyedProcessLogic
 from funken.operators.process.two_inputs import CoMapLogic, ElementFunction, KeyedCoProcessLogic
 from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.blocks import BlockOfStates
+from funken.operators.stateful.lists import StateLists
 from funken.operators.stateful.specs import (
     ColumnarCoFlatMap,
     ColumnarCoMap,
@@ -55,10 +56,12 @@ class _States:
             )
             for each in spec.functions
         ]
-        values = [number for number, each in enumerate(spec.states) if each.kind is not StateKind.MAP]
+        values = [number for number, each in enumerate(spec.states) if each.kind is StateKind.VALUE]
         maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
+        lists = {number: kind for number, kind in enumerate(spec.kinds) if isinstance(kind, ListOf)}
         self._of_key = StateArrays(values, spec.states, spec.kinds)
         self._of_maps = {number: StateArrays([number], spec.states, spec.kinds, self._of_key) for number in maps}
+        self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
         self._usable = False
         self._returns = 0
 
@@ -77,7 +80,10 @@ class _States:
     def store(self) -> None:
         """Put what has changed where the functions find it."""
         for number, handle in enumerate(self._handles):
-            self._arrays(number).store(number, handle, self._set_key)
+            if number in self._of_lists:
+                self._of_lists[number].store(handle, self._set_key)
+            else:
+                self._of_maps.get(number, self._of_key).store(number, handle, self._set_key)
         self._set_key(NO_KEY)
 
     def leave(self) -> None:
@@ -85,15 +91,14 @@ class _States:
         if len(self._of_key):
             self._returns += 1
             self.store()
+            for lists in self._of_lists.values():
+                lists.clear()
             for arrays in (*self._of_maps.values(), self._of_key):
                 arrays.clear()
 
     def _set_key(self, key: Any) -> None:
         assert self._store is not None
         self._store.current_key = key
-
-    def _arrays(self, number: int) -> StateArrays:
-        return self._of_maps.get(number, self._of_key)
 
     # ---- a block
 
@@ -105,8 +110,12 @@ class _States:
         slots = self._of_key.find(key_column, block.length, tables)
         groups = Groups(slots, len(self._of_key))
         with_state = self._with_state(function, block, leaves)
-        of_states: list[tuple[StateArrays, Groups]] = []
+        of_states: list[tuple[StateArrays | StateLists, Groups]] = []
         for number in range(len(self._spec.states)):
+            if number in self._of_lists:
+                self._of_lists[number].load(tables[number])
+                of_states.append((self._of_lists[number], groups))
+                continue
             if number not in self._of_maps:
                 of_states.append((self._of_key, groups))
                 continue

@@ -131,7 +131,12 @@ def _on_columns(
 
 
 def _steps(typed: TypedState, kinds: Sequence[RecordSchema], states: Sequence[DeclaredState]) -> Any:
-    return steps_of(typed.writes, kinds, [each.default for each in states])
+    given = [
+        part
+        for each in typed.given.emissions
+        for part in (*each.guards, *each.conditions, each.result, *([] if each.items is None else [each.items]))
+    ]
+    return steps_of(typed.writes, kinds, [each.default for each in states], given)
 
 
 def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:
