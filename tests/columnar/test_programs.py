@@ -346,7 +346,7 @@ def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
     assert "      columns: typed: per record: declares a type\n" in said
     assert "      columns: several: per record: declares a type\n" in said
     assert "      columns: rich: per record: has an open() that branches\n" in said + "\n"
-    assert "      columns: processed: per record: process has no vectorized form\n" in said + "\n"
+    assert "      columns: processed: per record: declares a type\n" in said + "\n"
 
 
 def test_a_source_is_not_vectorized_for_nothing() -> None:

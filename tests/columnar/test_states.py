@@ -213,7 +213,7 @@ PROGRAMS: dict[str, Any] = {
 }
 
 
-def run(program: Any, vectorized: bool, parallelism: int = 2) -> tuple[list[Any], str]:
+def run(program: Any, vectorized: bool, parallelism: int = 1) -> tuple[list[Any], str]:
     env = StreamExecutionEnvironment.create_local_environment(
         parallelism, Configuration({"pipeline.vectorized": vectorized})
     )

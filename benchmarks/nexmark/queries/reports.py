@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from streams import Streams
@@ -13,7 +12,8 @@ from funken import DataStream, KeyedProcessFunction, MapStateDescriptor, ValueSt
 from funken.operators.context import RuntimeContext
 
 CHEAP, DEAR = 10_000, 1_000_000
-MINUTE = 60_000
+MINUTE, HOUR = 60_000, 3_600_000
+NOTHING = 0, (0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0)
 
 
 def day(at: int) -> str:
@@ -23,17 +23,17 @@ def day(at: int) -> str:
 
 def minute(at: int) -> str:
     """Return the time of day of a time (ms), to the minute."""
-    return _time_of(at // MINUTE)
-
-
-@lru_cache(maxsize=1024)
-def _time_of(minutes: int) -> str:
-    return datetime.fromtimestamp(minutes * MINUTE / 1000, UTC).strftime("%H:%M")
+    return f"{at // HOUR % 24:02d}:{at // MINUTE % 60:02d}"
 
 
 def level(price: int) -> int:
     """Return the level of a price: 1, 2 or 3."""
     return 1 if price < CHEAP else 2 if price < DEAR else 3
+
+
+def counted(counts: tuple[int, int, int, int], bits: int) -> tuple[int, int, int, int]:
+    """Return counts, in all and by level of price, with one more where a bit is set."""
+    return counts[0] + (bits & 1), counts[1] + (bits >> 1 & 1), counts[2] + (bits >> 2 & 1), counts[3] + (bits >> 3 & 1)
 
 
 class Report(KeyedProcessFunction):
@@ -51,19 +51,16 @@ class Report(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         """Count a bid."""
         _, at, bidder, auction, price = value
-        latest, *counts = self._report.value() or ("",) + (0,) * 12
-        of = level(price)
-        counts[0] += 1
-        counts[of] += 1
-        for first, seen, number in ((4, self._bidders, bidder), (8, self._auctions, auction)):
-            before = seen.get(number) or 0
-            if new := (1 | 1 << of) & ~before:
-                seen.put(number, before | new)
-                counts[first] += new & 1
-                counts[first + of] += new >> of
-        report = (max(latest, minute(at)), *counts)
-        self._report.update(report)
-        yield ctx.get_current_key(), *report
+        bits = 1 | 1 << level(price)
+        of_bidder = self._bidders.get(bidder) or 0
+        self._bidders.put(bidder, of_bidder | bits)
+        of_auction = self._auctions.get(auction) or 0
+        self._auctions.put(auction, of_auction | bits)
+        latest, bids, bidders, auctions = self._report.value() or NOTHING
+        latest, bids = max(latest, at), counted(bids, bits)
+        bidders, auctions = counted(bidders, bits & ~of_bidder), counted(auctions, bits & ~of_auction)
+        self._report.update((latest, bids, bidders, auctions))
+        yield ctx.get_current_key(), minute(latest), *bids, *bidders, *auctions
 
 
 def q15(streams: Streams) -> DataStream:

@@ -66,7 +66,7 @@ _WRITES = {
     "n": (
         "self.n.update(n + {int})", "self.n.update(n + 1)", "self.n.clear()", "self.n.update({int})",
         "self.n.update(max(n, {int}))", "self.n.update(self.n.value() - value[1])", "self.n.update(n * 2 - {int})",
-        "self.n.update(0)",
+        "self.n.update(0)", "self.n.update(n | (value[1] & 7))", "self.n.update(n | {int})",
     ),
     "m": (
         "self.m.update(m + {int})", "self.m.update({int})", "self.m.clear()", "self.m.update(min(m, {int}))",
@@ -84,7 +84,7 @@ _WRITES = {
     ),
     "seen": (
         "self.seen.put({map_key}, seen + 1)", "self.seen[{map_key}] = {int}", "self.seen.remove({map_key})",
-        "self.seen.put({map_key}, 1)",
+        "self.seen.put({map_key}, 1)", "self.seen.put({map_key}, seen | 2)",
     ),
 }  # fmt: skip
 _MAP_KEYS = ("value[1]", "value[2]", "(value[1], value[2])", "value[1] % 3")

@@ -16,6 +16,8 @@ from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array
 from funken.columnar.keyed.groups import Groups, running_float_sum, running_most, running_sum
 
+_MOST_BITS = 16
+
 
 class Participants:
     """The records of a block where a mask is true.
@@ -98,6 +100,21 @@ def most(some: Participants, values: Array, sets: Array, initial: Array, greates
     return found
 
 
+def united(some: Participants, values: Array, sets: Array, initial: Array) -> Array:
+    """Return the ints that participants leave: the bits of ``values`` are added to theirs, or they are set."""
+    values = _begun(some, values, sets, initial, np.bitwise_or)
+    all_bits = int(np.bitwise_or.reduce(values)) if len(values) else 0
+    if not 0 <= all_bits < 1 << _MOST_BITS:
+        raise FallBackToRows("too many bits")
+    segments: Any = some.segments(sets)
+    found = np.zeros_like(values)
+    for bit in range(all_bits.bit_length()):
+        one = running_most(values >> bit & 1, segments, 0, 1)
+        assert one is not None
+        found |= one << bit
+    return found
+
+
 def toggled(some: Participants, values: Array, toggles: Array, initial: Array) -> Array:
     """Return the bools that participants leave: they are inverted where ``toggles`` is true, and else set."""
     numbers = _begun(some, np.where(toggles, 1, values).astype(np.int64), ~toggles, initial.astype(np.int64), np.add)
@@ -113,4 +130,4 @@ def _begun(some: Participants, values: Array, sets: Array, initial: Array, join:
     return values
 
 
-__all__ = ["Participants", "Segments", "added", "check_sums", "most", "toggled"]
+__all__ = ["Participants", "Segments", "added", "check_sums", "most", "toggled", "united"]

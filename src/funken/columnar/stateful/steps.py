@@ -2,9 +2,9 @@
 
 A *unit* is a leaf of a state, or whether there is one. What becomes of it with a record may depend on the record and on other
 units; by a *scan* over the records of a key, all values are computed at once if that is one of a few forms: it is set, added to,
-or replaced by what is greater or less, under conditions that do not depend on it. So units are put in order: first those that
-depend on none, then those that depend on these. What is left depends on itself in another way or in a circle, and goes round by
-round: the first record of each key, then the second ...
+united with bits, or replaced by what is greater or less, under conditions that do not depend on it. So units are put in order:
+first those that depend on none, then those that depend on these. What is left depends on itself in another way or in a circle,
+and goes round by round: the first record of each key, then the second ...
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from funken.columnar.expressions import (
     leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
-from funken.columnar.stateful.tracing import FIRST_STATE, Write, held
+from funken.columnar.stateful.traced import FIRST_STATE, Write, held
 from funken.columnar.stateful.typed import states_in
 from funken.dataclass import dataclass
 
-SET, ADD, MOST, LEAST, KEEP = "set", "add", "most", "least", "keep"
+SET, ADD, MOST, LEAST, UNITE, KEEP = "set", "add", "most", "least", "unite", "keep"
 Path = tuple[int, ...]
 
 
@@ -49,7 +49,7 @@ class StateChange:
     guards: tuple[Expression, ...]
     how: str
     of: Expression
-    """What it is set to, what is added, or what it is compared with; of ``KEEP``, nothing."""
+    """What it is set to, what is added, with what it is compared or its bits are united; of ``KEEP``, nothing."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +285,8 @@ def _change(each: StateChange, own: Argument, kind: str) -> StateChange:
             return replace(each, how=ADD, of=right if left == own else left)
         case Binary("-", left, right) if left == own and kind in (INT, FLOAT):
             return replace(each, how=ADD, of=Unary("-", right))
+        case Binary("|", left, right) if own in (left, right) and kind == INT:
+            return replace(each, how=UNITE, of=right if left == own else left)
         case Invoke("max" | "min" as name, (left, right)) if own in (left, right) and kind == INT:
             return replace(each, how=MOST if name == "max" else LEAST, of=right if left == own else left)
     if kind == INT:
@@ -317,6 +319,7 @@ __all__ = [
     "LEAST",
     "MOST",
     "SET",
+    "UNITE",
     "Presence",
     "Rounds",
     "Scan",

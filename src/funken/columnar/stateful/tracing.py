@@ -9,79 +9,27 @@ conditions it is made under.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_generator
 from funken.columnar.callables import Marker, constant_of, expression_on
-from funken.columnar.dependencies import Dependency, fingerprint, same
-from funken.columnar.expressions import Argument, Choose, Constant, Expression, IsNone, NotVectorizable, Unary
-from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
-from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, LoopAround, Variables, under
+from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary
+from funken.columnar.flat_maps.emissions import Emission
+from funken.columnar.flat_maps.tracing import Code, LoopAround, Variables, under
 from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stack import Stack
+from funken.columnar.stateful.branches import known_jump, or_constant
 from funken.columnar.stateful.opening import DeclaredState
+from funken.columnar.stateful.traced import KEY, RECORD, STAMP, TracedState, value_of
+from funken.columnar.stateful.uses import StateUses, current, of_states
 from funken.columnar.tracing import function_of_method
-from funken.dataclass import dataclass
-from funken.state.descriptors import StateKind
 
-RECORD, KEY, STAMP = (Argument(0, (number,)) for number in range(3))
-FIRST_STATE = 3
-"""The number of the field with the first state."""
 _DEEPEST = 10
 _ASKED = {"get_current_key": KEY, "timestamp": STAMP}
-
-
-def held(number: int) -> Argument:
-    """Return whether a state has a value."""
-    return Argument(0, (FIRST_STATE + number, 0))
-
-
-def value_of(number: int) -> Argument:
-    """Return the value of a state."""
-    return Argument(0, (FIRST_STATE + number, 1))
-
-
-@dataclass(frozen=True)
-class Write:
-    """A change of a state, where the ``guards`` hold, one after the other; ``value`` is ``None``: it has none from then on."""
-
-    state: int
-    guards: tuple[Expression, ...]
-    value: Expression | None
-    """Of a list: what is added to it."""
-
-
-@dataclass(frozen=True)
-class TracedState:
-    """A function with state: what it gives, and its ``writes`` in order: of two that are made, the later one counts."""
-
-    given: TracedFlatMap
-    writes: tuple[Write, ...]
-    map_keys: tuple[Expression | None, ...]
-    """Of states that are maps, the one key that the function uses of them."""
-    stamped: bool
-    """Whether it uses the timestamps of records."""
-    attributes: tuple[tuple[str, Any], ...]
-    """The attributes of its object that it uses as constants."""
-    methods: tuple[tuple[str, Any], ...]
-    """The methods of its object that it calls, and what they were."""
-    used: frozenset[int]
-    """The states that it uses."""
-    drops_none: bool
-    """Whether a result that is ``None`` is none."""
-
-    def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
-        kept = getattr(target, "__dict__", {})
-        if not all(name in kept and same(kept[name], value) for name, value in self.attributes):
-            return False
-        own = ((getattr(type(target), name, None), known) for name, known in self.methods)
-        if not all(type(each) is FunctionType and fingerprint(each.__code__) == known for each, known in own):
-            return False
-        return self.given.holds(target, method)
+_NOTHING = object()
 
 
 def trace_with_state(
@@ -109,40 +57,27 @@ def trace_with_state(
     return TracedState(
         replace(given, dependencies=(*given.dependencies, known)), tuple(tracer.writes), tuple(tracer.map_keys),
         "timestamp" in tracer.asked, tuple(tracer.attributes.items()), tuple(tracer.methods.items()),
-        frozenset(tracer.used), gives == "one or none",
+        frozenset(tracer.used), gives == "one or none", tuple(tracer.fills),
     )  # fmt: skip
 
 
-def _current(state: int) -> str:
-    """Return under which name the variables of a path have what a state has there: that of no variable of a program."""
-    return f"state {state}"
-
-
-def _of_states(variables: Variables) -> Variables:
-    return {name: found for name, found in variables.items() if " " in name}
-
-
-class _StateTracer(FlatMapTracer):
+class _StateTracer(StateUses):
     """Follows one function and the methods of its object that it calls."""
 
     def __init__(
         self, function: FunctionType, arguments: int, target: Any, states: tuple[DeclaredState, ...], gives: str
     ) -> None:  # fmt: skip
-        super().__init__(function, arguments, bound=True)
+        super().__init__(function, arguments, states)
         _, record, *context = [*self._start]
         self._start[record] = RECORD
         if context:
             self._start[context[0]] = Marker("context", "its context")
         self._target, self._gives = target, gives
         self._states = {each.attribute: number for number, each in enumerate(states)}
-        self._declared = states
-        self.writes: list[Write] = []
-        self.map_keys: list[Expression | None] = [None] * len(states)
         #: what of its context the function asks for
         self.asked: set[str] = set()
         self.attributes: dict[str, Any] = {}
         self.methods: dict[str, Any] = {}
-        self.used: set[int] = set()
 
     # ---- attributes of the object, and its context
 
@@ -221,6 +156,12 @@ class _StateTracer(FlatMapTracer):
         if name == "CALL" and stack.peek(argument + 1, "state method"):
             given = [stack.pop() for _ in range(argument)][::-1]
             (state, method), _ = stack.pop().value, stack.pop()
+            behind = self._filled(code, number, state, method)
+            if behind is not None and current(state) not in variables:
+                number = behind
+                self._read(state, method, list(map(expression_on, given)))
+                go_on(value_of(state), variables, dropped, at)
+                return True
             self._use(state, method, list(map(expression_on, given)), variables, dropped, at, go_on)
         elif name == "CALL" and stack.peek(argument + 2, "own method"):
             given = [stack.pop() for _ in range(argument)][::-1]
@@ -262,97 +203,27 @@ class _StateTracer(FlatMapTracer):
 
         def back(value: Any, there: Variables, dropped: tuple[Expression, ...], at: Emission) -> None:
             self._steps.depth -= 1
-            go_on(value, {**variables, **_of_states(there)}, dropped, at)
+            go_on(value, {**variables, **of_states(there)}, dropped, at)
             self._steps.depth += 1
 
         inner = replace(self._code(code), back=back)
         self._run(
-            inner, 0, Stack(self), {**dict(zip(names, given, strict=True)), **_of_states(variables)}, dropped, at, None
+            inner, 0, Stack(self), {**dict(zip(names, given, strict=True)), **of_states(variables)}, dropped, at, None
         )
         self._steps.depth -= 1
 
-    # ---- states
-
-    def _use(
-        self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
-        at: Emission, go_on: Callable[..., None],
-    ) -> None:  # fmt: skip
-        """Follow the use of a state, and go on with what it returns."""
-        declared = self._declared[state]
-        self.used.add(state)
-        what = f"self.{declared.attribute}.{method}()"
-        if declared.kind is StateKind.MAP:
-            if method not in _OF_MAPS or len(given) != _OF_MAPS[method]:
-                raise NotVectorizable(f"uses {what} of a map")
-            key = given.pop(0)
-            if self.map_keys[state] not in (None, key):
-                raise NotVectorizable(f"uses self.{declared.attribute} with several keys")
-            self.map_keys[state] = key
-            for each in (key, *given):
-                dropped = dropping(dropped, each)
-            method = {"put": "update", "remove": "clear", "get": "value"}.get(method, method)
-        elif declared.kind is StateKind.LIST and len(given) == _OF_LISTS.get(method, -1):
-            self._use_list(state, method, given, variables, dropped, at, go_on)
-            return
-        elif declared.kind is not StateKind.VALUE or len(given) != _OF_VALUES.get(method, -1):
-            raise NotVectorizable(f"uses {what} of a {declared.kind.value} state")
-        name = _current(state)
-        if method in ("update", "clear"):
-            if at.items is not None:
-                raise NotVectorizable("changes state in a loop")
-            value = given[0] if given else None
-            if value == Constant(None):
-                value = None
-            self.writes.append(Write(state, at.guards, value))
-            go_on(Constant(None), {**variables, name: value}, dropped, at)
-            return
-        tests = method == "contains"
-        if name in variables:
-            known = variables[name]
-            missing = Constant(declared.default)
-            found = Constant(known is not None) if tests else missing if known is None else known
-            go_on(found, variables, dropped, at)
-        elif declared.default is not None:
-            go_on(value_of(state), {**variables, name: value_of(state)}, dropped, at)
-        else:
-            with_value, without = {**variables, name: value_of(state)}, {**variables, name: None}
-            there, missing = (Constant(True), Constant(False)) if tests else (value_of(state), Constant(None))
-            go_on(there, with_value, dropped, under(at, held(state)))
-            go_on(missing, without, dropped, under(at, Unary("not", held(state))))
-
-    def _is_list(self, state: int) -> bool:
-        return self._declared[state].kind is StateKind.LIST
-
-    def _listed(self, state: int, variables: Variables) -> Any:
-        """Return what is in a list that is a state."""
-        self.used.add(state)
-        known = variables.get(_current(state), value_of(state))
-        if known is _ADDED:
-            raise NotVectorizable(f"reads self.{self._declared[state].attribute} after it has added to it")
-        return Marker("list", "a list", []) if known is None else known
-
-    def _use_list(
-        self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
-        at: Emission, go_on: Callable[..., None],
-    ) -> None:  # fmt: skip
-        if method == "get":
-            go_on(self._listed(state, variables), variables, dropped, at)
-            return
-        if at.items is not None:
-            raise NotVectorizable("changes state in a loop")
-        self.writes.append(Write(state, at.guards, given[0] if given else None))
-        go_on(Constant(None), {**variables, _current(state): _ADDED if given else None}, dropped, at)
+    # ---- branches, and the end
 
     def _fork(
         self, code: Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
         dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
     ) -> None:  # fmt: skip
-        behind = _or_constant(code, name, here, there, stack)
+        behind = or_constant(code, name, here, there, stack)
         if behind is not None:
             self._run(code, there, behind, variables, dropped, at, loop)
             return
         value = stack.pop()
-        known = _known(expression_on(value), name)
+        known = known_jump(expression_on(value), name)
         if known is None or (known and name.endswith("OR_POP")):
             stack.push(value)
         if known is None:
@@ -374,54 +245,4 @@ class _StateTracer(FlatMapTracer):
             self._end(dropping(dropped, truth), at)
 
 
-def _known(condition: Expression, jump: str) -> bool | None:
-    """Return whether a jump is taken, where that is known; of a state that has a value, it is known that it is not ``None``."""
-    if "NONE" in jump:
-        missing = _is_none(condition)
-        return missing if missing is None else missing != ("NOT_NONE" in jump)
-    inverted = "FALSE" in jump
-    while isinstance(condition, Unary) and condition.op in ("not", "bool"):
-        inverted ^= condition.op == "not"
-        condition = condition.operand
-    truth = bool(condition.value) if isinstance(condition, Constant) else None
-    if isinstance(condition, IsNone):
-        truth = _is_none(condition.operand)
-    return None if truth is None else truth != inverted
-
-
-def _is_none(operand: Expression) -> bool | None:
-    if isinstance(operand, Constant):
-        return operand.value is None
-    return False if isinstance(operand, Argument) and _is_value(operand) else None
-
-
-def _is_value(argument: Argument) -> bool:
-    return len(argument.path) == 2 and argument.path[0] >= FIRST_STATE and argument.path[1] == 1
-
-
-def _or_constant(code: Code, name: str, here: int, there: int, stack: Stack) -> Stack | None:
-    """Return the stack behind ``state or constant``, which is one value and not two paths; ``None`` if that is not what comes."""
-    value, operations, behind = stack.top(), code.operations[here:there], stack.copy()
-    value = value.operand if isinstance(value, Unary) and value.op == "bool" else value
-    if not isinstance(value, Argument) or not _is_value(value):
-        return None
-    behind.pop()
-    if name == "POP_JUMP_IF_TRUE" and operations and operations[0].name == "POP_TOP" and behind.top() is value:
-        operations = operations[1:]
-        behind.pop()
-    elif name != "JUMP_IF_TRUE_OR_POP":
-        return None
-    if [each.name for each in operations] != ["LOAD_CONST"]:
-        return None
-    behind.push(Choose(value, value, constant_of(operations[0].argument)))
-    return behind
-
-
-_NOTHING = object()
-_OF_VALUES = {"value": 0, "update": 1, "clear": 0}
-_ADDED = object()
-_OF_LISTS = {"get": 0, "add": 1, "clear": 0}
-_OF_MAPS = {"get": 1, "contains": 1, "put": 2, "remove": 1}
-
-
-__all__ = ["FIRST_STATE", "KEY", "RECORD", "STAMP", "TracedState", "Write", "held", "trace_with_state", "value_of"]
+__all__ = ["trace_with_state"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from funken.columnar.dependencies import same
 from funken.columnar.expressions import (
     ARRAYS,
     BOOL,
@@ -30,7 +31,7 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, paths_of
 from funken.columnar.inference import looked_at, typed, typed_under
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.tracing import FIRST_STATE, TracedState, Write, value_of
+from funken.columnar.stateful.traced import FIRST_STATE, TracedState, Write, value_of
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
 
@@ -40,7 +41,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class TypedState:
-    """A function, as kernels compute it over the record of ``tracing.py``, of which ``schema`` is that."""
+    """A function, as kernels compute it over the record of ``traced.py``, of which ``schema`` is that."""
 
     schema: RecordSchema
     given: TracedFlatMap
@@ -69,7 +70,10 @@ def schema_with_state(record: RecordSchema, key: RecordSchema, kinds: Sequence[R
 def _kinds(
     functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
 ) -> list[RecordSchema]:
-    kinds = [_declared(each) or (None if each.default is None else schema_of_value(each.default)) for each in states]
+    kinds = [
+        _declared(each) or (None if fill is None else schema_of_value(fill))
+        for each, fill in zip(states, fills_of(functions, states), strict=True)
+    ]
     for _ in range(_ROUNDS):
         for traced, record, key in functions:
             for write in traced.writes:
@@ -86,6 +90,19 @@ def _kinds(
             raise NotVectorizable(f"keeps in self.{state.attribute} what no array holds: {', '.join(sorted(others))}")
         known.append(kind)
     return known
+
+
+def fills_of(
+    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
+) -> list[Any]:
+    """Return what is read of each state where it has no value; raise ``NotVectorizable`` if functions do not agree on that."""
+    found: list[Any] = []
+    for number, state in enumerate(states):
+        each = [traced.fills[number] for traced, _, _ in functions if traced.fills[number] is not None]
+        if any(not same(each[0], other) for other in each):
+            raise NotVectorizable(f"reads self.{state.attribute} with several defaults")
+        found.append(each[0] if each else None)
+    return found
 
 
 def _declared(state: DeclaredState) -> RecordSchema | None:

@@ -17,8 +17,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.keyed.pairs import PairSlots
 from funken.columnar.records import fits
-from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.tracing import FIRST_STATE
+from funken.columnar.stateful.traced import FIRST_STATE
 from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown
 from funken.state.backend import Table
 from funken.state.handles import State
@@ -31,7 +30,7 @@ class StateArrays:
     """The states of one operator that have the same keys: values, or one map."""
 
     def __init__(
-        self, numbers: Sequence[int], states: Sequence[DeclaredState], kinds: Sequence[RecordSchema],
+        self, numbers: Sequence[int], fills: Sequence[Any], kinds: Sequence[RecordSchema],
         of_key: StateArrays | None = None,
     ) -> None:  # fmt: skip
         """``of_key``: the arrays of the keys, where these are those of a map."""
@@ -43,7 +42,7 @@ class StateArrays:
         for number in numbers:
             self._add((FIRST_STATE + number, 0), "bool", False)
             for path, kind in leaves_of(kinds[number]):
-                default = states[number].default
+                default = fills[number]
                 for index in path if default is not None else ():
                     default = default[index]
                 empty = "" if kind == STR else 0

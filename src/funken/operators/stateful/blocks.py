@@ -15,7 +15,7 @@ from funken.columnar.flat_maps.emissions import Emission, paths_of
 from funken.columnar.kernels.arithmetic import as_float
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows, computed_of, evaluate
-from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled
+from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.stateful.steps import (
     ADD,
@@ -23,6 +23,7 @@ from funken.columnar.stateful.steps import (
     LEAST,
     MOST,
     SET,
+    UNITE,
     Appends,
     Presence,
     Rounds,
@@ -36,14 +37,14 @@ from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.lists import ListsBefore, StateLists
 
 Path = tuple[int, ...]
-_HOWS = {KEEP: 0, SET: 1, ADD: 2, MOST: 3, LEAST: 4}
+_HOWS = {KEEP: 0, SET: 1, ADD: 2, MOST: 3, LEAST: 4, UNITE: 5}
 _RECORDS_PER_ROUND = 200
 """A round costs what so many records cost that are handled one by one."""
 _FEW_ROUNDS = 4
 
 
 class BlockOfStates:
-    """A block of the records of ``columnar/stateful/tracing.py``; ``where`` has the arrays and groups of each state."""
+    """A block of the records of ``columnar/stateful/traced.py``; ``where`` has the arrays and groups of each state."""
 
     def __init__(self, block: Columns, where: Sequence[tuple[StateArrays | StateLists, Groups]]) -> None:
         self._block = block
@@ -134,6 +135,8 @@ class BlockOfStates:
                 if unit.kind == INT:
                     check_sums(values, sets, initial)
                 values = added(some, values, sets, initial, unit.kind)
+            elif of == _HOWS[UNITE]:
+                values = united(some, values, sets, initial)
             else:
                 values = most(some, values, sets, initial, of == _HOWS[MOST])
         self._solved(unit, some, initial, values)

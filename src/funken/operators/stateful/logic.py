@@ -59,8 +59,8 @@ class _States:
         values = [number for number, each in enumerate(spec.states) if each.kind is StateKind.VALUE]
         maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
         lists = {number: kind for number, kind in enumerate(spec.kinds) if isinstance(kind, ListOf)}
-        self._of_key = StateArrays(values, spec.states, spec.kinds)
-        self._of_maps = {number: StateArrays([number], spec.states, spec.kinds, self._of_key) for number in maps}
+        self._of_key = StateArrays(values, spec.fills, spec.kinds)
+        self._of_maps = {number: StateArrays([number], spec.fills, spec.kinds, self._of_key) for number in maps}
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
         self._usable = False
         self._returns = 0

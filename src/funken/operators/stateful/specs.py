@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from funken.columnar.expressions import RecordSchema
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.steps import Step
-from funken.columnar.stateful.tracing import TracedState
+from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.typed import TypedState
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
@@ -41,6 +42,8 @@ class StatesOnColumns:
 
     states: tuple[DeclaredState, ...] = ()
     kinds: tuple[RecordSchema, ...] = ()
+    fills: tuple[Any, ...] = ()
+    """Of each state, what stands in the arrays where it has no value (``None``: anything)."""
     functions: tuple[FunctionOnColumns, ...] = ()
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.opening import DeclaredState, declared_states
-from funken.columnar.stateful.steps import steps_of
-from funken.columnar.stateful.tracing import TracedState, trace_with_state
-from funken.columnar.stateful.typed import TypedState, typed_states
+from funken.columnar.stateful.steps import Step, steps_of
+from funken.columnar.stateful.traced import TracedState
+from funken.columnar.stateful.tracing import trace_with_state
+from funken.columnar.stateful.typed import TypedState, fills_of, typed_states
 from funken.columnar.tracing import Traced, trace
 from funken.operators.base import OperatorSpec
 from funken.operators.process.keyed_map import KeyedMap
@@ -123,20 +124,21 @@ def _on_columns(
     keys = [_key(key, schema) for _, key, _, schema in functions]
     given = [(traced, schema, kind) for (_, _, traced, schema), (_, kind) in zip(functions, keys, strict=True)]
     typed, kinds = typed_states(given, states)
+    fills = fills_of(given, states)
     made = tuple(
-        FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, states))
+        FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, fills))
         for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)
     )
-    return StatesOnColumns(states, tuple(kinds), made)
+    return StatesOnColumns(states, tuple(kinds), tuple(fills), made)
 
 
-def _steps(typed: TypedState, kinds: Sequence[RecordSchema], states: Sequence[DeclaredState]) -> Any:
+def _steps(typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[Any]) -> tuple[Step, ...]:
     given = [
         part
         for each in typed.given.emissions
         for part in (*each.guards, *each.conditions, each.result, *([] if each.items is None else [each.items]))
     ]
-    return steps_of(typed.writes, kinds, [each.default for each in states], given)
+    return steps_of(typed.writes, kinds, fills, given)
 
 
 def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:

@@ -1,0 +1,70 @@
+"""What was read of a function with state: what it gives, and what it writes."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from funken.columnar.dependencies import fingerprint, same
+from funken.columnar.expressions import Argument, Expression
+from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.dataclass import dataclass
+
+RECORD, KEY, STAMP = (Argument(0, (number,)) for number in range(3))
+FIRST_STATE = 3
+"""The number of the field with the first state."""
+
+
+def held(number: int) -> Argument:
+    """Return whether a state has a value."""
+    return Argument(0, (FIRST_STATE + number, 0))
+
+
+def value_of(number: int) -> Argument:
+    """Return the value of a state."""
+    return Argument(0, (FIRST_STATE + number, 1))
+
+
+@dataclass(frozen=True)
+class Write:
+    """A change of a state, where the ``guards`` hold, one after the other; ``value`` is ``None``: it has none from then on."""
+
+    state: int
+    guards: tuple[Expression, ...]
+    value: Expression | None
+    """Of a list: what is added to it."""
+
+
+@dataclass(frozen=True)
+class TracedState:
+    """A function with state: what it gives, and its ``writes`` in order: of two that are made, the later one counts."""
+
+    given: TracedFlatMap
+    writes: tuple[Write, ...]
+    map_keys: tuple[Expression | None, ...]
+    """Of states that are maps, the one key that the function uses of them."""
+    stamped: bool
+    """Whether it uses the timestamps of records."""
+    attributes: tuple[tuple[str, Any], ...]
+    """The attributes of its object that it uses as constants."""
+    methods: tuple[tuple[str, Any], ...]
+    """The methods of its object that it calls, and what they were."""
+    used: frozenset[int]
+    """The states that it uses."""
+    drops_none: bool
+    """Whether a result that is ``None`` is none."""
+    fills: tuple[Any, ...]
+    """Of each state, what is read where it has no value (``None``: it is asked whether it has one)."""
+
+    def holds(self, target: Any, method: str | None = None) -> bool:
+        """Whether everything the function uses is still what it was when it was traced."""
+        kept = getattr(target, "__dict__", {})
+        if not all(name in kept and same(kept[name], value) for name, value in self.attributes):
+            return False
+        own = ((getattr(type(target), name, None), known) for name, known in self.methods)
+        if not all(type(each) is FunctionType and fingerprint(each.__code__) == known for each, known in own):
+            return False
+        return self.given.holds(target, method)
+
+
+__all__ = ["FIRST_STATE", "KEY", "RECORD", "STAMP", "TracedState", "Write", "held", "value_of"]

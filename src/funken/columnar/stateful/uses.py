@@ -1,0 +1,154 @@
+"""The uses of states on a path through a function: what a call of a handle returns, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from funken.columnar.callables import Marker
+from funken.columnar.dependencies import Dependency, same
+from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary, schema_of_value
+from funken.columnar.flat_maps.emissions import Emission
+from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, Variables, under
+from funken.columnar.lists.comprehensions import dropping
+from funken.columnar.stateful.opening import DeclaredState
+from funken.columnar.stateful.traced import Write, held, value_of
+from funken.state.descriptors import StateKind
+
+_ADDED = object()
+_OF_VALUES = {"value": 0, "update": 1, "clear": 0}
+_OF_LISTS = {"get": 0, "add": 1, "clear": 0}
+_OF_MAPS = {"get": 1, "contains": 1, "put": 2, "remove": 1}
+
+
+def current(state: int) -> str:
+    """Return under which name the variables of a path have what a state has there: that of no variable of a program."""
+    return f"state {state}"
+
+
+def of_states(variables: Variables) -> Variables:
+    """Return what the variables of a path have of states."""
+    return {name: found for name, found in variables.items() if " " in name}
+
+
+class StateUses(FlatMapTracer):
+    """What a function does with its states."""
+
+    def __init__(self, function: FunctionType, arguments: int, states: tuple[DeclaredState, ...]) -> None:
+        super().__init__(function, arguments, bound=True)
+        self._declared = states
+        self.writes: list[Write] = []
+        self.map_keys: list[Expression | None] = [None] * len(states)
+        self.used: set[int] = set()
+        self.fills: list[Any] = [each.default for each in states]
+
+    def _filled(self, code: Code, number: int, state: int, method: str) -> int | None:
+        """Return where ``state or constant`` is through, if where there is no state the constant can stand in its place."""
+        if method not in ("value", "get") or self._declared[state].kind not in (StateKind.VALUE, StateKind.MAP):
+            return None
+        operations = [each for each in code.operations[number : number + 5] if each.name != "TO_BOOL"]
+        jumps = ["JUMP_IF_TRUE_OR_POP"] if operations[0].name != "COPY" else ["COPY", "POP_JUMP_IF_TRUE", "POP_TOP"]
+        if [each.name for each in operations[: len(jumps)]] != jumps or len(operations) <= len(jumps):
+            return None
+        jump, load = operations[len(jumps) > 1], operations[len(jumps)]
+        there: int = jump.argument
+        if not isinstance(there, int) or code.operations[there - 1] is not load:
+            return None
+        if load.name == "LOAD_GLOBAL" and not load.calls:
+            space = self._function.__globals__
+            value = space.get(load.argument)
+        elif load.name == "LOAD_CONST":
+            value = load.argument
+        else:
+            return None
+        is_empty = type(value) in (int, bool, str) and not value
+        if not is_empty and not (type(value) is tuple and value and schema_of_value(value) is not None):
+            return None
+        if self.fills[state] is not None and not same(self.fills[state], value):
+            return None
+        if load.name == "LOAD_GLOBAL":
+            self._dependencies["global", load.argument] = Dependency("global", load.argument, value)
+        self.fills[state] = value
+        return there
+
+    def _read(self, state: int, method: str, given: list[Expression]) -> None:
+        """Note that a state, or of a map that at a key, is read."""
+        self.used.add(state)
+        if method == "get":
+            if len(given) != 1 or self.map_keys[state] not in (None, given[0]):
+                raise NotVectorizable(f"uses self.{self._declared[state].attribute} with several keys")
+            self.map_keys[state] = given[0]
+
+    def _use(
+        self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
+        at: Emission, go_on: Callable[..., None],
+    ) -> None:  # fmt: skip
+        """Follow the use of a state, and go on with what it returns."""
+        declared = self._declared[state]
+        self.used.add(state)
+        what = f"self.{declared.attribute}.{method}()"
+        if declared.kind is StateKind.MAP:
+            if method not in _OF_MAPS or len(given) != _OF_MAPS[method]:
+                raise NotVectorizable(f"uses {what} of a map")
+            key = given.pop(0)
+            if self.map_keys[state] not in (None, key):
+                raise NotVectorizable(f"uses self.{declared.attribute} with several keys")
+            self.map_keys[state] = key
+            for each in (key, *given):
+                dropped = dropping(dropped, each)
+            method = {"put": "update", "remove": "clear", "get": "value"}.get(method, method)
+        elif declared.kind is StateKind.LIST and len(given) == _OF_LISTS.get(method, -1):
+            self._use_list(state, method, given, variables, dropped, at, go_on)
+            return
+        elif declared.kind is not StateKind.VALUE or len(given) != _OF_VALUES.get(method, -1):
+            raise NotVectorizable(f"uses {what} of a {declared.kind.value} state")
+        name = current(state)
+        if method in ("update", "clear"):
+            if at.items is not None:
+                raise NotVectorizable("changes state in a loop")
+            value = given[0] if given else None
+            if value == Constant(None):
+                value = None
+            self.writes.append(Write(state, at.guards, value))
+            go_on(Constant(None), {**variables, name: value}, dropped, at)
+            return
+        tests = method == "contains"
+        if name in variables:
+            known = variables[name]
+            missing = Constant(declared.default)
+            found = Constant(known is not None) if tests else missing if known is None else known
+            go_on(found, variables, dropped, at)
+        elif declared.default is not None:
+            go_on(value_of(state), {**variables, name: value_of(state)}, dropped, at)
+        else:
+            with_value, without = {**variables, name: value_of(state)}, {**variables, name: None}
+            there, missing = (Constant(True), Constant(False)) if tests else (value_of(state), Constant(None))
+            go_on(there, with_value, dropped, under(at, held(state)))
+            go_on(missing, without, dropped, under(at, Unary("not", held(state))))
+
+    def _is_list(self, state: int) -> bool:
+        return self._declared[state].kind is StateKind.LIST
+
+    def _listed(self, state: int, variables: Variables) -> Any:
+        """Return what is in a list that is a state."""
+        self.used.add(state)
+        known = variables.get(current(state), value_of(state))
+        if known is _ADDED:
+            raise NotVectorizable(f"reads self.{self._declared[state].attribute} after it has added to it")
+        return Marker("list", "a list", []) if known is None else known
+
+    def _use_list(
+        self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
+        at: Emission, go_on: Callable[..., None],
+    ) -> None:  # fmt: skip
+        if method == "get":
+            go_on(self._listed(state, variables), variables, dropped, at)
+            return
+        if at.items is not None:
+            raise NotVectorizable("changes state in a loop")
+        self.writes.append(Write(state, at.guards, given[0] if given else None))
+        go_on(Constant(None), {**variables, current(state): _ADDED if given else None}, dropped, at)
+
+
+__all__ = ["StateUses", "current", "of_states"]
