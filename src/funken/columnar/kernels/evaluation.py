@@ -72,7 +72,7 @@ def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
         if number is not None:
             return block.leaves[number]
     with np.errstate(all="ignore"):
-        return _Evaluation(length, dict(enumerate(map(value_of, arguments)))).of(expression)
+        return Evaluation(length, dict(enumerate(map(value_of, arguments)))).of(expression)
 
 
 @lru_cache(maxsize=1024)
@@ -96,12 +96,12 @@ def computed_of(expression: Expression, schema: RecordSchema, *blocks: Columns) 
 def mask_of(expression: Expression, block: Columns) -> Array | bool:
     """Compute where an expression is true: a mask, or one bool for all records."""
     with np.errstate(all="ignore"):
-        evaluation = _Evaluation(block.length, {0: value_of(block)})
+        evaluation = Evaluation(block.length, {0: value_of(block)})
         truth = evaluation.truth(evaluation.of(expression))
         return bool(truth.data) if truth.constant else truth.data
 
 
-class _Evaluation:
+class Evaluation:
     """One expression over one block; what occurs twice in the tree is computed once."""
 
     def __init__(self, length: int, arguments: dict[int, Value]) -> None:
@@ -340,10 +340,10 @@ class _Evaluation:
         raise FallBackToRows(f"no kernel for {name}")
 
 
-class _Part(_Evaluation):
+class _Part(Evaluation):
     """An expression over some records of a block: those that take a branch, or the items of their lists."""
 
-    def __init__(self, whole: _Evaluation, positions: Array, items: dict[int, Value]) -> None:
+    def __init__(self, whole: Evaluation, positions: Array, items: dict[int, Value]) -> None:
         super().__init__(len(positions), items)
         self._whole = whole
         self._positions = positions
@@ -392,4 +392,4 @@ def _mask(bits: Any) -> Array:
     return bits.to_numpy(zero_copy_only=False)
 
 
-__all__ = ["FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]
+__all__ = ["Evaluation", "FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]

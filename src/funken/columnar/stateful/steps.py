@@ -279,6 +279,9 @@ def _exclusive(change: StateChange, before: Sequence[StateChange]) -> bool:
 def _change(each: StateChange, own: Argument, kind: str) -> StateChange:
     """Return a change in one of the forms that are scanned, if it has one."""
     match each.of:
+        case After(before, result):
+            change = _change(replace(each, of=result), own, kind)
+            return each if change.how == SET else replace(change, of=After(before, change.of))
         case Argument() as same if same == own:
             return replace(each, how=KEEP, of=Constant(0))
         case Binary("+", left, right) if own in (left, right) and kind in (INT, FLOAT):

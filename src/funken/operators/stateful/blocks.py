@@ -13,14 +13,14 @@ import numpy as np
 from funken.columnar.expressions import FLOAT, INT, STR, Constant, Expression, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import Emission, paths_of
 from funken.columnar.kernels.arithmetic import as_float
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, joined, joined_columns
-from funken.columnar.kernels.evaluation import FallBackToRows, computed_of, evaluate
+from funken.columnar.kernels.columns import Array, Column, Columns, MadeLater, columns_of, joined, joined_columns
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.stateful.steps import (
     ADD,
     KEEP,
-    LEAST,
     MOST,
     SET,
     UNITE,
@@ -34,10 +34,10 @@ from funken.columnar.stateful.steps import (
 )
 from funken.operators.columnar.flat_map import Made, combined, made_of
 from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.lists import ListsBefore, StateLists
 
 Path = tuple[int, ...]
-_HOWS = {KEEP: 0, SET: 1, ADD: 2, MOST: 3, LEAST: 4, UNITE: 5}
 _RECORDS_PER_ROUND = 200
 """A round costs what so many records cost that are handled one by one."""
 _FEW_ROUNDS = 4
@@ -49,39 +49,11 @@ class BlockOfStates:
     def __init__(self, block: Columns, where: Sequence[tuple[StateArrays | StateLists, Groups]]) -> None:
         self._block = block
         self._where = where
-        self._leaves = {path: number for number, (path, _) in enumerate(leaves_of(block.schema))}
-        self._guarded: dict[tuple[int, ...], Array | None] = {}
+        self._values = BlockEvaluation(block)
+        self._layouts: dict[Any, _Layout] = {}
+        self._everyone: dict[Any, Participants] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
         self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
-
-    # ---- expressions
-
-    def _subset(self, positions: Array | None, used: list[Expression]) -> Columns:
-        """Return the records at some positions, as far as expressions use them; ``None``: all records."""
-        return self._block if positions is None else subset(self._block, positions, used)
-
-    def _positions(self, guards: Sequence[Expression]) -> Array | None:
-        """Return where guards hold, one after the other; ``None``: everywhere."""
-        positions: Array | None = None
-        key: tuple[int, ...] = ()
-        for guard in guards:
-            key = (*key, id(guard))
-            if key not in self._guarded:
-                self._guarded[key] = self._narrowed(positions, guard)
-            positions = self._guarded[key]
-        return positions
-
-    def _narrowed(self, positions: Array | None, guard: Expression) -> Array | None:
-        if positions is not None and not len(positions):
-            return positions
-        block = self._subset(positions, [guard])
-        truth: Any = evaluate(guard, block.length, block)
-        if truth.constant:
-            return positions if truth.data else np.empty(0, np.int64)
-        if truth.data.all():
-            return positions
-        found = np.flatnonzero(truth.data)
-        return found if positions is None else positions.take(found)
 
     # ---- steps
 
@@ -97,96 +69,82 @@ class BlockOfStates:
             else:
                 self._rounds(step)
 
-    def _solved(self, unit: Unit, some: Participants, initial: Array, left: Array | Column) -> None:
+    def _solved(
+        self, unit: Unit, groups: Groups, some: Participants, initial: Array, left: Array | Column
+    ) -> None:  # fmt: skip
         """Note what a unit is before each record and after each group: of what there was, and what participants leave."""
-        _, groups = self._where[unit.state]
-        column: Column
         if unit.kind == STR:
-            begin = column_from(initial, STR)
-            assert isinstance(left, Column)
-            both = joined_columns([begin, left], [len(initial), len(some.positions)]) if len(some.positions) else begin
-            column = both.take(some.before)
-            after = np.array(both.take(some.after).to_list(len(some.after)), np.object_)
+            both = column_from(initial, STR)
+            if isinstance(left, Column) and len(some.positions):
+                both = joined_columns([both, left], [len(initial), len(some.positions)])
+            if unit.used:
+                self._values.set(unit.path, Picked(both, some.before))
+            after = _kept(both.take(some.after.take(some.changed)), len(some.changed))
         else:
-            values: Any = np.concatenate((initial, left))  # type: ignore[arg-type]
-            column, after = Column(unit.kind, values.take(some.before)), values.take(some.after)
-        self._block.leaves[self._leaves[unit.path]] = column
+            values: Any = np.concatenate((initial, left)) if len(some.positions) else initial  # type: ignore[arg-type]
+            if unit.used:
+                self._values.set(unit.path, Column(unit.kind, values.take(some.before)))
+            after = values.take(some.after.take(some.changed))
         if len(some.changed):
-            slots = groups.slots.take(some.changed)
-            self._after.append((unit.state, unit.path, slots, after.take(some.changed)))
+            self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
     def _scan(self, unit: Unit) -> None:
         arrays, groups = self._of(unit)
-        at, hows, operands = self._changed(unit.changes, unit.kind)
-        some = Participants(groups, at >= 0)
+        layout = self._layout(unit.changes, groups)
+        some = layout.some
         initial = arrays.at(unit.path, groups.slots)
-        if operands is None:
-            self._solved(unit, some, initial, column_of([], STR) if unit.kind == STR else initial[:0])
+        column = layout.operand(self._values, unit, some.positions)
+        if column is None:
+            self._solved(unit, groups, some, initial, initial[:0])
             return
-        column = operands.take(at.take(some.positions))
         if unit.kind == STR:
-            self._solved(unit, some, initial, _whole(column, len(some.positions)))
+            self._solved(unit, groups, some, initial, column)
             return
-        values, how = column.array(len(some.positions)), hows.take(some.positions)
-        sets = how == _HOWS[SET]
-        if not sets.all():
-            of = int(how[~sets][0])
-            if of == _HOWS[ADD]:
-                if unit.kind == INT:
-                    check_sums(values, sets, initial)
-                values = added(some, values, sets, initial, unit.kind)
-            elif of == _HOWS[UNITE]:
-                values = united(some, values, sets, initial)
-            else:
-                values = most(some, values, sets, initial, of == _HOWS[MOST])
-        self._solved(unit, some, initial, values)
+        values, sets = column.array(len(some.positions)), layout.sets
+        if layout.how == ADD:
+            if unit.kind == INT:
+                check_sums(values, sets, initial)
+            values = added(some, values, sets, initial, unit.kind)
+        elif layout.how == UNITE:
+            values = united(some, values, sets, initial)
+        elif layout.how != SET:
+            values = most(some, values, sets, initial, layout.how == MOST)
+        self._solved(unit, groups, some, initial, values)
+
+    def _layout(self, changes: Sequence[StateChange], groups: Groups) -> _Layout:
+        """Return which records change a unit, and how: those that change under the same conditions share that."""
+        key = id(groups), *((each.how, *map(id, each.guards)) for each in changes)
+        found = self._layouts.get(key)
+        if found is None:
+            found = self._layouts[key] = _Layout(self._values, changes, groups)
+        return found
 
     def _of(self, unit: Unit) -> tuple[StateArrays, Groups]:
         arrays, groups = self._where[unit.state]
         assert isinstance(arrays, StateArrays)
         return arrays, groups
 
-    def _changed(self, changes: Sequence[StateChange], kind: str) -> tuple[Array, Array, Column | None]:
-        """Return for each record which operand its change has (-1: it has none), how it changes, and all operands."""
-        at = np.full(self._block.length, -1, np.int64)
-        hows = np.zeros(self._block.length, np.int8)
-        columns: list[Column] = []
-        lengths: list[int] = []
-        for change in changes:
-            positions = self._positions(change.guards)
-            count = self._block.length if positions is None else len(positions)
-            if not count:
-                continue
-            place: Any = slice(None) if positions is None else positions
-            if change.how == KEEP:
-                at[place] = -1
-                continue
-            block = self._subset(positions, [change.of])
-            column: Any = evaluate(change.of, count, block)
-            at[place] = np.arange(count) + sum(lengths)
-            hows[place] = _HOWS[change.how]
-            columns.append(as_float(column) if kind == FLOAT else column)
-            lengths.append(count)
-        if not columns:
-            return at, hows, None
-        return at, hows, columns[0] if len(columns) == 1 else joined_columns(columns, lengths)
-
     def _presence(self, step: Presence) -> None:
         arrays, groups = self._of(step.unit)
         there, not_there = (self._bools(step.where_held, True), self._bools(step.where_not, False))
-        some = Participants(groups, ~(there & ~not_there))
+        key = id(groups), "all"
+        if not step.where_held and not_there.all():
+            if key not in self._everyone:
+                self._everyone[key] = Participants(groups, not_there)
+            some = self._everyone[key]
+        else:
+            some = Participants(groups, ~(there & ~not_there))
         initial = arrays.at(step.unit.path, groups.slots)
         values, toggles = there.take(some.positions), (~there & not_there).take(some.positions)
         if toggles.any():
             values = toggled(some, values, toggles, initial)
-        self._solved(step.unit, some, initial, values)
+        self._solved(step.unit, groups, some, initial, values)
 
     def _bools(self, changes: Sequence[StateChange], begin: bool) -> Array:
         found = np.full(self._block.length, begin)
         for change in changes:
-            positions = self._positions(change.guards)
             assert isinstance(change.of, Constant)
-            found[slice(None) if positions is None else positions] = change.of.value
+            found[self._values.where(change.guards).place] = change.of.value
         return found
 
     # ---- lists
@@ -196,11 +154,10 @@ class BlockOfStates:
         at = np.full(self._block.length, -1, np.int64)
         found: list[Columns] = []
         for change in changes:
-            positions = self._positions(change.guards)
-            count = self._block.length if positions is None else len(positions)
-            if count:
-                at[slice(None) if positions is None else positions] = np.arange(count) + sum(map(len, found))
-                found.append(computed_of(change.of, schema, self._subset(positions, [change.of])).stamped(None))
+            where = self._values.where(change.guards)
+            if where.length:
+                at[where.place] = np.arange(where.length) + sum(map(len, found))
+                found.append(Columns(schema, flattened(where.of(change.of)), where.length))
         return at, joined(found) if found else columns_of([], schema)
 
     def _appends(self, unit: Unit) -> None:
@@ -211,8 +168,7 @@ class BlockOfStates:
         emptied = np.zeros(self._block.length, np.bool_)
         for each in unit.changes:
             if each.how == SET:
-                positions = self._positions(each.guards)
-                emptied[slice(None) if positions is None else positions] = True
+                emptied[self._values.where(each.guards).place] = True
         order = groups.order
         is_added, is_emptied = (at >= 0).take(order), emptied.take(order)
         added = items.take(at.take(order[is_added]))
@@ -230,7 +186,7 @@ class BlockOfStates:
                 lists.kind, lists.log, groups.back(groups.spread(groups.slots)), back(~was_emptied), added, back(firsts),
                 back(so_far),
             )  # fmt: skip
-            self._block.leaves[self._leaves[unit.path]] = column
+            self._values.set(unit.path, column)
         ends = groups.ends
         at_end = last.take(ends) >= groups.begins
         begin = so_far.take(np.where(at_end, last.take(ends), groups.begins))
@@ -260,25 +216,23 @@ class BlockOfStates:
         for stop in bounds.tolist():
             positions = by_round[start:stop]
             start = stop
-            part = subset(self._block, positions, used)
+            inner = BlockEvaluation(subset(self._block, positions, used))
             for unit in step.units:
                 values = now[unit.path].take(of_record[unit.path].take(positions))
                 before[unit.path][positions] = values
-                part.leaves[self._leaves[unit.path]] = column_from(values, unit.kind)
-            inner = BlockOfStates(part, self._where)
+                inner.set(unit.path, column_from(values, unit.kind))
             for unit in step.units:
-                at, _, operands = inner._changed(unit.changes, unit.kind)
-                own_groups = of_record[unit.path].take(positions)
-                there = np.flatnonzero(at >= 0)
-                if operands is None or not len(there):
+                layout = _Layout(inner, unit.changes, None)
+                there = np.flatnonzero(layout.at >= 0)
+                left = layout.operand(inner, unit, there)
+                if left is None:
                     continue
-                left = operands.take(at.take(there))
-                places = own_groups.take(there)
+                places = of_record[unit.path].take(positions).take(there)
                 now[unit.path][places] = _kept(left, len(there))
                 changed[unit.path][places] = True
         for unit in step.units:
             _, own = self._where[unit.state]
-            self._block.leaves[self._leaves[unit.path]] = column_from(before[unit.path], unit.kind)
+            self._values.set(unit.path, column_from(before[unit.path], unit.kind))
             which = np.flatnonzero(changed[unit.path])
             if len(which):
                 self._after.append((unit.state, unit.path, own.slots.take(which), now[unit.path].take(which)))
@@ -292,17 +246,14 @@ class BlockOfStates:
             if each.items is not None:
                 made.append(made_of(each, schema, self._block))
                 continue
-            positions = self._positions(each.guards)
-            length = self._block.length if positions is None else len(positions)
-            if not length:
+            where = self._values.where(each.guards)
+            if not where.length:
                 continue
-            part = self._subset(positions, [each.result])
-            if not each.emits:
-                evaluate(each.result, length, part)
-                continue
-            results = computed_of(each.result, schema, part).stamped(None)
-            origins = np.arange(length) if positions is None else positions
-            made.append(Made(results, origins, np.zeros(length, np.int64), each.segment))
+            value = where.of(each.result)
+            if each.emits:
+                results = Columns(schema, flattened(value), where.length)
+                origins = np.arange(where.length) if where.positions is None else where.positions
+                made.append(Made(results, origins, np.zeros(where.length, np.int64), each.segment))
         return combined(made, schema, self._block)
 
     def keep(self) -> None:
@@ -323,6 +274,59 @@ class BlockOfStates:
             lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
 
 
+class _Layout:
+    """Which records change a unit: ``at`` is the number of each one's operand among all (-1: it changes nothing)."""
+
+    def __init__(self, values: BlockEvaluation, changes: Sequence[StateChange], groups: Groups | None) -> None:
+        length = values.block.length
+        self.at: Array = np.full(length, -1, np.int64)
+        self.how = next((each.how for each in changes if each.how not in (SET, KEEP)), SET)
+        sets = np.ones(length, np.bool_)
+        count = 0
+        for change in changes:
+            where = values.where(change.guards)
+            if change.how == KEEP or not where.length:
+                self.at[where.place] = -1
+                continue
+            self.at[where.place] = np.arange(count, count + where.length)
+            sets[where.place] = change.how == SET
+            count += where.length
+        if groups is not None:
+            self.some = Participants(groups, self.at >= 0)
+            self.sets: Array = sets.take(self.some.positions)
+
+    def operand(self, values: BlockEvaluation, unit: Unit, positions: Array) -> Column | None:
+        """Return the operands of a unit for some records, all of which have one; ``None``: there are none."""
+        columns: list[Column] = []
+        lengths: list[int] = []
+        for change in unit.changes:
+            where = values.where(change.guards)
+            if change.how != KEEP and where.length:
+                column: Any = where.of(change.of)
+                columns.append(as_float(column) if unit.kind == FLOAT else column)
+                lengths.append(where.length)
+        if not columns or not len(positions):
+            return None
+        return joined_columns(columns, lengths).take(self.at.take(positions))
+
+
+class Picked(MadeLater):
+    """The values of a column at some positions, which are taken when they are looked at."""
+
+    __slots__ = ("_of", "_positions")
+
+    def __init__(self, of: Column, positions: Array) -> None:
+        super().__init__(of.kind)
+        self._of, self._positions = of, positions
+
+    def _data(self) -> Array:
+        return self._of.take(self._positions).array(len(self._positions))
+
+    def take(self, positions: Array) -> Column:
+        """Return the values at some positions of these."""
+        return self._of.take(self._positions.take(positions))
+
+
 def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:
     """Return the records at some positions, as far as expressions use their fields."""
     paths = paths_of(used, 0)
@@ -331,10 +335,6 @@ def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:
         for (path, kind), leaf in zip(leaves_of(block.schema), block.leaves, strict=True)
     ]
     return Columns(block.schema, leaves, len(positions))
-
-
-def _whole(column: Column, length: int) -> Column:
-    return Column(column.kind, column.array(length)) if column.constant else column
 
 
 def _kept(column: Column, length: int) -> Array:

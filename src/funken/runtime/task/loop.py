@@ -185,9 +185,7 @@ class Task:
             self._take(subtask, head, _NO_RECORDS)
             return
         subtask.metrics.bytes_in += len(data)
-        block, size = decode_records(data), self._pieces.records * subtask.factor
-        for piece in (block,) if len(block) <= size else (block[at : at + size] for at in range(0, len(block), size)):
-            self._take(subtask, head, piece)
+        self._take(subtask, head, decode_records(data))
 
     def _take(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
         self._work.append((subtask, head, block))
@@ -195,8 +193,12 @@ class Task:
             self._checkpoints.record(subtask, head, block)
 
     def step(self) -> None:
-        """Process one queued block."""
+        """Process one queued block, or the first piece of it."""
         subtask, head, block = self._work.popleft()
+        if head.kind == BlockKind.DATA and len(block) > (size := self._pieces.records * subtask.factor):
+            # Cut only now: a task that begins, with small pieces, may have been sent a large block.
+            self._work.appendleft((subtask, head, block[size:]))
+            block = block[:size]
         self._time.read()
         assert subtask.gate is not None
         gate, channel = subtask.gate, (head.edge, head.upstream)

@@ -1,0 +1,92 @@
+"""Many expressions over one block: what they share is computed once, also for the records that fulfil the same conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import Argument, Expression, RecordSchema, leaves_of
+from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.evaluation import Evaluation
+from funken.columnar.kernels.rowwise import Value
+
+
+class BlockEvaluation(Evaluation):
+    """Expressions over the one argument that a block is; leaves of it may be set before they are used."""
+
+    def __init__(self, block: Columns) -> None:
+        super().__init__(block.length, {})
+        self.block = block
+        self._leaves = {path: number for number, (path, _) in enumerate(leaves_of(block.schema))}
+        self._where: dict[tuple[int, ...], Where] = {(): Where(None, self)}
+
+    def set(self, path: tuple[int, ...], column: Column) -> None:
+        """Set a leaf."""
+        self.block.leaves[self._leaves[path]] = column
+
+    def where(self, guards: Sequence[Expression]) -> Where:
+        """Return the records for which guards hold, one after the other."""
+        key: tuple[int, ...] = ()
+        found = self._where[key]
+        for guard in guards:
+            key = (*key, id(guard))
+            known = self._where.get(key)
+            if known is None:
+                known = self._where[key] = self._narrowed(found, guard)
+            found = known
+        return found
+
+    def _narrowed(self, before: Where, guard: Expression) -> Where:
+        if before.positions is not None and not len(before.positions):
+            return before
+        truth: Any = before.of(guard)
+        if truth.constant:
+            return before if truth.data else Where(np.empty(0, np.int64), self)
+        if truth.data.all():
+            return before
+        found = np.flatnonzero(truth.data)
+        positions = found if before.positions is None else before.positions.take(found)
+        return Where(positions, self.at(positions))
+
+    def _compute(self, expression: Expression) -> Value:
+        if isinstance(expression, Argument) and expression.argument == 0:
+            schema: Any = self.block.schema
+            for index in expression.path:
+                schema = schema[index]
+            return self._value(expression.path, schema)
+        return super()._compute(expression)
+
+    def _value(self, path: tuple[int, ...], schema: RecordSchema) -> Value:
+        if isinstance(schema, str):
+            return self.block.leaves[self._leaves[path]]
+        return tuple(self._value((*path, index), inner) for index, inner in enumerate(schema))
+
+
+class Where:
+    """Some records of a block, and expressions over them; ``positions`` is ``None``: all records."""
+
+    __slots__ = ("_evaluation", "positions")
+
+    def __init__(self, positions: Array | None, evaluation: Evaluation) -> None:
+        self.positions = positions
+        self._evaluation = evaluation
+
+    def of(self, expression: Expression) -> Value:
+        """Compute an expression; there is one record at least."""
+        with np.errstate(all="ignore"):
+            return self._evaluation.of(expression)
+
+    @property
+    def place(self) -> Any:
+        """What takes the records out of an array."""
+        return slice(None) if self.positions is None else self.positions
+
+    @property
+    def length(self) -> int:
+        """How many records there are."""
+        return self._evaluation.length if self.positions is None else len(self.positions)
+
+
+__all__ = ["BlockEvaluation", "Where"]
