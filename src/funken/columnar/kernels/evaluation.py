@@ -72,7 +72,7 @@ def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
         if number is not None:
             return block.leaves[number]
     with np.errstate(all="ignore"):
-        return Evaluation(length, dict(enumerate(map(value_of, arguments)))).of(expression)
+        return ExpressionEvaluation(length, dict(enumerate(map(value_of, arguments)))).of(expression)
 
 
 @lru_cache(maxsize=1024)
@@ -96,12 +96,12 @@ def computed_of(expression: Expression, schema: RecordSchema, *blocks: Columns) 
 def mask_of(expression: Expression, block: Columns) -> Array | bool:
     """Compute where an expression is true: a mask, or one bool for all records."""
     with np.errstate(all="ignore"):
-        evaluation = Evaluation(block.length, {0: value_of(block)})
+        evaluation = ExpressionEvaluation(block.length, {0: value_of(block)})
         truth = evaluation.truth(evaluation.of(expression))
         return bool(truth.data) if truth.constant else truth.data
 
 
-class Evaluation:
+class ExpressionEvaluation:
     """One expression over one block; what occurs twice in the tree is computed once."""
 
     def __init__(self, length: int, arguments: dict[int, Value]) -> None:
@@ -340,10 +340,10 @@ class Evaluation:
         raise FallBackToRows(f"no kernel for {name}")
 
 
-class _Part(Evaluation):
+class _Part(ExpressionEvaluation):
     """An expression over some records of a block: those that take a branch, or the items of their lists."""
 
-    def __init__(self, whole: Evaluation, positions: Array, items: dict[int, Value]) -> None:
+    def __init__(self, whole: ExpressionEvaluation, positions: Array, items: dict[int, Value]) -> None:
         super().__init__(len(positions), items)
         self._whole = whole
         self._positions = positions
@@ -392,4 +392,4 @@ def _mask(bits: Any) -> Array:
     return bits.to_numpy(zero_copy_only=False)
 
 
-__all__ = ["Evaluation", "FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]
+__all__ = ["ExpressionEvaluation", "FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]

@@ -9,24 +9,24 @@ import numpy as np
 
 from funken.columnar.expressions import Argument, Expression, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns
-from funken.columnar.kernels.evaluation import Evaluation
+from funken.columnar.kernels.evaluation import ExpressionEvaluation
 from funken.columnar.kernels.rowwise import Value
 
 
-class BlockEvaluation(Evaluation):
+class BlockEvaluation(ExpressionEvaluation):
     """Expressions over the one argument that a block is; leaves of it may be set before they are used."""
 
     def __init__(self, block: Columns) -> None:
         super().__init__(block.length, {})
         self.block = block
         self._leaves = {path: number for number, (path, _) in enumerate(leaves_of(block.schema))}
-        self._where: dict[tuple[int, ...], Where] = {(): Where(None, self)}
+        self._where: dict[tuple[int, ...], RecordsWhere] = {(): RecordsWhere(None, self)}
 
     def set(self, path: tuple[int, ...], column: Column) -> None:
         """Set a leaf."""
         self.block.leaves[self._leaves[path]] = column
 
-    def where(self, guards: Sequence[Expression]) -> Where:
+    def where(self, guards: Sequence[Expression]) -> RecordsWhere:
         """Return the records for which guards hold, one after the other."""
         key: tuple[int, ...] = ()
         found = self._where[key]
@@ -38,17 +38,17 @@ class BlockEvaluation(Evaluation):
             found = known
         return found
 
-    def _narrowed(self, before: Where, guard: Expression) -> Where:
+    def _narrowed(self, before: RecordsWhere, guard: Expression) -> RecordsWhere:
         if before.positions is not None and not len(before.positions):
             return before
         truth: Any = before.of(guard)
         if truth.constant:
-            return before if truth.data else Where(np.empty(0, np.int64), self)
+            return before if truth.data else RecordsWhere(np.empty(0, np.int64), self)
         if truth.data.all():
             return before
         found = np.flatnonzero(truth.data)
         positions = found if before.positions is None else before.positions.take(found)
-        return Where(positions, self.at(positions))
+        return RecordsWhere(positions, self.at(positions))
 
     def _compute(self, expression: Expression) -> Value:
         if isinstance(expression, Argument) and expression.argument == 0:
@@ -64,12 +64,12 @@ class BlockEvaluation(Evaluation):
         return tuple(self._value((*path, index), inner) for index, inner in enumerate(schema))
 
 
-class Where:
+class RecordsWhere:
     """Some records of a block, and expressions over them; ``positions`` is ``None``: all records."""
 
     __slots__ = ("_evaluation", "positions")
 
-    def __init__(self, positions: Array | None, evaluation: Evaluation) -> None:
+    def __init__(self, positions: Array | None, evaluation: ExpressionEvaluation) -> None:
         self.positions = positions
         self._evaluation = evaluation
 
@@ -89,4 +89,4 @@ class Where:
         return self._evaluation.length if self.positions is None else len(self.positions)
 
 
-__all__ = ["BlockEvaluation", "Where"]
+__all__ = ["BlockEvaluation", "RecordsWhere"]

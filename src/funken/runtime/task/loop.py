@@ -181,11 +181,9 @@ class Task:
                 self._take(subtask, head, _NO_RECORDS)
                 self._checkpoints.receive_barrier(subtask, head, payload_of(data))
             return
-        if head.kind != BlockKind.DATA:
-            self._take(subtask, head, _NO_RECORDS)
-            return
-        subtask.metrics.bytes_in += len(data)
-        self._take(subtask, head, decode_records(data))
+        is_data = head.kind == BlockKind.DATA
+        subtask.metrics.bytes_in += len(data) if is_data else 0
+        self._take(subtask, head, decode_records(data) if is_data else _NO_RECORDS)
 
     def _take(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
         self._work.append((subtask, head, block))
@@ -196,7 +194,7 @@ class Task:
         """Process one queued block, or the first piece of it."""
         subtask, head, block = self._work.popleft()
         if head.kind == BlockKind.DATA and len(block) > (size := self._pieces.records * subtask.factor):
-            # Cut only now: a task that begins, with small pieces, may have been sent a large block.
+            # Cut only now: a task begins with small pieces, and may have been sent a large block.
             self._work.appendleft((subtask, head, block[size:]))
             block = block[:size]
         self._time.read()
