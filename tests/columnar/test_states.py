@@ -11,6 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from funken import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
     CoFlatMapFunction,
     CoMapFunction,
     Configuration,
@@ -22,9 +24,11 @@ from funken import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeyedStream,
+    ListStateDescriptor,
     MapFunction,
     MapStateDescriptor,
     OutputTag,
+    ReducingStateDescriptor,
     RuntimeExecutionMode,
     StateTtlConfig,
     StreamExecutionEnvironment,
@@ -36,9 +40,10 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import changes, pairs
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.stateful import blocks
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.states import columnar_process
+from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
 from funken.testing.traced_states import StateFuzzer
 
@@ -192,6 +197,56 @@ class Enrich(KeyedCoProcessFunction):
             yield value[0], value[1], name
 
 
+class Mean2(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return 0, 0
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return accumulator[0] + 1, accumulator[1] + value
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator[1] / accumulator[0]
+
+
+class Combined(KeyedProcessFunction):
+    """States that combine what is added to them."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.least = runtime_context.get_reducing_state(ReducingStateDescriptor("least", min))
+        self.text = runtime_context.get_reducing_state(
+            ReducingStateDescriptor("total", lambda a, b: (a[0] + b[0], b[1]))
+        )
+        self.mean = runtime_context.get_aggregating_state(AggregatingStateDescriptor("mean", Mean2()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        least = self.least.get()
+        self.least.add(value[1])
+        self.text.add((value[1], value[2]))
+        self.mean.add(value[1])
+        if least is not None and value[1] < least:
+            yield value[0], least, self.least.get(), *self.text.get(), self.mean.get()
+
+
+class Session(KeyedProcessFunction):
+    """Keeps what came until something closes it."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.items = runtime_context.get_list_state(ListStateDescriptor("items"))
+        self.bits = runtime_context.get_state(ValueStateDescriptor("bits"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        bits = self.bits.value() or 0
+        self.bits.update(bits | 1 << value[1] % 5)
+        if value[1] % 7:
+            self.items.add((value[1], value[2]))
+        else:
+            yield value[0], bits, len(self.items.get()), ""
+            for number, text in self.items:
+                if number > 50:
+                    yield value[0], bits, number, text
+            self.items.clear()
+
+
 def records(env: StreamExecutionEnvironment, salt: int = 1, count: int = 2000) -> Any:
     made = DataGeneratorSource(lambda i: (i * 31 % 17, i * salt % 101, f"te{i * salt % 7}e"), count)
     return env.from_source(made, MONOTONOUS)
@@ -209,6 +264,8 @@ PROGRAMS: dict[str, Any] = {
     "rides": lambda env: keyed(env).process(Rides()),
     "mean": lambda env: keyed(env).map(Mean()),
     "not the same": lambda env: keyed(env).filter(NotTheSame()),
+    "combined": lambda env: keyed(env).process(Combined()),
+    "session": lambda env: keyed(env).process(Session()),
     "words": lambda env: keyed(env).flat_map(Words()),
 }
 
@@ -362,6 +419,72 @@ def test_a_state_of_another_type_goes_to_the_function() -> None:
     assert harness.output == [(1, 2.5, 4, "x", 6)]
 
 
+class Short(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.SHORT(), default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.sum.update(self.sum.value() + value[1])
+        yield self.sum.value()
+
+
+def test_an_int_that_its_declared_type_cannot_hold_is_converted_by_the_state_itself() -> None:
+    harness = OperatorHarness(spec_of(Short()), keyed=True)
+    operator: Any = harness.operator
+    for value in (30_000, 2_767, 1, 1):
+        operator.process_block(columns_of([(1, value, "")], ("int", "int", "str")))
+
+    assert harness.output == [30_000, 32_767, -32_768, -32_767]
+    assert operator._states._returns == 1
+
+
+class Waiting(KeyedCoProcessFunction):
+    """A join of one with many, whichever comes first."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.one = runtime_context.get_state(ValueStateDescriptor("one"))
+        self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting"))
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        self.one.update(value)
+        for other in self.waiting:
+            yield value, other
+        self.waiting.clear()
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        one = self.one.value()
+        if one is None:
+            self.waiting.add(value)
+        else:
+            yield one, value
+
+
+def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
+    keys = [UserFunction(lambda r: r[0]) for _ in range(2)]
+    schema = ("int", "int", "str")
+    made, results = columnar_of_two(KeyedCoProcess(UserFunction(Waiting(), rich=True), *keys), [schema, schema])
+    harness = OperatorHarness(made, keyed=True)
+    operator: Any = harness.operator
+    found: list[Any] = []
+    for number in range(200):
+        operator.process_second_block(columns_of([(key, number, "x") for key in (1, 2, 1)], schema))
+        if number == 99:
+            found += harness.output
+            harness = OperatorHarness.restored(made, harness.snapshot(), keyed=True)
+            operator = harness.operator
+    table = operator._function.target.waiting.table
+    operator.process_block(columns_of([(1, 7, "one"), (3, 7, "one")], schema))
+    operator.process_second_block(columns_of([(1, 8, "y"), (3, 8, "y")], schema))
+    harness.snapshot()
+
+    assert results == (schema, schema)
+    assert found == []
+    assert harness.output[:-2] == [((1, 7, "one"), (1, number // 2, "x")) for number in range(400)]
+    assert harness.output[-2:] == [((1, 7, "one"), (1, 8, "y")), ((3, 7, "one"), (3, 8, "y"))]
+    assert {key: len(items) for key, items in table.items()} == {2: 200}
+    assert operator._states._returns == 0
+
+
 class Timer(Count):
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
         yield timestamp
@@ -385,7 +508,7 @@ class Expires(KeyedProcessFunction):
 
 class Counted(Count):
     def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.SHORT(), default=0))
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.FLOAT(), default=0.0))
 
 
 class Side(Count):

@@ -170,7 +170,7 @@ class Tracer(VariablesReader):
         self._dependencies["default", name] = Dependency("default", name, found[0])
         return constant
 
-    def run(self, *arguments: Expression) -> Traced:
+    def run(self, *arguments: Any) -> Traced:
         """Follow the function from its beginning; with ``arguments``, it is called with these."""
         names = list(self._start)
         self._start |= dict(zip(names, arguments, strict=False))

@@ -29,6 +29,9 @@ _DECLARED = {
     "text": 'get_state(ValueStateDescriptor("text"))',
     "pair": 'get_state(ValueStateDescriptor("pair"))',
     "last": 'get_state(ValueStateDescriptor("last"))',
+    "least": 'get_reducing_state(ReducingStateDescriptor("least", min))',
+    "total": 'get_reducing_state(ReducingStateDescriptor("total", lambda a, b: a + b))',
+    "mean": 'get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))',
     "items": 'get_list_state(ListStateDescriptor("items"))',
     "seen": 'get_map_state(MapStateDescriptor("seen"))',
 }
@@ -45,6 +48,9 @@ _READS = {
     ),
     "pair": ("a, b = self.pair.value() or (0, '')",),
     "last": ("last = self.last.value()\n        before = value if last is None else last",),
+    "least": ("least = self.least.get() or 0", "self.least.add(value[1])\n        least = self.least.get()"),
+    "total": ("total = self.total.get()\n        total = 9 if total is None else total",),
+    "mean": ("self.mean.add(value[1])\n        mean = self.mean.get()", "mean = self.mean.get() or 0"),
     "items": (
         "size = len(self.items.get())",
         "size = sum(n for n, _ in self.items)",
@@ -56,8 +62,17 @@ _READS = {
 }
 _INTS = {
     "n": ("n", "n"), "m": ("m",), "pair": ("a",), "last": ("before[1]", "before[0]"), "seen": ("seen",), "text": ("len(text)",),
-    "items": ("size",),
+    "items": ("size",), "least": ("least",), "total": ("total",), "mean": ("mean",),
 }  # fmt: skip
+_MEAN = [
+    "class Mean(AggregateFunction):",
+    "    def create_accumulator(self):",
+    "        return 0, 0",
+    "    def add(self, value, so_far):",
+    "        return so_far[0] + 1, so_far[1] + value",
+    "    def get_result(self, so_far):",
+    "        return so_far[1] // so_far[0]",
+]
 _TOGGLE = """if last is None:
             self.last.update(value)
         else:
@@ -78,6 +93,9 @@ _WRITES = {
         "self.last.update(value)", _TOGGLE, _TOGGLE, "self.last.update(before)", "self.last.clear()",
         "self.last.update((n_or_0, 1, 'x'))",
     ),
+    "least": ("self.least.add({int})", "self.least.clear()"),
+    "total": ("self.total.add({int})", "self.total.add(1)", "self.total.clear()"),
+    "mean": ("self.mean.add({int})", "self.mean.clear()"),
     "items": (
         "self.items.add(({int}, value[2]))", "self.items.clear()",
         "if value[1] > 1:\n            self.items.add((value[1], 'x'))\n        else:\n            self.items.clear()",
@@ -226,6 +244,7 @@ class _Writer:
     def source(self, two: bool) -> str:
         """Return the source; of a function of ``two`` inputs, or one."""
         lines = [
+            *_MEAN,
             f"class Function({'KeyedCoProcessFunction' if two else 'KeyedProcessFunction'}):",
             "    def __init__(self):",
             f"        self.limit = {self._dice.randrange(5)}",

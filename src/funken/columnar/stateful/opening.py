@@ -7,6 +7,7 @@ in the job, ``DeclaredState.is_in`` tells whether the attribute is what was read
 
 from __future__ import annotations
 
+from dataclasses import field
 from types import FunctionType
 from typing import Any
 
@@ -23,8 +24,12 @@ _GETS = {
     "get_state": StateKind.VALUE, "get_map_state": StateKind.MAP, "get_list_state": StateKind.LIST,
     "get_reducing_state": StateKind.REDUCING, "get_aggregating_state": StateKind.AGGREGATING,
 }  # fmt: skip
-_TYPES = {BasicType.STRING: STR, BasicType.LONG: INT, BasicType.DOUBLE: FLOAT, BasicType.BOOLEAN: BOOL}
-"""Declared types to which values of a kind are converted by leaving them as they are."""
+_TYPES = {
+    BasicType.STRING: STR, BasicType.DOUBLE: FLOAT, BasicType.BOOLEAN: BOOL, BasicType.LONG: INT, BasicType.INT: INT,
+    BasicType.SHORT: INT, BasicType.BYTE: INT,
+}  # fmt: skip
+"""Declared types to which values of a kind are converted by leaving them as they are; ints as far as they have so many bits."""
+_BITS = {BasicType.INT: 32, BasicType.SHORT: 16, BasicType.BYTE: 8}
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class DeclaredState:
     default: Any = None
     declared: RecordSchema | None = None
     """The kind of values that its descriptor declares; ``None``: it declares none."""
+    bits: int = 64
+    """How many bits an int has that is kept; with more, it would be converted."""
+    function: Any = field(default=None, compare=False)
+    """What a reducing state reduces with, or the ``AggregateFunction``."""
 
     def is_in(self, target: Any) -> bool:
         """Whether an object whose ``open()`` has run has the handle of this state."""
@@ -83,7 +92,15 @@ class _Get:
         self.kind = kind
 
 
+class _Given:
+    """A state that the runtime context gives."""
+
+    def __init__(self, kind: StateKind, descriptor: Any) -> None:
+        self.kind, self.descriptor = kind, descriptor
+
+
 _NULL, _UNKNOWN, _CONTEXT = _Null(), _Unknown(), _Context()
+_BUILTINS = {"max": max, "min": min}
 _BUILDS = {"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"}
 
 
@@ -107,7 +124,7 @@ class _Opening:
             if name == "STORE_ATTR":
                 owner, value = self._stack.pop(), self._stack.pop()
                 if owner is self._target:
-                    found[argument] = self._declared(argument, value) if isinstance(value, tuple) else None
+                    found[argument] = self._declared(argument, value) if isinstance(value, _Given) else None
             else:
                 self._step(operation)
         raise NotVectorizable("has an open() that is not read")
@@ -119,10 +136,13 @@ class _Opening:
         elif name == "LOAD_CONST":
             stack.append(argument)
         elif name == "LOAD_GLOBAL":
-            stack.append(self._function.__globals__.get(argument, _UNKNOWN))
+            known = _BUILTINS if argument not in self._function.__globals__ else self._function.__globals__
+            stack.append(known.get(argument, _UNKNOWN))
         elif name == "LOAD_DEREF":
             cell = cell_of(self._function, argument)
             stack.append(_UNKNOWN if cell is None else cell[0])
+        elif name == "MAKE_FUNCTION" and not argument:
+            stack.append(FunctionType(stack.pop(), self._function.__globals__))
         elif name == "PUSH_NULL":
             stack.append(_NULL)
         elif name in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -168,17 +188,17 @@ class _Opening:
         called = second if first is _NULL else first
         keywords = dict(zip(names, given[len(given) - len(names) :], strict=True))
         given = given[: len(given) - len(names)]
-        known = not any(isinstance(each, _Unknown | tuple) for each in (*given, *keywords.values()))
+        known = not any(isinstance(each, _Unknown | _Given) for each in (*given, *keywords.values()))
         if isinstance(called, _Get) and len(given) + len(keywords) == 1:
-            stack.append((called.kind, *given, *keywords.values()))
+            stack.append(_Given(called.kind, [*given, *keywords.values()][0]))
         elif _is_ours(called) and known:
             stack.append(called(*given, **keywords))
         else:
             stack.append(_UNKNOWN)
 
     @staticmethod
-    def _declared(attribute: str, found: tuple[Any, ...]) -> DeclaredState | None:
-        kind, descriptor = found
+    def _declared(attribute: str, found: _Given) -> DeclaredState | None:
+        kind, descriptor = found.kind, found.descriptor
         if not isinstance(descriptor, StateDescriptor) or descriptor.kind is not kind:
             raise NotVectorizable(f"has a state {attribute!r} whose descriptor is not known")
         if descriptor.ttl is not None:
@@ -187,7 +207,13 @@ class _Opening:
         shape = None if default is None else schema_of_value(default)
         if default is not None and shape is None:
             raise NotVectorizable(f"has a state {attribute!r} whose default no column can hold")
-        return DeclaredState(attribute, descriptor.name, kind, default, _declared_kind(attribute, descriptor.type_info))
+        type_info: Any = descriptor.type_info
+        bits = _BITS.get(type_info.basic_type, 64) if type(type_info) is BasicTypeInfo else 64
+        declared = _declared_kind(attribute, type_info)
+        if (shape is not None and declared not in (None, shape)) or (bits < 64 and kind is StateKind.LIST):
+            raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
+        function = getattr(descriptor, "reduce", getattr(descriptor, "function", None))
+        return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function)
 
 
 def _declared_kind(attribute: str, type_info: Any) -> RecordSchema | None:
@@ -200,9 +226,12 @@ def _declared_kind(attribute: str, type_info: Any) -> RecordSchema | None:
 
 
 def _is_ours(called: Any) -> bool:
-    """Whether calling something makes a descriptor, or a type for one."""
+    """Whether calling something makes a descriptor, or a type or an object for one, and does nothing else."""
     if isinstance(called, type):
-        return issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types.")
+        if issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types."):
+            return True
+        plain: Any = object  # of a class without a constructor, nothing runs
+        return type(called) is type and called.__init__ is plain.__init__ and called.__new__ is plain.__new__
     return type(called) is FunctionType and (called.__module__ or "").startswith("funken.types.")
 
 

@@ -62,6 +62,8 @@ class Unit:
     changes: tuple[StateChange, ...]
     used: bool = True
     """Whether something depends on what it is before a record."""
+    bits: int = 64
+    """How many bits an int has; one with more goes to the function."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,17 @@ Step = Scan | Presence | Rounds | Appends
 
 
 def steps_of(
-    writes: Sequence[Write], kinds: Sequence[RecordSchema], defaults: Sequence[object], given: Sequence[Expression]
+    writes: Sequence[Write], kinds: Sequence[RecordSchema], defaults: Sequence[object], given: Sequence[Expression],
+    bits: Sequence[int],
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps that compute the states before each record, and after the last one of each key.
 
-    ``given`` is all that the function computes of states besides what it writes.
+    ``given`` is all that the function computes of states besides what it writes; ``bits``: those of ints that are kept.
     """
     used = frozenset(path for each in (*given, *_parts(writes)) for path in states_in(each))
     left = [unit for number in range(len(kinds)) for unit in _units(number, writes, kinds[number], defaults[number])]
     left = [replace(unit, used=any(_overlap(unit.path, path) for path in used)) for unit in left]
-    left = [unit for unit in left if unit.used or unit.changes]
+    left = [replace(unit, bits=bits[unit.state]) for unit in left if unit.used or unit.changes]
     unknown = {unit.path for unit in left}
     found: list[Step] = []
     while left:

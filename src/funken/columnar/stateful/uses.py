@@ -8,15 +8,18 @@ from typing import Any
 
 from funken.columnar.callables import Marker
 from funken.columnar.dependencies import Dependency, same
-from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary, schema_of_value
+from funken.columnar.expressions import Constant, Expression, Invoke, NotVectorizable, Unary, schema_of_value
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, Variables, under
 from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import Write, held, value_of
+from funken.columnar.tracing import Tracer, function_of_method
 from funken.state.descriptors import StateKind
 
 _ADDED = object()
+_COMBINES = (StateKind.REDUCING, StateKind.AGGREGATING)
+_OF_COMBINED = {"get": 0, "add": 1, "clear": 0}
 _OF_VALUES = {"value": 0, "update": 1, "clear": 0}
 _OF_LISTS = {"get": 0, "add": 1, "clear": 0}
 _OF_MAPS = {"get": 1, "contains": 1, "put": 2, "remove": 1}
@@ -98,6 +101,9 @@ class StateUses(FlatMapTracer):
             for each in (key, *given):
                 dropped = dropping(dropped, each)
             method = {"put": "update", "remove": "clear", "get": "value"}.get(method, method)
+        elif declared.kind in _COMBINES and len(given) == _OF_COMBINED.get(method, -1):
+            self._use_combined(state, method, given, variables, dropped, at, go_on)
+            return
         elif declared.kind is StateKind.LIST and len(given) == _OF_LISTS.get(method, -1):
             self._use_list(state, method, given, variables, dropped, at, go_on)
             return
@@ -126,6 +132,60 @@ class StateUses(FlatMapTracer):
             there, missing = (Constant(True), Constant(False)) if tests else (value_of(state), Constant(None))
             go_on(there, with_value, dropped, under(at, held(state)))
             go_on(missing, without, dropped, under(at, Unary("not", held(state))))
+
+    def _use_combined(
+        self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
+        at: Emission, go_on: Callable[..., None],
+    ) -> None:  # fmt: skip
+        """Follow the use of a state that combines what is added: it is read first, and then perhaps written."""
+        declared = self._declared[state]
+        name = current(state)
+        if name not in variables and method != "clear":
+            for there, value in ((held(state), value_of(state)), (Unary("not", held(state)), None)):
+                self._use_combined(state, method, given, {**variables, name: value}, dropped, under(at, there), go_on)
+            return
+        found = variables.get(name)
+        if method == "get":
+            go_on(Constant(None) if found is None else self._result_of(declared, found), variables, dropped, at)
+            return
+        if at.items is not None:
+            raise NotVectorizable("changes state in a loop")
+        made = None if method == "clear" else self._combined(declared, found, given[0])
+        self.writes.append(Write(state, at.guards, made))
+        go_on(Constant(None), {**variables, name: made}, dropped, at)
+
+    def _combined(self, declared: DeclaredState, found: Expression | None, value: Expression) -> Expression:
+        if declared.kind is StateKind.AGGREGATING:
+            so_far = self._called(declared, "create_accumulator") if found is None else found
+            return self._called(declared, "add", value, so_far)
+        if found is None:
+            return value
+        for builtin in (max, min):
+            if declared.function is builtin:
+                return Invoke(builtin.__name__, (found, value))
+        return self._called(declared, "reduce", found, value)
+
+    def _result_of(self, declared: DeclaredState, found: Expression) -> Expression:
+        return found if declared.kind is StateKind.REDUCING else self._called(declared, "get_result", found)
+
+    def _called(self, declared: DeclaredState, method: str, *given: Expression) -> Expression:
+        """Return what the function of a state makes of arguments."""
+        function = declared.function
+        owner = getattr(function, "__self__", None) if declared.kind is StateKind.REDUCING else function
+        if owner is not None:
+            function = function_of_method(owner, method)
+        if type(function) is not FunctionType or function.__code__.co_freevars:
+            raise NotVectorizable(f"has a state {declared.attribute!r} with a function that is not read")
+        if function.__globals__ is not self._function.__globals__:
+            raise NotVectorizable(f"has a state {declared.attribute!r} with a function of another module")
+        try:
+            inner = Tracer(function, len(given), bound=owner is not None, steps=self._steps)
+            traced = inner.run(*([Marker("self", "self")] if owner is not None else []), *given)
+        except NotVectorizable as refused:
+            raise NotVectorizable(f"has a state {declared.attribute!r} with a function that {refused}") from None
+        for each in traced.dependencies:  # of names that mean the same in both
+            self.depend(each)
+        return traced.result
 
     def _is_list(self, state: int) -> bool:
         return self._declared[state].kind is StateKind.LIST

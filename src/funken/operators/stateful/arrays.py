@@ -20,6 +20,7 @@ from funken.columnar.records import fits
 from funken.columnar.stateful.traced import FIRST_STATE
 from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown
 from funken.state.backend import Table
+from funken.state.descriptors import StateKind
 from funken.state.handles import State
 
 _FEWEST = 64
@@ -144,10 +145,12 @@ class StateArrays:
                     target.put(key[1], value)
                 else:
                     target.remove(key[1])
-            elif there:
+            elif not there:
+                target.clear()
+            elif handle.kind is StateKind.VALUE:
                 target.update(value)
             else:
-                target.clear()
+                handle.table[key] = value
 
 
 def column_from(values: Array, kind: str) -> Column:

@@ -85,6 +85,8 @@ class BlockOfStates:
             if unit.used:
                 self._values.set(unit.path, Column(unit.kind, values.take(some.before)))
             after = values.take(some.after.take(some.changed))
+            if unit.bits < 64 and len(some.positions) and unit.kind == INT:
+                _check_bits(left, unit.bits)
         if len(some.changed):
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
@@ -228,7 +230,10 @@ class BlockOfStates:
                 if left is None:
                     continue
                 places = of_record[unit.path].take(positions).take(there)
-                now[unit.path][places] = _kept(left, len(there))
+                kept = _kept(left, len(there))
+                if unit.bits < 64 and unit.kind == INT:
+                    _check_bits(kept, unit.bits)
+                now[unit.path][places] = kept
                 changed[unit.path][places] = True
         for unit in step.units:
             _, own = self._where[unit.state]
@@ -335,6 +340,11 @@ def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:
         for (path, kind), leaf in zip(leaves_of(block.schema), block.leaves, strict=True)
     ]
     return Columns(block.schema, leaves, len(positions))
+
+
+def _check_bits(values: Any, bits: int) -> None:
+    if int(values.min()) < -1 << bits - 1 or int(values.max()) >= 1 << bits - 1:
+        raise FallBackToRows("an int that is converted")
 
 
 def _kept(column: Column, length: int) -> Array:

@@ -56,7 +56,7 @@ class _States:
             )
             for each in spec.functions
         ]
-        values = [number for number, each in enumerate(spec.states) if each.kind is StateKind.VALUE]
+        values = [number for number, each in enumerate(spec.states) if each.kind not in (StateKind.MAP, StateKind.LIST)]
         maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
         lists = {number: kind for number, kind in enumerate(spec.kinds) if isinstance(kind, ListOf)}
         self._of_key = StateArrays(values, spec.fills, spec.kinds)

@@ -126,19 +126,21 @@ def _on_columns(
     typed, kinds = typed_states(given, states)
     fills = fills_of(given, states)
     made = tuple(
-        FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, fills))
+        FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, fills, states))
         for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)
     )
     return StatesOnColumns(states, tuple(kinds), tuple(fills), made)
 
 
-def _steps(typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[Any]) -> tuple[Step, ...]:
+def _steps(
+    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[Any], states: Sequence[DeclaredState]
+) -> tuple[Step, ...]:  # fmt: skip
     given = [
         part
         for each in typed.given.emissions
         for part in (*each.guards, *each.conditions, each.result, *([] if each.items is None else [each.items]))
     ]
-    return steps_of(typed.writes, kinds, fills, given)
+    return steps_of(typed.writes, kinds, fills, given, [each.bits for each in states])
 
 
 def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:
