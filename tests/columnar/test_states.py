@@ -247,6 +247,20 @@ class Session(KeyedProcessFunction):
             self.items.clear()
 
 
+class Top(KeyedProcessFunction):
+    """Tells the place of what is among the three highest."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.top = runtime_context.get_list_state(ListStateDescriptor("top"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        top = sorted([*self.top, value], key=lambda r: (-r[1], r[2]))[:3]
+        self.top.update(top)
+        for place, row in enumerate(top, 1):
+            if row == value:
+                yield place, *row
+
+
 def records(env: StreamExecutionEnvironment, salt: int = 1, count: int = 2000) -> Any:
     made = DataGeneratorSource(lambda i: (i * 31 % 17, i * salt % 101, f"te{i * salt % 7}e"), count)
     return env.from_source(made, MONOTONOUS)
@@ -266,6 +280,7 @@ PROGRAMS: dict[str, Any] = {
     "not the same": lambda env: keyed(env).filter(NotTheSame()),
     "combined": lambda env: keyed(env).process(Combined()),
     "session": lambda env: keyed(env).process(Session()),
+    "top": lambda env: keyed(env).process(Top()),
     "words": lambda env: keyed(env).flat_map(Words()),
 }
 
@@ -324,7 +339,7 @@ def connected(env: StreamExecutionEnvironment) -> Any:
 def test_functions_of_two_inputs_share_their_state_in_arrays(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What they give depends on the order of blocks; so the operators are given the same, in both forms."""
     method = {Enrich: "process", Named: "map", Told: "flat_map"}[type(function)]
-    monkeypatch.setattr(blocks, "_FEW_ROUNDS", 1000)
+    monkeypatch.setattr(blocks, "_ROUNDS", {False: (1000, 1), True: (1000, 1)})
     specs = []
     for vectorized in (True, False):
         env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": vectorized}))
@@ -378,6 +393,29 @@ def test_what_columns_have_kept_is_where_records_look_for_it_and_the_other_way_r
     assert harness.output == [(1, 5, "a"), (1, 6, "b"), (2, 5, "a"), (1, 8, "c"), (3, 9, "c")]
     assert again.output == [(3, 1, "d")]
     assert restored._states._returns == 0
+
+
+def test_the_highest_of_a_key_are_found_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_ROUNDS", {False: (1000, 1), True: (1000, 1)})
+    dice, schema = random.Random(3), ("int", "int", "str")
+    specs = [spec_of(Top()), KeyedProcess(UserFunction(Top(), rich=True), UserFunction(lambda r: r[0]))]
+    harnesses = [OperatorHarness(spec, keyed=True) for spec in specs]
+    for number in range(12):
+        block = [(dice.randrange(5), dice.randrange(40), dice.choice("ab")) for _ in range(30)]
+        for harness in harnesses:
+            harness.operator.process_block(columns_of(block, schema))
+        if number == 6:
+            restored = [
+                OperatorHarness.restored(spec, each.snapshot(), keyed=True)
+                for spec, each in zip(specs, harnesses, strict=True)
+            ]
+            assert harnesses[0].output == harnesses[1].output
+            harnesses = restored
+    operator: Any = harnesses[0].operator
+
+    assert harnesses[0].output == harnesses[1].output
+    assert harnesses[0].output
+    assert operator._states._returns == 0
 
 
 def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> None:

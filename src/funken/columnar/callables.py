@@ -11,12 +11,14 @@ from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction
 from funken.columnar.expressions import (
     HIGHEST,
     LOWEST,
+    Argument,
     Choose,
     Compare,
     Constant,
     Expression,
     Invoke,
     Listed,
+    Loop,
     Make,
     NotVectorizable,
     Record,
@@ -65,6 +67,10 @@ class FunctionReader(Protocol):
 
     def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
         """Return what a function of the program makes of arguments."""
+        ...
+
+    def new_item(self) -> int:
+        """Return the number of an argument that stands for the items of a list."""
         ...
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
@@ -149,6 +155,11 @@ class Calls:
             return Marker("type", "type()", expression_on(self.used(given[0])))
         if name in ("max", "min") and names == ("key",) and len(given) == 3:
             return self._by_key(name, given)
+        if name == "sorted" and names and set(names) <= {"key", "reverse"} and len(given) == len(names) + 1:
+            return self._sorted(given[0], dict(zip(names, given[1:], strict=True)))
+        if name == "enumerate" and len(given) in (1, 2) and names in ((), ("start",)):
+            start = Constant(0) if len(given) == 1 else expression_on(self.used(given[1]))
+            return Marker("generator", "an iterator", Invoke(name, (expression_on(self.used(given[0])), start)))
         if name == "dict" and given and len(names) == len(given):
             return Record(DICT, names, tuple(map(expression_on, map(self.used, given))))
         if names:
@@ -158,21 +169,41 @@ class Calls:
                 f"calls {name}() with {len(given)} arguments" if name in _COUNTS else f"calls {name}()"
             )
         if name in _OVER_ITEMS and len(given) == 1:
-            return Invoke(name, (self.as_tuple(given[0]),))
+            return Invoke(name, (self._items(given[0], name),))
         if name == "sum":
             return Invoke(name, (self.as_tuple(given[0]), expression_on(self.used(given[1]))))
         return Invoke(name, tuple(expression_on(self.used(each)) for each in given))
+
+    def _items(self, value: Any, name: str) -> Expression:
+        """Return what a function goes through; a display as a tuple, unless lists are in it, or come of it."""
+        if isinstance(value, Marker) and value.kind == "list" and value.value:
+            unpacks = any(isinstance(each, Unpacked) for each in value.value)
+            if unpacks or name in ("list", "sorted"):
+                return expression_on(value)
+        return self.as_tuple(value)
+
+    def _sorted(self, given: Any, how: dict[str, Any]) -> Expression:
+        """Return a sorted list; ``how`` may have a key, and whether it is reversed."""
+        items, reverse = self._items(given, "sorted"), expression_on(self.used(how.get("reverse", Constant(False))))
+        key, keys = how.get("key"), items
+        if key is not None:
+            number = self._reader.new_item()
+            keys = Loop(items, number, (), self._of_key(key, Argument(number), "sorted"))
+        return Invoke("sorted by", (items, keys, reverse))
+
+    def _of_key(self, key: Any, item: Expression, name: str) -> Expression:
+        """Return what a key function makes of an item."""
+        if isinstance(key, Outside) and type(key.value) is FunctionType:
+            return self._reader.inlined(key.kind, key.name, key.value, (item,))
+        if isinstance(key, Marker) and key.kind == "inner":
+            return self._reader.inner(key.value, (item,))
+        raise NotVectorizable(f"calls {name}() with a key that is no function of the program")
 
     def _by_key(self, name: str, given: list[Any]) -> Expression:
         """Return the first or the second value, by what a function makes of them; of equal ones the first."""
         key = given.pop()
         one, other = (expression_on(self.used(each)) for each in given)
-        if isinstance(key, Outside) and type(key.value) is FunctionType:
-            by = [self._reader.inlined(key.kind, key.name, key.value, (each,)) for each in (one, other)]
-        elif isinstance(key, Marker) and key.kind == "inner":
-            by = [self._reader.inner(key.value, (each,)) for each in (one, other)]
-        else:
-            raise NotVectorizable(f"calls {name}() with a key that is no function of the program")
+        by = [self._of_key(key, each, name) for each in (one, other)]
         return Choose(Compare(">" if name == "max" else "<", by[1], by[0]), other, one)
 
     def outside_called(self, called: Outside, given: list[Any], names: tuple[str, ...]) -> Expression:
@@ -263,7 +294,7 @@ def expression_on(found: Any) -> Expression:
         return found
     if isinstance(found, Marker) and found.kind == "list":
         if any(isinstance(each, Unpacked) for each in found.value):
-            raise NotVectorizable("makes a list with *")
+            return Invoke("display", tuple(found.value))
         return Listed(tuple(found.value))
     if isinstance(found, Marker) and found.name:
         raise NotVectorizable(f"uses {found.name}")

@@ -44,7 +44,7 @@ from funken.columnar.library import (
     literal_of,
     table_kinds,
 )
-from funken.columnar.lists.calls import FOLDS, element_of, folded, listed, of_nothing, over_list
+from funken.columnar.lists.calls import FOLDS, element_of, folded, joined_lists, listed, of_lists, of_nothing, over_list
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
 
@@ -59,6 +59,10 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
     """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
     if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain"):
         return _over_items(name, given, of, truth_of, compared)
+    if name == "display":
+        return _display(given, of)
+    if name in ("sorted by", "enumerate"):
+        return of_lists(name, [of(each) for each in given])
     if name in FOLDS:
         return folded(name, [of(each) for each in given])
     if name == "bool" and len(given) == 1:
@@ -92,6 +96,20 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
     if kind is None:
         raise NotVectorizable(f"calls {name}() with {', '.join(map(schema_repr, kinds)) or 'nothing'}")
     return Rowwise(name, made, kind), kind
+
+
+def _display(items: tuple[Expression, ...], of: _Of) -> Typed:
+    """Return the display of a list with other lists in it."""
+    parts: list[Typed] = []
+    single: list[Typed] = []
+    for item in items:
+        found = of(item.record) if isinstance(item, Unpacked) else of(item)
+        if isinstance(item, Unpacked) and isinstance(found[1], ListOf):
+            parts += [listed(single), found] if single else [found]
+            single = []
+        else:
+            single += fields.spread(found) if isinstance(item, Unpacked) else [found]
+    return reduce(joined_lists, [*parts, listed(single)] if single else parts)
 
 
 def _native(name: str, found: list[Typed]) -> Typed | None:

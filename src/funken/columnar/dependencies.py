@@ -11,8 +11,8 @@ from funken.columnar.library import name_of
 from funken.dataclass import dataclass
 
 BUILTINS = (
-    "abs", "all", "any", "bool", "chr", "dict", "float", "format", "int", "isinstance", "iter", "len", "list", "max", "min",
-    "next", "object", "ord", "repr", "round", "sorted", "str", "sum", "tuple", "type",
+    "abs", "all", "any", "bool", "chr", "dict", "enumerate", "float", "format", "int", "isinstance", "iter", "len", "list",
+    "max", "min", "next", "object", "ord", "repr", "round", "sorted", "str", "sum", "tuple", "type",
 )  # fmt: skip
 """Built-in functions and types that are known by their names."""
 _BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}

@@ -54,7 +54,7 @@ from funken.columnar.expressions import (
     without_none,
 )
 from funken.columnar.library import MATCH, OPERATORS, is_table
-from funken.columnar.lists.calls import EMPTY, both_lists, element_of, listed
+from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_lists, listed
 from funken.columnar.lists.reads import Reads
 from funken.columnar.typed import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
 
@@ -365,6 +365,8 @@ class Inference:
         (one, left_schema), (other, right_schema) = left, right
         if left_schema == right_schema == BOOL and op in ("&", "|", "^"):
             return Binary(op, one, other), BOOL
+        if op == "+" and isinstance(left_schema, ListOf) and isinstance(right_schema, ListOf):
+            return joined_lists((one, left_schema), (other, right_schema))
         if not isinstance(left_schema, str) or not isinstance(right_schema, str):
             return fields.combined(op, left, right)
         (one, left_schema), (other, right_schema) = as_int(left), as_int(right)

@@ -181,6 +181,11 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "total": lambda values, start: functools.reduce(operator.add, values, start),
     "fold max": lambda values, start: functools.reduce(lambda one, other: other if other > one else one, values, start),
     "fold min": lambda values, start: functools.reduce(lambda one, other: other if other < one else one, values, start),
+    "joined": lambda one, other: one + other,
+    "sorted by": lambda items, keys, reverse: [
+        items[place] for place in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
+    ],
+    "enumerate": lambda items, start: list(enumerate(items, start)),
     "chain": lambda lists: list(itertools.chain.from_iterable(lists)),
     "slice": lambda values, start, stop, step: values[start:stop:step],
     "not none": lambda value: value,

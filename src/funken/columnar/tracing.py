@@ -33,6 +33,7 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.inference import typed_and_read
+from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
 from funken.columnar.lists.results import ResultOfItem
@@ -201,6 +202,12 @@ class Tracer(VariablesReader):
         self._steps.depth -= 1
         self.depend(Dependency(kind, name, InlinedFunction(fingerprint(function.__code__), traced.dependencies)))
         return traced.result
+
+    def new_item(self) -> int:
+        """Return the number of an argument that stands for the items of a list."""
+        self._steps.loops += 1
+        number: int = FIRST_ITEM + self._steps.loops
+        return number
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
         """Return what a function that the function itself makes, without variables of its own, makes of arguments."""

@@ -32,6 +32,7 @@ _DECLARED = {
     "least": 'get_reducing_state(ReducingStateDescriptor("least", min))',
     "total": 'get_reducing_state(ReducingStateDescriptor("total", lambda a, b: a + b))',
     "mean": 'get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))',
+    "top": 'get_list_state(ListStateDescriptor("top"))',
     "items": 'get_list_state(ListStateDescriptor("items"))',
     "seen": 'get_map_state(MapStateDescriptor("seen"))',
 }
@@ -51,6 +52,11 @@ _READS = {
     "least": ("least = self.least.get() or 0", "self.least.add(value[1])\n        least = self.least.get()"),
     "total": ("total = self.total.get()\n        total = 9 if total is None else total",),
     "mean": ("self.mean.add(value[1])\n        mean = self.mean.get()", "mean = self.mean.get() or 0"),
+    "top": (
+        "top = sorted([*self.top.get(), value[1]], reverse=True)[:3]",
+        "top = sorted(self.top.get() + [value[1]], key=lambda n: (n % 3, -n))[:2]",
+        "top = [*self.top.get(), value[1]][-2:]",
+    ),
     "items": (
         "size = len(self.items.get())",
         "size = sum(n for n, _ in self.items)",
@@ -62,7 +68,7 @@ _READS = {
 }
 _INTS = {
     "n": ("n", "n"), "m": ("m",), "pair": ("a",), "last": ("before[1]", "before[0]"), "seen": ("seen",), "text": ("len(text)",),
-    "items": ("size",), "least": ("least",), "total": ("total",), "mean": ("mean",),
+    "items": ("size",), "top": ("top[0]", "len(top)"), "least": ("least",), "total": ("total",), "mean": ("mean",),
 }  # fmt: skip
 _MEAN = [
     "class Mean(AggregateFunction):",
@@ -96,6 +102,10 @@ _WRITES = {
     "least": ("self.least.add({int})", "self.least.clear()"),
     "total": ("self.total.add({int})", "self.total.add(1)", "self.total.clear()"),
     "mean": ("self.mean.add({int})", "self.mean.clear()"),
+    "top": (
+        "self.top.update(top)", "self.top.update(top)", "self.top.clear()", "self.top.update([{int}])", "self.top.update([])",
+        "if top[0] > 3:\n            self.top.update(top[1:])",
+    ),
     "items": (
         "self.items.add(({int}, value[2]))", "self.items.clear()",
         "if value[1] > 1:\n            self.items.add((value[1], 'x'))\n        else:\n            self.items.clear()",
@@ -145,7 +155,7 @@ class StateFuzzer:
             return None
         from funken.operators.stateful import blocks  # noqa: PLC0415 - loads NumPy
 
-        with patch.object(blocks, "_FEW_ROUNDS", dice.choice((4, 1000))):
+        with patch.object(blocks, "_ROUNDS", dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))):
             return self._driven(_Driven(made), _Driven(in_rows()), two, dice)
 
     def _driven(self, columns: _Driven, records: _Driven, two: bool, dice: random.Random) -> str | None:

@@ -391,7 +391,8 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda r: [r["id"], r["tags"]], "makes a list of int and list of str"),
     (lambda r: [], "makes a list of nothing"),
     (lambda r: [[] for i in r["items"]], "makes a list of nothing"),
-    (lambda r: [*r["tags"], "x"], "makes a list with"),
+    (lambda r: [*r["tags"], 1], "joins list of str and list of int"),
+    (lambda r: sorted(r["tags"], key=lambda tag: [tag]), "sorts by list of list of str"),
 ]
 
 

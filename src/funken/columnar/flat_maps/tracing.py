@@ -250,6 +250,8 @@ class FlatMapTracer(Tracer):
     ) -> None:  # fmt: skip
         """Follow the body for each item of a tuple, or once for any text; ``then`` is called where the loop is through."""
         items = iterator.value
+        if isinstance(items, Marker) and items.kind == "generator":
+            items = items.value
         if isinstance(items, Marker) and items.kind == "list":
             items = Make(tuple(items.value))
 

@@ -232,7 +232,7 @@ class Lists(MadeLater):
     def take(self, positions: Array) -> Column:
         """Return the lists at some positions."""
         counts = self.counts().take(positions)
-        offsets = _offsets(counts)
+        offsets = offsets_of(counts)
         places = np.arange(offsets[-1]) + np.repeat(self.offsets.take(positions) - offsets[:-1], counts)
         return Lists(_list_kind(self), offsets, self.items.take(places))
 
@@ -254,7 +254,7 @@ class Lists(MadeLater):
         lists = [lists_of(column, length) for column, length in zip(columns, lengths, strict=True)]
         items = [content for each in lists if (content := each.content()).length]
         counts = np.concatenate([each.counts() for each in lists])
-        return Lists(_list_kind(self), _offsets(counts), joined(items) if items else lists[0].content())
+        return Lists(_list_kind(self), offsets_of(counts), joined(items) if items else lists[0].content())
 
 
 def _list_kind(column: Column) -> ListOf:
@@ -262,7 +262,8 @@ def _list_kind(column: Column) -> ListOf:
     return column.kind
 
 
-def _offsets(counts: Array) -> Array:
+def offsets_of(counts: Array) -> Array:
+    """Return where lists with so many items begin and end."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets
@@ -283,7 +284,7 @@ def lists_of(column: Column, length: int) -> Lists:
 
 def lists_with(element: RecordSchema, counts: Array, items: Columns) -> Lists:
     """Return lists with so many items each, one after the other."""
-    return Lists(ListOf(element), _offsets(counts), items)
+    return Lists(ListOf(element), offsets_of(counts), items)
 
 
 def lists_or_none(there: Column, is_there: list[bool]) -> Column:
@@ -359,5 +360,5 @@ def _same(one: Any, other: Any) -> bool:
 
 __all__ = [
     "Array", "Column", "Columns", "Lists", "MadeLater", "column_of", "columns_of", "joined", "joined_columns", "lists_of",
-    "lists_or_none", "lists_with", "values_of_leaves",
+    "lists_or_none", "lists_with", "offsets_of", "values_of_leaves",
 ]  # fmt: skip

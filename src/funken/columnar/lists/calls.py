@@ -61,6 +61,43 @@ def both_lists(one: _Typed, other: _Typed) -> tuple[_Typed, _Typed]:
     return one, other
 
 
+def joined_lists(one: _Typed, other: _Typed) -> _Typed:
+    """Return two lists in one; raise ``NotVectorizable`` if their items are not of one schema."""
+    one, other = both_lists(one, other)
+    if one[1] == other[1] == EMPTY:
+        return one
+    if element_of(one[1]) is None or one[1] != other[1]:
+        raise NotVectorizable(f"joins {schema_repr(one[1])} and {schema_repr(other[1])}")
+    assert isinstance(one[1], ListOf)
+    return Rowwise("joined", (one[0], other[0]), one[1]), one[1]
+
+
+def of_lists(name: str, found: list[_Typed]) -> _Typed:
+    """Return lists that are sorted by keys, or numbered; raise ``NotVectorizable`` if they cannot be."""
+    (made, schema), *others = found
+    element = element_of(schema)
+    if schema == EMPTY or element is None:
+        raise NotVectorizable(f"calls {name.split(maxsplit=1)[0]}() with {schema_repr(schema)}")
+    if name == "enumerate":
+        if others[0][1] != INT:
+            raise NotVectorizable(f"calls enumerate() from {schema_repr(others[0][1])} on")
+        kind = ListOf((INT, element))
+        return Rowwise(name, (made, others[0][0]), kind), kind
+    (keys, of_keys), (reverse, truth) = others
+    key = element_of(of_keys)
+    if key is None or not _is_ordered(key) or truth != BOOL or not isinstance(reverse, Constant):
+        raise NotVectorizable(f"sorts by {schema_repr(of_keys)}")
+    assert isinstance(schema, ListOf)
+    return Rowwise(name, (made, keys, reverse), schema), schema
+
+
+def _is_ordered(key: RecordSchema) -> bool:
+    """Whether values have an order: of tuples with floats, it depends on whether these are the same objects."""
+    if isinstance(key, str):
+        return key in (*_ORDERED, BOOL)
+    return type(key) is tuple and all(each in (INT, STR, BOOL) for each in key)
+
+
 def of_nothing(name: str) -> _Typed:
     """Return what ``sum`` and the like make of an empty display."""
     if name not in ("sum", "any", "all", "list", "sorted"):
@@ -133,7 +170,9 @@ __all__ = [
     "element_of",
     "folded",
     "item_of_list",
+    "joined_lists",
     "listed",
+    "of_lists",
     "of_nothing",
     "over_list",
 ]

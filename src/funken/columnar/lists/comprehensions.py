@@ -138,6 +138,8 @@ class VariablesReader:
         ``around`` is the stack of the loop around it.
         """
         items = iterator.value
+        if isinstance(items, Marker) and items.kind == "generator":
+            items = items.value
         if isinstance(items, Marker) and items.kind == "list":
             items = Make(tuple(items.value))
 

@@ -26,10 +26,12 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
+    Listed,
     ListOf,
     Make,
     NotVectorizable,
     RecordSchema,
+    Rowwise,
     Unary,
     leaves_of,
 )
@@ -50,6 +52,8 @@ class StateChange:
     how: str
     of: Expression
     """What it is set to, what is added, with what it is compared or its bits are united; of ``KEEP``, nothing."""
+    whole: bool = False
+    """Of a list: whether it is set to a list."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +126,32 @@ def steps_of(
                 unknown.remove(unit.path)
                 break
         else:
-            if any(isinstance(unit.kind, ListOf) for unit in left):
-                raise NotVectorizable("changes a list in a way that depends on itself")
-            return *found, Rounds(tuple(left))
+            return *found, Rounds(tuple(map(_by_rounds, left)))
     return tuple(found)
 
 
+def _by_rounds(unit: Unit) -> Unit:
+    """Return a unit, all changes of which set it; of a list, to a list."""
+    if not isinstance(unit.kind, ListOf):
+        return unit
+    own, element = Argument(0, unit.path), unit.kind.element
+    changes = []
+    for each in unit.changes:
+        of = each.of
+        if each.how == ADD:
+            of = Rowwise("joined", (own, Listed((each.of,), element)), unit.kind)
+        elif not each.whole:
+            of = Listed((), element)
+        changes.append(StateChange(each.guards, SET, of, whole=True))
+    for one, other in combinations(unit.changes, 2):
+        if other.how == ADD and not _exclusive(other, [one]):
+            raise NotVectorizable("changes a list, and then adds to it")
+    return replace(unit, changes=tuple(changes))
+
+
 def _step(unit: Unit, unknown: set[Path]) -> Step | None:
+    if isinstance(unit.kind, ListOf) and any(each.whole for each in unit.changes):
+        return None
     if isinstance(unit.kind, ListOf):
         for one, other in combinations(unit.changes, 2):
             if (one.how, other.how) not in ((SET, ADD), (SET, SET)) and not _exclusive(other, [one]):
@@ -149,7 +172,7 @@ def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: obj
         changes = [
             StateChange(each.guards, SET, Constant(None))
             if each.value is None
-            else StateChange(each.guards, ADD, each.value)
+            else StateChange(each.guards, SET if each.whole else ADD, each.value, each.whole)
             for each in of_state
         ]
         return [Unit(state, (FIRST_STATE + state, 1), kind, tuple(changes))]

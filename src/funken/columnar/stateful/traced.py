@@ -33,6 +33,8 @@ class Write:
     guards: tuple[Expression, ...]
     value: Expression | None
     """Of a list: what is added to it."""
+    whole: bool = False
+    """Of a list: whether ``value`` is all that is in it from then on."""
 
 
 @dataclass(frozen=True)

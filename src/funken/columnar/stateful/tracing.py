@@ -108,6 +108,9 @@ class _StateTracer(StateUses):
             asked = stack.pop().value
             stack.pop()
             stack.push(self._asked(asked))
+        elif name == "LIST_EXTEND" and stack.peek(1, "state") and self._is_list(stack.top().value):
+            stack.push(self._listed(stack.pop().value, variables))
+            return super()._step(operation, stack, variables, dropped)
         elif name == "GET_ITER" and stack.peek(1, "state") and self._is_list(stack.top().value):
             stack.push(Marker("iterator", value=self._listed(stack.pop().value, variables)))
         elif name in ("GET_ITER", "LOAD_METHOD", "LOAD_ATTR") and stack.peek(1, "state"):

@@ -16,9 +16,11 @@ from funken.columnar.expressions import (
     INT,
     NONE,
     STR,
+    Argument,
     Choose,
     Constant,
     Expression,
+    Listed,
     ListOf,
     NotVectorizable,
     RecordSchema,
@@ -30,6 +32,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, paths_of
 from funken.columnar.inference import looked_at, typed, typed_under
+from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, TracedState, Write, value_of
 from funken.dataclass import dataclass
@@ -79,8 +82,8 @@ def _kinds(
             for write in traced.writes:
                 if kinds[write.state] is None and write.value is not None:
                     found = _kind(write, schema_with_state(record, key, kinds), kinds)
-                    is_list = found is not None and states[write.state].kind is StateKind.LIST
-                    kinds[write.state] = ListOf(found) if is_list and found is not None else found
+                    is_item = states[write.state].kind is StateKind.LIST and not write.whole
+                    kinds[write.state] = ListOf(found) if is_item and found is not None else found
     known = []
     for kind, state in zip(kinds, states, strict=True):
         if kind is None:
@@ -112,16 +115,24 @@ def _declared(state: DeclaredState) -> RecordSchema | None:
 def _kind(write: Write, schema: RecordSchema, kinds: list[RecordSchema | None]) -> RecordSchema | None:
     """Return the schema of what is written; ``None`` if it depends on states whose schemas are not known yet."""
     assert write.value is not None
+    value = write.value
+    if write.whole:  # what it has now, may be nothing
+        value = _Replaced({value_of(write.state): Listed(())}).of(value)
     unknown = {FIRST_STATE + number for number, kind in enumerate(kinds) if kind is None}
 
     def depends(expression: Expression) -> bool:
         return any(path and path[0] in unknown and path[1:2] == (1,) for path in paths_of([expression], 0))
 
-    if depends(write.value):
+    if depends(value):
         return None
     guards = [each for each in write.guards if not depends(each)]
-    found = typed_under(guards, write.value, schema)
-    return None if found is None else found[1][1]
+    try:
+        found = typed_under(guards, value, schema)
+    except NotVectorizable:
+        if write.whole:
+            return None
+        raise
+    return None if found is None or found[1][1] == EMPTY else found[1][1]
 
 
 def _typed(
@@ -144,11 +155,13 @@ def _typed(
             continue
         conditions, (made, kind) = found
         wanted = kinds[write.state]
-        wanted = wanted.element if isinstance(wanted, ListOf) else wanted
+        wanted = wanted.element if isinstance(wanted, ListOf) and not write.whole else wanted
+        if write.whole and kind == EMPTY and isinstance(wanted, ListOf):
+            made, kind = Listed((), wanted.element), wanted
         if write.value is not None and kind != wanted:
             facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
-        writes.append(Write(write.state, tuple(conditions), None if write.value is None else made))
+        writes.append(Write(write.state, tuple(conditions), None if write.value is None else made, write.whole))
     map_keys: list[Expression | None] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append(None if each is None else _map_key(each, schema, state))
@@ -164,36 +177,23 @@ def _map_key(expression: Expression, schema: RecordSchema, state: DeclaredState)
     return made
 
 
-class _Simplified:
-    """Expressions in which ``state or 0`` is the state: of ints, bools and texts, the only one that is false is equal to it."""
+class _Replaced:
+    """Expressions in which some parts are replaced; what is shared stays shared."""
 
-    def __init__(self, kinds: Sequence[RecordSchema]) -> None:
-        self._same = {}
-        for number, kind in enumerate(kinds):
-            if isinstance(kind, str) and kind in _EMPTY:
-                self._same[value_of(number)] = _EMPTY[kind]
+    def __init__(self, parts: dict[Expression, Expression]) -> None:
+        self._parts = parts
         self._known: dict[int, Expression] = {}
 
-    def emission(self, each: Emission) -> Emission:
-        """Return an emission of simpler expressions."""
-        return replace(
-            each, result=self.of(each.result), guards=tuple(map(self.of, each.guards)),
-            items=None if each.items is None else self.of(each.items), conditions=tuple(map(self.of, each.conditions)),
-        )  # fmt: skip
-
     def of(self, expression: Expression) -> Expression:
-        """Return a simpler expression; what is shared stays shared."""
+        """Return an expression with other parts."""
         found = self._known.get(id(expression))
         if found is None:
             found = self._known[id(expression)] = self._of(expression)
         return found
 
     def _of(self, expression: Expression) -> Expression:
-        match expression:
-            case Choose(condition, then, Constant(value)) if condition == then and then in self._same:
-                empty = self._same[then]
-                if type(value) is type(empty) and value == empty:
-                    return then
+        if isinstance(expression, Argument):
+            return self._parts.get(expression, expression)
         changed: dict[str, Any] = {}
         for name, value in vars(expression).items():
             if isinstance(value, Expression):
@@ -203,6 +203,32 @@ class _Simplified:
         if all(_unchanged(value, getattr(expression, name)) for name, value in changed.items()):
             return expression
         return replace(expression, **changed)
+
+
+class _Simplified(_Replaced):
+    """Expressions in which ``state or 0`` is the state: of ints, bools and texts, the only one that is false is equal to it."""
+
+    def __init__(self, kinds: Sequence[RecordSchema]) -> None:
+        super().__init__({})
+        self._same = {}
+        for number, kind in enumerate(kinds):
+            if isinstance(kind, str) and kind in _EMPTY:
+                self._same[value_of(number)] = _EMPTY[kind]
+
+    def emission(self, each: Emission) -> Emission:
+        """Return an emission of simpler expressions."""
+        return replace(
+            each, result=self.of(each.result), guards=tuple(map(self.of, each.guards)),
+            items=None if each.items is None else self.of(each.items), conditions=tuple(map(self.of, each.conditions)),
+        )  # fmt: skip
+
+    def _of(self, expression: Expression) -> Expression:
+        match expression:
+            case Choose(condition, then, Constant(value)) if condition == then and then in self._same:
+                empty = self._same[then]
+                if type(value) is type(empty) and value == empty:
+                    return then
+        return super()._of(expression)
 
 
 def _unchanged(one: Any, other: Any) -> bool:

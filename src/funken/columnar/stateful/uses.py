@@ -21,7 +21,7 @@ _ADDED = object()
 _COMBINES = (StateKind.REDUCING, StateKind.AGGREGATING)
 _OF_COMBINED = {"get": 0, "add": 1, "clear": 0}
 _OF_VALUES = {"value": 0, "update": 1, "clear": 0}
-_OF_LISTS = {"get": 0, "add": 1, "clear": 0}
+_OF_LISTS = {"get": 0, "add": 1, "clear": 0, "update": 1}
 _OF_MAPS = {"get": 1, "contains": 1, "put": 2, "remove": 1}
 
 
@@ -207,8 +207,10 @@ class StateUses(FlatMapTracer):
             return
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
-        self.writes.append(Write(state, at.guards, given[0] if given else None))
-        go_on(Constant(None), {**variables, current(state): _ADDED if given else None}, dropped, at)
+        whole = method == "update"
+        self.writes.append(Write(state, at.guards, given[0] if given else None, whole))
+        after = given[0] if whole else _ADDED if given else None
+        go_on(Constant(None), {**variables, current(state): after}, dropped, at)
 
 
 __all__ = ["StateUses", "current", "of_states"]

@@ -5,22 +5,20 @@ Nothing is kept before all of it is computed: ``BlockOfStates.keep`` does that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, INT, STR, Constant, Expression, RecordSchema, leaves_of
-from funken.columnar.flat_maps.emissions import Emission, paths_of
-from funken.columnar.kernels.arithmetic import as_float
-from funken.columnar.kernels.columns import Array, Column, Columns, MadeLater, columns_of, joined, joined_columns
+from funken.columnar.expressions import INT, STR, Constant, ListOf, RecordSchema
+from funken.columnar.flat_maps.emissions import Emission
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.stateful.steps import (
     ADD,
-    KEEP,
     MOST,
     SET,
     UNITE,
@@ -36,11 +34,22 @@ from funken.operators.columnar.flat_map import Made, combined, made_of
 from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.lists import ListsBefore, StateLists
+from funken.operators.stateful.units import (
+    ChangeLayout,
+    Picked,
+    UnitOfLists,
+    UnitOfValues,
+    check_bits,
+    kept_values,
+    subset,
+)
 
 Path = tuple[int, ...]
-_RECORDS_PER_ROUND = 200
-"""A round costs what so many records cost that are handled one by one."""
-_FEW_ROUNDS = 4
+_ROUNDS = {False: (4, 200), True: (1, 1000)}
+"""How many rounds there may be in any case, and for how many records one more: a round costs what these cost one by one.
+
+By whether it is one of lists.
+"""
 
 
 class BlockOfStates:
@@ -50,10 +59,11 @@ class BlockOfStates:
         self._block = block
         self._where = where
         self._values = BlockEvaluation(block)
-        self._layouts: dict[Any, _Layout] = {}
+        self._layouts: dict[Any, ChangeLayout] = {}
         self._everyone: dict[Any, Participants] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
         self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
+        self._kept: list[Callable[[], None]] = []
 
     # ---- steps
 
@@ -79,14 +89,14 @@ class BlockOfStates:
                 both = joined_columns([both, left], [len(initial), len(some.positions)])
             if unit.used:
                 self._values.set(unit.path, Picked(both, some.before))
-            after = _kept(both.take(some.after.take(some.changed)), len(some.changed))
+            after = kept_values(both.take(some.after.take(some.changed)), len(some.changed))
         else:
             values: Any = np.concatenate((initial, left)) if len(some.positions) else initial  # type: ignore[arg-type]
             if unit.used:
                 self._values.set(unit.path, Column(unit.kind, values.take(some.before)))
             after = values.take(some.after.take(some.changed))
             if unit.bits < 64 and len(some.positions) and unit.kind == INT:
-                _check_bits(left, unit.bits)
+                check_bits(left, unit.bits)
         if len(some.changed):
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
@@ -113,12 +123,12 @@ class BlockOfStates:
             values = most(some, values, sets, initial, layout.how == MOST)
         self._solved(unit, groups, some, initial, values)
 
-    def _layout(self, changes: Sequence[StateChange], groups: Groups) -> _Layout:
+    def _layout(self, changes: Sequence[StateChange], groups: Groups) -> ChangeLayout:
         """Return which records change a unit, and how: those that change under the same conditions share that."""
         key = id(groups), *((each.how, *map(id, each.guards)) for each in changes)
         found = self._layouts.get(key)
         if found is None:
-            found = self._layouts[key] = _Layout(self._values, changes, groups)
+            found = self._layouts[key] = ChangeLayout(self._values, changes, groups)
         return found
 
     def _of(self, unit: Unit) -> tuple[StateArrays, Groups]:
@@ -200,47 +210,37 @@ class BlockOfStates:
     def _rounds(self, step: Rounds) -> None:
         """Compute units that depend on themselves: the first record of each key, then the second ..."""
         groups = self._where[-1][1]
-        most_rounds = max(_FEW_ROUNDS, self._block.length // _RECORDS_PER_ROUND)
-        if int(groups.counts.max()) > most_rounds:
+        of_lists = any(isinstance(unit.kind, ListOf) for unit in step.units)
+        few, records = _ROUNDS[of_lists]
+        if int(groups.counts.max()) > max(few, self._block.length // records):
             raise FallBackToRows("too many records of a key")
         rank = np.arange(groups.length) - groups.spread(groups.begins)
         by_round = groups.order.take(np.argsort(rank, kind="stable"))
         bounds = np.cumsum(np.bincount(rank))
-        now, of_record, before, changed = {}, {}, {}, {}
-        for unit in step.units:
-            arrays, own = self._of(unit)
-            now[unit.path] = arrays.at(unit.path, own.slots)
-            of_record[unit.path] = own.back(own.spread(np.arange(len(own.slots))))
-            before[unit.path] = np.empty(groups.length, now[unit.path].dtype)
-            changed[unit.path] = np.zeros(len(own.slots), np.bool_)
+        units = [
+            (UnitOfLists if isinstance(unit.kind, ListOf) else UnitOfValues)(unit, *self._where[unit.state])
+            for unit in step.units
+        ]
         used = [part for unit in step.units for each in unit.changes for part in (*each.guards, each.of)]
         start = 0
         for stop in bounds.tolist():
             positions = by_round[start:stop]
             start = stop
             inner = BlockEvaluation(subset(self._block, positions, used))
-            for unit in step.units:
-                values = now[unit.path].take(of_record[unit.path].take(positions))
-                before[unit.path][positions] = values
-                inner.set(unit.path, column_from(values, unit.kind))
-            for unit in step.units:
-                layout = _Layout(inner, unit.changes, None)
+            for each in units:
+                inner.set(each.unit.path, each.before(positions))
+            made = []
+            for each in units:
+                layout = ChangeLayout(inner, each.unit.changes, None)
                 there = np.flatnonzero(layout.at >= 0)
-                left = layout.operand(inner, unit, there)
-                if left is None:
-                    continue
-                places = of_record[unit.path].take(positions).take(there)
-                kept = _kept(left, len(there))
-                if unit.bits < 64 and unit.kind == INT:
-                    _check_bits(kept, unit.bits)
-                now[unit.path][places] = kept
-                changed[unit.path][places] = True
-        for unit in step.units:
-            _, own = self._where[unit.state]
-            self._values.set(unit.path, column_from(before[unit.path], unit.kind))
-            which = np.flatnonzero(changed[unit.path])
-            if len(which):
-                self._after.append((unit.state, unit.path, own.slots.take(which), now[unit.path].take(which)))
+                left = layout.operand(inner, each.unit, there)
+                made.append((each, positions.take(there), left))
+            for each, places, left in made:
+                if left is not None:
+                    each.change(places, left)
+        for each in units:
+            self._values.set(each.unit.path, each.column())
+            self._kept.append(each.keep)
 
     # ---- results
 
@@ -277,78 +277,8 @@ class BlockOfStates:
             )
             some = np.flatnonzero(counts)
             lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
-
-
-class _Layout:
-    """Which records change a unit: ``at`` is the number of each one's operand among all (-1: it changes nothing)."""
-
-    def __init__(self, values: BlockEvaluation, changes: Sequence[StateChange], groups: Groups | None) -> None:
-        length = values.block.length
-        self.at: Array = np.full(length, -1, np.int64)
-        self.how = next((each.how for each in changes if each.how not in (SET, KEEP)), SET)
-        sets = np.ones(length, np.bool_)
-        count = 0
-        for change in changes:
-            where = values.where(change.guards)
-            if change.how == KEEP or not where.length:
-                self.at[where.place] = -1
-                continue
-            self.at[where.place] = np.arange(count, count + where.length)
-            sets[where.place] = change.how == SET
-            count += where.length
-        if groups is not None:
-            self.some = Participants(groups, self.at >= 0)
-            self.sets: Array = sets.take(self.some.positions)
-
-    def operand(self, values: BlockEvaluation, unit: Unit, positions: Array) -> Column | None:
-        """Return the operands of a unit for some records, all of which have one; ``None``: there are none."""
-        columns: list[Column] = []
-        lengths: list[int] = []
-        for change in unit.changes:
-            where = values.where(change.guards)
-            if change.how != KEEP and where.length:
-                column: Any = where.of(change.of)
-                columns.append(as_float(column) if unit.kind == FLOAT else column)
-                lengths.append(where.length)
-        if not columns or not len(positions):
-            return None
-        return joined_columns(columns, lengths).take(self.at.take(positions))
-
-
-class Picked(MadeLater):
-    """The values of a column at some positions, which are taken when they are looked at."""
-
-    __slots__ = ("_of", "_positions")
-
-    def __init__(self, of: Column, positions: Array) -> None:
-        super().__init__(of.kind)
-        self._of, self._positions = of, positions
-
-    def _data(self) -> Array:
-        return self._of.take(self._positions).array(len(self._positions))
-
-    def take(self, positions: Array) -> Column:
-        """Return the values at some positions of these."""
-        return self._of.take(self._positions.take(positions))
-
-
-def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:
-    """Return the records at some positions, as far as expressions use their fields."""
-    paths = paths_of(used, 0)
-    leaves = [
-        leaf.take(positions) if any(path[: len(each)] == each for each in paths) else Column(kind, None, True)
-        for (path, kind), leaf in zip(leaves_of(block.schema), block.leaves, strict=True)
-    ]
-    return Columns(block.schema, leaves, len(positions))
-
-
-def _check_bits(values: Any, bits: int) -> None:
-    if int(values.min()) < -1 << bits - 1 or int(values.max()) >= 1 << bits - 1:
-        raise FallBackToRows("an int that is converted")
-
-
-def _kept(column: Column, length: int) -> Array:
-    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
+        for keep in self._kept:
+            keep()
 
 
 __all__ = ["BlockOfStates", "subset"]

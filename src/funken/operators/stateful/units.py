@@ -1,0 +1,179 @@
+"""What the steps of a block need of a unit: which records change it, and, round by round, what it is for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.expressions import FLOAT, INT, STR, Expression, leaves_of
+from funken.columnar.flat_maps.emissions import paths_of
+from funken.columnar.kernels.arithmetic import as_float
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, MadeLater, joined_columns, lists_of
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.changes import Participants
+from funken.columnar.keyed.groups import Groups
+from funken.columnar.stateful.steps import KEEP, SET, StateChange, Unit
+from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.evaluating import BlockEvaluation
+from funken.operators.stateful.lists import StateLists
+
+
+class ChangeLayout:
+    """Which records change a unit: ``at`` is the number of each one's operand among all (-1: it changes nothing)."""
+
+    def __init__(self, values: BlockEvaluation, changes: Sequence[StateChange], groups: Groups | None) -> None:
+        length = values.block.length
+        self.at: Array = np.full(length, -1, np.int64)
+        self.how = next((each.how for each in changes if each.how not in (SET, KEEP)), SET)
+        sets = np.ones(length, np.bool_)
+        count = 0
+        for change in changes:
+            where = values.where(change.guards)
+            if change.how == KEEP or not where.length:
+                self.at[where.place] = -1
+                continue
+            self.at[where.place] = np.arange(count, count + where.length)
+            sets[where.place] = change.how == SET
+            count += where.length
+        if groups is not None:
+            self.some = Participants(groups, self.at >= 0)
+            self.sets: Array = sets.take(self.some.positions)
+
+    def operand(self, values: BlockEvaluation, unit: Unit, positions: Array) -> Column | None:
+        """Return the operands of a unit for some records, all of which have one; ``None``: there are none."""
+        columns: list[Column] = []
+        lengths: list[int] = []
+        for change in unit.changes:
+            where = values.where(change.guards)
+            if change.how != KEEP and where.length:
+                column: Any = where.of(change.of)
+                columns.append(as_float(column) if unit.kind == FLOAT else column)
+                lengths.append(where.length)
+        if not columns or not len(positions):
+            return None
+        return joined_columns(columns, lengths).take(self.at.take(positions))
+
+
+class Picked(MadeLater):
+    """The values of a column at some positions, which are taken when they are looked at."""
+
+    __slots__ = ("_of", "_positions")
+
+    def __init__(self, of: Column, positions: Array) -> None:
+        super().__init__(of.kind)
+        self._of, self._positions = of, positions
+
+    def _data(self) -> Array:
+        return self._of.take(self._positions).array(len(self._positions))
+
+    def take(self, positions: Array) -> Column:
+        """Return the values at some positions of these."""
+        return self._of.take(self._positions.take(positions))
+
+
+def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:
+    """Return the records at some positions, as far as expressions use their fields."""
+    paths = paths_of(used, 0)
+    leaves = [
+        leaf.take(positions) if any(path[: len(each)] == each for each in paths) else Column(kind, None, True)
+        for (path, kind), leaf in zip(leaves_of(block.schema), block.leaves, strict=True)
+    ]
+    return Columns(block.schema, leaves, len(positions))
+
+
+def check_bits(values: Any, bits: int) -> None:
+    """Raise ``FallBackToRows`` if an int has more bits."""
+    if int(values.min()) < -1 << bits - 1 or int(values.max()) >= 1 << bits - 1:
+        raise FallBackToRows("an int that is converted")
+
+
+def kept_values(column: Column, length: int) -> Array:
+    """Return values as arrays keep them: texts as Python objects."""
+    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
+
+
+class UnitOfValues:
+    """A leaf that is computed round by round."""
+
+    def __init__(self, unit: Unit, arrays: StateArrays | StateLists, groups: Groups) -> None:
+        assert isinstance(arrays, StateArrays)
+        self.unit, self._arrays, self._groups = unit, arrays, groups
+        self._now = arrays.at(unit.path, groups.slots)
+        self._group_of: Array = groups.back(groups.spread(np.arange(len(groups.slots))))
+        self._before: Array = np.empty(groups.length, self._now.dtype)
+        self._changed: Array = np.zeros(len(groups.slots), np.bool_)
+
+    def before(self, positions: Array) -> Column:
+        """Return what it is before the records of a round, each of another key."""
+        values = self._now.take(self._group_of.take(positions))
+        self._before[positions] = values
+        return column_from(values, self.unit.kind)
+
+    def change(self, positions: Array, left: Column) -> None:
+        """Set it to what some of these records leave."""
+        values = kept_values(left, len(positions))
+        if self.unit.bits < 64 and self.unit.kind == INT:
+            check_bits(values, self.unit.bits)
+        places = self._group_of.take(positions)
+        self._now[places] = values
+        self._changed[places] = True
+
+    def column(self) -> Column:
+        """Return what it was before each record."""
+        return column_from(self._before, self.unit.kind)
+
+    def keep(self) -> None:
+        """Put what it has become into the arrays."""
+        which = np.flatnonzero(self._changed)
+        slots = self._groups.slots.take(which)
+        self._arrays.put(self.unit.path, slots, self._now.take(which))
+        self._arrays.touch(self.unit.state, slots)
+
+
+class UnitOfLists:
+    """A list that is computed round by round."""
+
+    def __init__(self, unit: Unit, lists: StateArrays | StateLists, groups: Groups) -> None:
+        assert isinstance(lists, StateLists)
+        self.unit, self._lists, self._groups = unit, lists, groups
+        counts, items = lists.log.lists(groups.slots)
+        self._now: Column = Lists(lists.kind, np.concatenate(([0], np.cumsum(counts))), items)
+        self._group_of: Array = groups.back(groups.spread(np.arange(len(groups.slots))))
+        self._before: list[Column] = []
+        self._positions: list[Array] = []
+        self._changed: Array = np.zeros(len(groups.slots), np.bool_)
+
+    def before(self, positions: Array) -> Column:
+        """Return what it is before the records of a round, each of another key."""
+        column = self._now.take(self._group_of.take(positions))
+        self._before.append(column)
+        self._positions.append(positions)
+        return column
+
+    def change(self, positions: Array, left: Column) -> None:
+        """Set it to what some of these records leave."""
+        places, count = self._group_of.take(positions), len(self._changed)
+        order = np.arange(count)
+        order[places] = np.arange(count, count + len(places))
+        self._now = joined_columns([self._now, lists_of(left, len(places))], [count, len(places)]).take(order)
+        self._changed[places] = True
+
+    def column(self) -> Column:
+        """Return what it was before each record."""
+        order = np.empty(self._groups.length, np.int64)
+        order[np.concatenate(self._positions)] = np.arange(self._groups.length)
+        return joined_columns(self._before, list(map(len, self._positions))).take(order)
+
+    def keep(self) -> None:
+        """Put what it has become into the log."""
+        which = np.flatnonzero(self._changed)
+        lists = lists_of(self._now, len(self._changed)).take(which)
+        assert isinstance(lists, Lists)
+        slots, counts = self._groups.slots.take(which), lists.counts()
+        some = np.flatnonzero(counts)
+        self._lists.change(slots, slots.take(some), counts.take(some), lists.content())
+
+
+__all__ = ["ChangeLayout", "Picked", "UnitOfLists", "UnitOfValues", "check_bits", "kept_values", "subset"]
