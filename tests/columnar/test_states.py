@@ -227,6 +227,25 @@ class Combined(KeyedProcessFunction):
             yield value[0], least, self.least.get(), *self.text.get(), self.mean.get()
 
 
+class Both(KeyedCoProcessFunction):
+    """One input is handled as the other, by a generator that the other method calls."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        if value[1] == 5:
+            return
+        self.count.update(self.count.value() + 1)
+        yield ctx.get_current_key(), self.count.value()
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        if value[1] % 2:
+            yield ctx.get_current_key(), -1
+        yield from self.process_element1(value, ctx)
+        yield ctx.get_current_key(), self.count.value()
+
+
 class Session(KeyedProcessFunction):
     """Keeps what came until something closes it."""
 
@@ -335,10 +354,10 @@ def connected(env: StreamExecutionEnvironment) -> Any:
     return records(env, count=300).connect(records(env, 7)).key_by(lambda r: r[0], lambda r: r[0])
 
 
-@pytest.mark.parametrize("function", [Enrich(), Named(), Told()])
+@pytest.mark.parametrize("function", [Enrich(), Named(), Told(), Both()])
 def test_functions_of_two_inputs_share_their_state_in_arrays(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What they give depends on the order of blocks; so the operators are given the same, in both forms."""
-    method = {Enrich: "process", Named: "map", Told: "flat_map"}[type(function)]
+    method = {Enrich: "process", Both: "process", Named: "map", Told: "flat_map"}[type(function)]
     monkeypatch.setattr(blocks, "_ROUNDS", {False: (1000, 1), True: (1000, 1)})
     specs = []
     for vectorized in (True, False):

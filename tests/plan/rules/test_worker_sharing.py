@@ -189,4 +189,4 @@ def test_spark_submit_chooses_the_machine(monkeypatch):
 
 def test_why_a_function_may_wait_is_said():
     assert waits(UserFunction(lambda i: i + FACTOR)) is None
-    assert re.match("calls", waits(UserFunction(lambda i: sorted(i, reverse=True))) or "")
+    assert re.match("calls", waits(UserFunction(lambda i: sorted(i, reversed=True))) or "")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import combinations
 
 from funken.columnar.expressions import (
@@ -36,24 +35,22 @@ from funken.columnar.expressions import (
     leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
+from funken.columnar.stateful.changes import (
+    ADD,
+    KEEP,
+    LEAST,
+    MOST,
+    SET,
+    UNITE,
+    StateChange,
+    are_exclusive,
+    merged,
+)
 from funken.columnar.stateful.traced import FIRST_STATE, Write, held
 from funken.columnar.stateful.typed import states_in
 from funken.dataclass import dataclass
 
-SET, ADD, MOST, LEAST, UNITE, KEEP = "set", "add", "most", "least", "unite", "keep"
 Path = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class StateChange:
-    """What becomes of a unit where the guards hold."""
-
-    guards: tuple[Expression, ...]
-    how: str
-    of: Expression
-    """What it is set to, what is added, with what it is compared or its bits are united; of ``KEEP``, nothing."""
-    whole: bool = False
-    """Of a list: whether it is set to a list."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +141,7 @@ def _by_rounds(unit: Unit) -> Unit:
             of = Listed((), element)
         changes.append(StateChange(each.guards, SET, of, whole=True))
     for one, other in combinations(unit.changes, 2):
-        if other.how == ADD and not _exclusive(other, [one]):
+        if other.how == ADD and not are_exclusive(other, [one]):
             raise NotVectorizable("changes a list, and then adds to it")
     return replace(unit, changes=tuple(changes))
 
@@ -154,7 +151,7 @@ def _step(unit: Unit, unknown: set[Path]) -> Step | None:
         return None
     if isinstance(unit.kind, ListOf):
         for one, other in combinations(unit.changes, 2):
-            if (one.how, other.how) not in ((SET, ADD), (SET, SET)) and not _exclusive(other, [one]):
+            if (one.how, other.how) not in ((SET, ADD), (SET, SET)) and not are_exclusive(other, [one]):
                 raise NotVectorizable("adds to a list, and then changes it again")
         parts = (part for each in unit.changes for part in (*each.guards, each.of))
         return None if any(_open(part, unknown) for part in parts) else Appends(unit)
@@ -177,7 +174,7 @@ def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: obj
         ]
         return [Unit(state, (FIRST_STATE + state, 1), kind, tuple(changes))]
     present = [StateChange(each.guards, SET, Constant(each.value is not None)) for each in of_state]
-    units = [Unit(state, held(state).path, BOOL, _merged(present))]
+    units = [Unit(state, held(state).path, BOOL, merged(present))]
     for path, leaf in leaves_of(kind):
         changes = []
         for each in of_state:
@@ -185,7 +182,7 @@ def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: obj
                 changes.append(StateChange(each.guards, SET, _leaf(each.value, path)))
             elif default is not None:
                 changes.append(StateChange(each.guards, SET, Constant(_at(default, path))))
-        units.append(Unit(state, (FIRST_STATE + state, 1, *path), leaf, _merged(changes)))
+        units.append(Unit(state, (FIRST_STATE + state, 1, *path), leaf, merged(changes)))
     return units
 
 
@@ -211,43 +208,6 @@ def _leaf(expression: Expression, path: Path) -> Expression:
         case GetItem(Make(items), int() as index):
             return _leaf(items[index], path)
     raise NotVectorizable("keeps a record that is computed in a way that has no kernel")
-
-
-def _merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
-    """Return changes without conditions that make no difference: paths through a function that part may come to the same."""
-    left = [(each, list(map(repr, each.guards)), repr(each.of)) for each in changes]
-    pairs = [(0, 0)]
-    while pairs:
-        pairs = [pair for pair in combinations(range(len(left)), 2) if _differ(left, *pair) is not None]
-        for one, other in pairs[:1]:
-            place = _differ(left, one, other)
-            assert place is not None
-            first, guards, of = left[one]
-            kept = replace(first, guards=(*first.guards[:place], *first.guards[place + 1 :]))
-            left[one] = kept, guards[:place] + guards[place + 1 :], of
-            del left[other]
-    return tuple(change for change, _, _ in left)
-
-
-def _differ(changes: list[tuple[StateChange, list[str], str]], one: int, other: int) -> int | None:
-    """Return where the guards of two changes that do the same are opposite, and nowhere else; ``None`` if they cannot be one."""
-    (_, guards, of), (_, others, same) = changes[one], changes[other]
-    if of != same or len(guards) != len(others):
-        return None
-    found = [place for place, (left, right) in enumerate(zip(guards, others, strict=True)) if left != right]
-    if len(found) != 1 or not _opposite(guards[found[0]], others[found[0]]):
-        return None
-    # The later one moves to the place of the earlier: past those only that are made on other paths.
-    between = changes[one + 1 : other]
-    return found[0] if all(any(map(partial(_any_opposite, those), others)) for _, those, _ in between) else None
-
-
-def _any_opposite(guards: list[str], other: str) -> bool:
-    return any(_opposite(guard, other) for guard in guards)
-
-
-def _opposite(one: str, other: str) -> bool:
-    return f"Unary(op='not', operand={one})" == other or f"Unary(op='not', operand={other})" == one
 
 
 # ---- what a change depends on
@@ -286,7 +246,7 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
     changes: list[StateChange] = []
     for each in unit.changes:
         change = _change(each, Argument(0, unit.path), unit.kind)
-        if len(change.guards) < len(each.guards) and not _exclusive(change, changes):
+        if len(change.guards) < len(each.guards) and not are_exclusive(change, changes):
             return None
         if any(_open(guard, unknown) for guard in change.guards) or _open(change.of, unknown):
             return None
@@ -294,12 +254,6 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
     if len({each.how for each in changes} - {SET, KEEP}) > 1:
         return None
     return Scan(replace(unit, changes=tuple(changes)))
-
-
-def _exclusive(change: StateChange, before: Sequence[StateChange]) -> bool:
-    """Whether a change is never made where one of those before it is: else these count where it has no effect."""
-    guards = list(map(repr, change.guards))
-    return all(any(_any_opposite(guards, repr(guard)) for guard in each.guards) for each in before)
 
 
 def _change(each: StateChange, own: Argument, kind: str) -> StateChange:
@@ -342,18 +296,4 @@ def _better(guard: Expression, of: Expression, own: Argument) -> str | None:
     return None
 
 
-__all__ = [
-    "ADD",
-    "KEEP",
-    "LEAST",
-    "MOST",
-    "SET",
-    "UNITE",
-    "Presence",
-    "Rounds",
-    "Scan",
-    "StateChange",
-    "Step",
-    "Unit",
-    "steps_of",
-]
+__all__ = ["Appends", "Presence", "Rounds", "Scan", "Step", "Unit", "steps_of"]

@@ -169,6 +169,10 @@ class _StateTracer(StateUses):
         elif name == "CALL" and stack.peek(argument + 2, "own method"):
             given = [stack.pop() for _ in range(argument)][::-1]
             own, called = stack.pop(), stack.pop()
+            if is_generator(called.value.__code__):
+                if code.operations[number].name != "GET_YIELD_FROM_ITER":
+                    raise NotVectorizable(f"calls {called.name}(), which is a generator")
+                number = self._after_yield_from(code, number + 1)
             self._call_own(called, [own, *given], variables, dropped, at, go_on)
         elif name == "CONTAINS_OP" and stack.peek(1, "state"):
             state, key = stack.pop().value, expression_on(stack.pop())
@@ -195,7 +199,7 @@ class _StateTracer(StateUses):
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
         self._check(code)
-        if is_generator(code) or code.co_freevars or len(names) != len(given):
+        if code.co_freevars or len(names) != len(given):
             raise NotVectorizable(f"calls {called.name}(), which is no plain method")
         if function.__globals__ is not self._function.__globals__:
             raise NotVectorizable(f"calls {called.name}(), which is of another module")

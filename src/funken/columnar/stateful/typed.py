@@ -33,6 +33,7 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, paths_of
 from funken.columnar.inference import looked_at, typed, typed_under
 from funken.columnar.lists.calls import EMPTY
+from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, TracedState, Write, value_of
 from funken.dataclass import dataclass
@@ -168,6 +169,27 @@ def _typed(
         read |= frozenset() if each is None else looked_at([each], None, schema)
     of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
     return TypedState(schema, given, tuple(writes), tuple(map_keys), results, of_record)
+
+
+def shared_parts(typed: TypedState) -> TypedState:
+    """Return a function in which expressions that are alike are one object: kernels compute it once for a block."""
+    structures = Structures()
+
+    def of_each(expressions: Sequence[Expression]) -> tuple[Expression, ...]:
+        return tuple(map(structures.shared, expressions))
+
+    emissions = tuple(
+        replace(
+            each, result=structures.shared(each.result), guards=of_each(each.guards), conditions=of_each(each.conditions),
+            items=None if each.items is None else structures.shared(each.items),
+        )
+        for each in typed.given.emissions
+    )  # fmt: skip
+    writes = tuple(
+        replace(each, guards=of_each(each.guards), value=None if each.value is None else structures.shared(each.value))
+        for each in typed.writes
+    )
+    return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes)
 
 
 def _map_key(expression: Expression, schema: RecordSchema, state: DeclaredState) -> Expression:

@@ -17,19 +17,8 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
-from funken.columnar.stateful.steps import (
-    ADD,
-    MOST,
-    SET,
-    UNITE,
-    Appends,
-    Presence,
-    Rounds,
-    Scan,
-    StateChange,
-    Step,
-    Unit,
-)
+from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
+from funken.columnar.stateful.steps import Appends, Presence, Rounds, Scan, Step, Unit
 from funken.operators.columnar.flat_map import Made, combined, made_of
 from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.evaluating import BlockEvaluation

@@ -14,7 +14,8 @@ from funken.columnar.kernels.columns import Array, Column, Columns, Lists, MadeL
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.changes import Participants
 from funken.columnar.keyed.groups import Groups
-from funken.columnar.stateful.steps import KEEP, SET, StateChange, Unit
+from funken.columnar.stateful.changes import KEEP, SET, StateChange
+from funken.columnar.stateful.steps import Unit
 from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.lists import StateLists

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
@@ -13,7 +14,7 @@ from funken.columnar.stateful.opening import DeclaredState, declared_states
 from funken.columnar.stateful.steps import Step, steps_of
 from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.tracing import trace_with_state
-from funken.columnar.stateful.typed import TypedState, fills_of, typed_states
+from funken.columnar.stateful.typed import TypedState, fills_of, shared_parts, typed_states
 from funken.columnar.tracing import Traced, trace
 from funken.operators.base import OperatorSpec
 from funken.operators.process.keyed_map import KeyedMap
@@ -124,12 +125,14 @@ def _on_columns(
     keys = [_key(key, schema) for _, key, _, schema in functions]
     given = [(traced, schema, kind) for (_, _, traced, schema), (_, kind) in zip(functions, keys, strict=True)]
     typed, kinds = typed_states(given, states)
+    typed = [shared_parts(each) for each in typed]
     fills = fills_of(given, states)
     made = tuple(
         FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, fills, states))
         for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)
     )
-    return StatesOnColumns(states, tuple(kinds), tuple(fills), made)
+    kept = tuple(replace(each, function=None) for each in states)  # which has been read
+    return StatesOnColumns(kept, tuple(kinds), tuple(fills), made)
 
 
 def _steps(
