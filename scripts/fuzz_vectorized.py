@@ -1,4 +1,4 @@
-"""Random functions, windows and records: kernels give what Python gives, or leave the block to it.
+"""Random functions, also with state, windows and records: kernels give what Python gives, or leave the block to it.
 
 ``make fuzz-vectorized CASES=100000 SEED=1``. One case alone:
 ``python scripts/fuzz_vectorized.py --seed 1 --first 4711 --count 1``.
@@ -11,12 +11,13 @@ import warnings
 
 from funken.testing.traced_flat_maps import FlatMapFuzzer
 from funken.testing.traced_functions import Difference, FunctionFuzzer
+from funken.testing.traced_states import StateFuzzer
 from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
 
 _PROGRESS_SECONDS = 10
 _REASONS = 12
 _SLOW = 4
-"""One case of windows costs as much as so many others."""
+"""One case of windows, or of state, costs as much as so many others."""
 
 
 def main() -> int:
@@ -31,6 +32,7 @@ def main() -> int:
     fuzzers: list[tuple[str, _Fuzzer, int]] = [
         ("map", FunctionFuzzer(arguments.seed), 1),
         ("flat_map", FlatMapFuzzer(arguments.seed), 1),
+        ("state", StateFuzzer(arguments.seed), _SLOW),
         ("windows", WindowFuzzer(arguments.seed), _SLOW),
         ("whole blocks", BatchFuzzer(arguments.seed), 1),
     ]
@@ -39,7 +41,7 @@ def main() -> int:
     return 1 if findings else 0
 
 
-_Fuzzer = FunctionFuzzer | FlatMapFuzzer | WindowFuzzer | BatchFuzzer
+_Fuzzer = FunctionFuzzer | FlatMapFuzzer | StateFuzzer | WindowFuzzer | BatchFuzzer
 
 
 def _run(what: str, fuzzer: _Fuzzer, first: int, count: int) -> int:

@@ -41,13 +41,20 @@ from funken.columnar.keyed import changes, pairs
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
-from funken.operators.stateful import blocks
+from funken.operators.stateful import blocks, logic
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
 from funken.testing.traced_states import StateFuzzer
 
 CASES, PART = 300, 60
+
+
+@pytest.fixture(autouse=True)
+def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logic, "_SMALL", 0)
+
+
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
 
 
@@ -266,6 +273,31 @@ class Session(KeyedProcessFunction):
             self.items.clear()
 
 
+class ClearedMap(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if "x" in self.seen:
+            self.seen.remove("x")
+            yield value
+        else:
+            self.seen.put("x", value[1])
+
+
+class ClearedList(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.items = runtime_context.get_list_state(ListStateDescriptor("items"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[1]:
+            for item in self.items:
+                yield value[0], item
+            self.items.clear()
+        else:
+            self.items.add(value[2])
+
+
 class Top(KeyedProcessFunction):
     """Tells the place of what is among the three highest."""
 
@@ -454,6 +486,33 @@ def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> Non
     assert not operator._states._of_key._touched[0].any()
 
 
+@pytest.mark.parametrize("function", [Rides, ClearedMap, ClearedList])
+def test_keys_without_state_leave_the_arrays(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logic, "_FEW_SLOTS", 100)
+    schema = ("int", "int", "str")
+    specs = [spec_of(function()), KeyedProcess(UserFunction(function(), rich=True), UserFunction(lambda r: r[0]))]
+    harnesses = [OperatorHarness(spec, keyed=True) for spec in specs]
+    operator: Any = harnesses[0].operator
+    operator._states._limit = 100
+    most = 0
+    for number in range(60):
+        block = [(key + number * 20, at, "x") for at in (0, 1) for key in range(25)]
+        for harness in harnesses:
+            harness.operator.process_block(columns_of(block, schema))
+        most = max(most, len(operator._states._of_key))
+    snapshots = [harness.snapshot() for harness in harnesses]
+
+    assert harnesses[0].output == harnesses[1].output
+    assert most < 300  # of 1205
+    assert operator._states._returns == 0
+    assert [rows_of(snapshot) for snapshot in snapshots[:1]] == [rows_of(snapshot) for snapshot in snapshots[1:]]
+
+
+def rows_of(snapshot: Any) -> list[str]:
+    groups = snapshot["keyed"].groups
+    return sorted(repr((name, row)) for states in groups.values() for name, rows in states.items() for row in rows)
+
+
 def test_an_attribute_that_changes_ends_the_columns() -> None:
     function = Jumps(3)
     harness = OperatorHarness(spec_of(function), keyed=True)
@@ -599,6 +658,16 @@ class Sides(FirstSeen):
             yield value
 
 
+class Alias(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.one = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+        self.other = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.one.update(self.one.value() + 1)
+        yield self.other.value()
+
+
 class Unread(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         for name in ("count",):
@@ -620,6 +689,7 @@ class Unread(KeyedProcessFunction):
         (Either(), "keeps in self.count sometimes int and sometimes float"),
         (Whole(), "uses self.seen.keys() of a map"),
         (Sides(), "uses self.seen with several keys"),
+        (Alias(), "has one state under two attributes"),
         (Unread(), "has an open() that branches"),
     ],
 )
@@ -628,6 +698,73 @@ def test_it_is_said_why_a_function_is_called_for_each_record(function: Any, reas
     keyed(env).process(function).sink_to(DiscardingSink())
 
     assert f"process: per record: {reason}" in env.explain()
+
+
+class TwoKeys(KeyedCoProcessFunction):
+    """What is put under one key is asked for under another."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen"))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self.seen.put(value[1], 1)
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        yield self.seen.get(value[2]) or 0
+
+
+def test_two_inputs_have_keys_of_one_kind() -> None:
+    """Else the slots of keys, or of keys of maps, would be those of ints and of texts."""
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    left, right = records(env, count=30), records(env, 7, 30)
+    left.connect(right).key_by(lambda r: r[0], lambda r: r[2]).process(Enrich()).name("keys").sink_to(DiscardingSink())
+    left.connect(right).key_by(lambda r: r[0], lambda r: r[0]).process(TwoKeys()).name("maps").sink_to(DiscardingSink())
+
+    assert "keys: per record: has keys of two kinds: int and str" in env.explain()
+    assert "maps: per record: uses self.seen with keys of two kinds" in env.explain()
+
+
+class Batches(KeyedProcessFunction):
+    """Gives what came by threes."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.items = runtime_context.get_list_state(ListStateDescriptor("items"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.items.add(value[1])
+        if len(self.items.get()) == 3:
+            yield value[0], sum(self.items.get())
+            self.items.clear()
+
+
+def test_a_list_is_read_behind_what_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_ROUNDS", {False: (1000, 1), True: (1000, 1)})
+    harness = OperatorHarness(spec_of(Batches()), keyed=True)
+    operator: Any = harness.operator
+    for first in (0, 10):
+        operator.process_block(
+            columns_of([(number % 2, number, "") for number in range(first, first + 10)], ("int", "int", "str"))
+        )
+
+    assert harness.output == [(0, 6), (1, 9), (0, 24), (1, 27), (0, 42), (1, 45)]
+    assert operator._states._returns == 0
+
+
+def test_small_blocks_go_to_the_function_until_they_are_large_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logic, "_SMALL", 300)
+    harness = OperatorHarness(spec_of(Count()), keyed=True)
+    operator: Any = harness.operator
+    seen = []
+    for length, times in ((1000, 3), (10, 40), (5000, 3)):
+        for _ in range(times):
+            operator.process_block(columns_of([(key % 7, 0, "") for key in range(length)], ("int", "int", "str")))
+        seen.append(len(operator._states._of_key))
+
+    assert seen == [7, 0, 7]
+    assert operator._states._returns == 0
+    assert sorted(harness.output) == sorted(
+        (key, n + 1) for key in range(7) for n in range(sum(each[0] == key for each in harness.output))
+    )
 
 
 def test_in_batch_functions_see_the_records_of_a_key_in_order() -> None:

@@ -153,9 +153,10 @@ class StateFuzzer:
             self.counts["per record"] += 1
             self.refusals[str(refused)] += 1
             return None
-        from funken.operators.stateful import blocks  # noqa: PLC0415 - loads NumPy
+        from funken.operators.stateful import blocks, logic  # noqa: PLC0415 - loads NumPy
 
-        with patch.object(blocks, "_ROUNDS", dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))):
+        rounds = dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))
+        with patch.object(blocks, "_ROUNDS", rounds), patch.object(logic, "_SMALL", dice.choice((0, 0, 20))):
             return self._driven(_Driven(made), _Driven(in_rows()), two, dice)
 
     def _driven(self, columns: _Driven, records: _Driven, two: bool, dice: random.Random) -> str | None:

@@ -46,6 +46,10 @@ class PairSlots:
         pair = int(self._known[slot])
         return pair >> _BITS, pair & ((1 << _BITS) - 1)
 
+    def firsts(self, slots: Array) -> Array:
+        """Return the first numbers of the pairs of some numbers."""
+        return self._known.take(slots) >> _BITS
+
     def find(self, firsts: Array, seconds: Array) -> Array:
         """Return the number of each pair; new pairs get new numbers."""
         pairs = (firsts << _BITS) | seconds

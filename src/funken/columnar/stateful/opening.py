@@ -120,7 +120,10 @@ class _Opening:
         for operation in operations_of(self._function.__code__):
             name, argument = operation.name, operation.argument
             if name == "RETURN_VALUE":
-                return [each for each in found.values() if each is not None]
+                states = [each for each in found.values() if each is not None]
+                if len({each.name for each in states}) < len(states):
+                    raise NotVectorizable("has one state under two attributes")
+                return states
             if name == "STORE_ATTR":
                 owner, value = self._stack.pop(), self._stack.pop()
                 if owner is self._target:

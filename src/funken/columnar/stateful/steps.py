@@ -152,7 +152,7 @@ def _step(unit: Unit, unknown: set[Path]) -> Step | None:
     if isinstance(unit.kind, ListOf):
         for one, other in combinations(unit.changes, 2):
             if (one.how, other.how) not in ((SET, ADD), (SET, SET)) and not are_exclusive(other, [one]):
-                raise NotVectorizable("adds to a list, and then changes it again")
+                return None
         parts = (part for each in unit.changes for part in (*each.guards, each.of))
         return None if any(_open(part, unknown) for part in parts) else Appends(unit)
     return _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)

@@ -51,6 +51,7 @@ class TypedState:
     given: TracedFlatMap
     writes: tuple[Write, ...]
     map_keys: tuple[Expression | None, ...]
+    map_kinds: tuple[RecordSchema | None, ...]
     results: RecordSchema | None
     """``None``: it never gives any."""
     read: frozenset[tuple[int, ...]]
@@ -63,6 +64,9 @@ def typed_states(
     """Return functions for records and keys of their schemas, and the schemas of the states; raise ``NotVectorizable``."""
     kinds = _kinds(functions, states)
     made = [_typed(*function, states, kinds) for function in functions]
+    for state, *of_state in zip(states, *(each.map_kinds for each in made), strict=True):
+        if len({repr(kind) for kind in of_state} - {repr(None)}) > 1:
+            raise NotVectorizable(f"uses self.{state.attribute} with keys of two kinds")
     return made, kinds
 
 
@@ -163,12 +167,13 @@ def _typed(
             facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
         writes.append(Write(write.state, tuple(conditions), None if write.value is None else made, write.whole))
-    map_keys: list[Expression | None] = []
+    map_keys: list[tuple[Expression | None, RecordSchema | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
-        map_keys.append(None if each is None else _map_key(each, schema, state))
+        map_keys.append((None, None) if each is None else _map_key(each, schema, state))
         read |= frozenset() if each is None else looked_at([each], None, schema)
     of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
-    return TypedState(schema, given, tuple(writes), tuple(map_keys), results, of_record)
+    keys, key_kinds = tuple(key for key, _ in map_keys), tuple(kind for _, kind in map_keys)
+    return TypedState(schema, given, tuple(writes), keys, key_kinds, results, of_record)
 
 
 def shared_parts(typed: TypedState) -> TypedState:
@@ -192,11 +197,13 @@ def shared_parts(typed: TypedState) -> TypedState:
     return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes)
 
 
-def _map_key(expression: Expression, schema: RecordSchema, state: DeclaredState) -> Expression:
+def _map_key(
+    expression: Expression, schema: RecordSchema, state: DeclaredState
+) -> tuple[Expression, RecordSchema]:  # fmt: skip
     made, kind = typed(expression, schema)
     if not is_key(kind) or may_raise(made) or any(True for _ in states_in(made)):
         raise NotVectorizable(f"uses self.{state.attribute} with keys that no column holds")
-    return made
+    return made, kind
 
 
 class _Replaced:

@@ -6,9 +6,18 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from funken.columnar.callables import Marker
+from funken.columnar.callables import Marker, expression_on
 from funken.columnar.dependencies import Dependency, same
-from funken.columnar.expressions import Constant, Expression, Invoke, NotVectorizable, Unary, schema_of_value
+from funken.columnar.expressions import (
+    Binary,
+    Constant,
+    Expression,
+    Invoke,
+    Listed,
+    NotVectorizable,
+    Unary,
+    schema_of_value,
+)
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, Variables, under
 from funken.columnar.lists.comprehensions import dropping
@@ -17,7 +26,6 @@ from funken.columnar.stateful.traced import Write, held, value_of
 from funken.columnar.tracing import Tracer, function_of_method
 from funken.state.descriptors import StateKind
 
-_ADDED = object()
 _COMBINES = (StateKind.REDUCING, StateKind.AGGREGATING)
 _OF_COMBINED = {"get": 0, "add": 1, "clear": 0}
 _OF_VALUES = {"value": 0, "update": 1, "clear": 0}
@@ -194,8 +202,6 @@ class StateUses(FlatMapTracer):
         """Return what is in a list that is a state."""
         self.used.add(state)
         known = variables.get(current(state), value_of(state))
-        if known is _ADDED:
-            raise NotVectorizable(f"reads self.{self._declared[state].attribute} after it has added to it")
         return Marker("list", "a list", []) if known is None else known
 
     def _use_list(
@@ -209,7 +215,9 @@ class StateUses(FlatMapTracer):
             raise NotVectorizable("changes state in a loop")
         whole = method == "update"
         self.writes.append(Write(state, at.guards, given[0] if given else None, whole))
-        after = given[0] if whole else _ADDED if given else None
+        after = given[0] if given else None
+        if after is not None and not whole:
+            after = Binary("+", expression_on(self._listed(state, variables)), Listed((after,)))
         go_on(Constant(None), {**variables, current(state): after}, dropped, at)
 
 

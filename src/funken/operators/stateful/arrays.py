@@ -113,6 +113,24 @@ class StateArrays:
             for (path, _), leaf in zip(leaves_of(kind), values_of_leaves(values, kind), strict=True):
                 self._values[(FIRST_STATE + number, 1, *path)][there] = leaf
 
+    def live(self) -> int:
+        """Return how many slots have a state."""
+        return int(self._held().sum())
+
+    def _held(self) -> Array:
+        held: Array = np.zeros(len(self), np.bool_)
+        for number in self.numbers:
+            held |= self._values[FIRST_STATE + number, 0][: len(self)]
+        return held
+
+    def mark_live(self, keys: Array) -> None:
+        """Mark the slots of keys that have a state."""
+        held = self._held()
+        if self._of_key is None:
+            keys |= held
+        else:
+            keys[self._pairs.firsts(np.flatnonzero(held))] = True
+
     def at(self, path: Path, slots: Array) -> Array:
         """Return a leaf at some slots."""
         return self._values[path].take(slots)

@@ -57,6 +57,10 @@ class StateLists:
         self._touched[emptied] = True
         self._touched[slots] = True
 
+    def mark_live(self, keys: Array) -> None:
+        """Mark the slots of keys that have items."""
+        keys |= self.log.lengths(np.arange(len(keys))) > 0
+
     def store(self, handle: Any, set_key: Any) -> None:
         """Hand what has changed to the handle; ``set_key`` is called with each key before."""
         slots = np.flatnonzero(self._touched)

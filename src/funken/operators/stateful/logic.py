@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from funken.columnar.block import Block
 from funken.columnar.expressions import INT, Expression, ListOf, leaves_of
 from funken.columnar.kernels.columns import Column, Columns
@@ -41,6 +43,13 @@ from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
 
 _MOST_RETURNS = 8
+_SMALL, _LARGE, _BLOCKS = 300, 800, 8
+"""Records go to the function if blocks have fewer on average, over about so many blocks, until they have more.
+
+A block costs 0.15 to 0.4 ms, what some 400 records cost one by one (benchmarks/keyed_functions.py).
+"""
+_FEW_SLOTS = 1 << 16
+"""So many keys may be in the arrays, whether they have state or not."""
 
 
 class _States:
@@ -62,6 +71,10 @@ class _States:
         self._of_key = StateArrays(values, spec.fills, spec.kinds)
         self._of_maps = {number: StateArrays([number], spec.fills, spec.kinds, self._of_key) for number in maps}
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
+        self._limit = _FEW_SLOTS
+        #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller
+        self._size = float(_LARGE)
+        self._are_small = False
         self._usable = False
         self._returns = 0
 
@@ -75,7 +88,11 @@ class _States:
 
     def given(self, number: int, block: Block) -> Columns | None:
         """Return what a function gives for a block; ``None``: it has to be called."""
-        return self._paths[number](block) if self._usable and self._returns < _MOST_RETURNS else None
+        self._size += (len(block) - self._size) / _BLOCKS
+        self._are_small = self._size < (_LARGE if self._are_small else _SMALL)
+        if self._are_small or not self._usable or self._returns >= _MOST_RETURNS:
+            return None
+        return self._paths[number](block)
 
     def store(self) -> None:
         """Put what has changed where the functions find it."""
@@ -89,12 +106,31 @@ class _States:
     def leave(self) -> None:
         """Go over to the functions."""
         if len(self._of_key):
-            self._returns += 1
-            self.store()
-            for lists in self._of_lists.values():
-                lists.clear()
-            for arrays in (*self._of_maps.values(), self._of_key):
-                arrays.clear()
+            self._returns += not self._are_small
+            self._forget()
+
+    def _forget(self) -> None:
+        """Have nothing in arrays: what comes again is looked for in the tables."""
+        self.store()
+        for lists in self._of_lists.values():
+            lists.clear()
+        for arrays in (*self._of_maps.values(), self._of_key):
+            arrays.clear()
+
+    def _shrink(self, slots: int) -> None:
+        """Forget everything if most of what has a slot has no state any more; else look again when there is twice as much."""
+        live = [(arrays.live(), len(arrays)) for arrays in self._of_maps.values()]
+        of_key = np.zeros(len(self._of_key), np.bool_)
+        self._of_key.mark_live(of_key)
+        for lists in self._of_lists.values():
+            lists.mark_live(of_key)
+        for arrays in self._of_maps.values():
+            arrays.mark_live(of_key)
+        live.append((int(of_key.sum()), len(of_key)))
+        self._limit = max(_FEW_SLOTS, 2 * slots)
+        if any(2 * some < every for some, every in live):
+            self._forget()
+            self._limit = _FEW_SLOTS
 
     def _set_key(self, key: Any) -> None:
         assert self._store is not None
@@ -103,6 +139,9 @@ class _States:
     # ---- a block
 
     def _computed(self, function: FunctionOnColumns, block: Columns) -> Columns:
+        slots_taken = max([len(self._of_key), *map(len, self._of_maps.values())])
+        if slots_taken > self._limit:
+            self._shrink(slots_taken)
         tables = {number: handle.table for number, handle in enumerate(self._handles)}
         key = evaluate(function.traced_key.result, block.length, block)
         leaves = flattened(key)

@@ -123,6 +123,8 @@ def _on_columns(
     states: tuple[DeclaredState, ...], functions: Sequence[tuple[str, UserFunction, TracedState, RecordSchema]]
 ) -> StatesOnColumns:
     keys = [_key(key, schema) for _, key, _, schema in functions]
+    if len({repr(kind) for _, kind in keys}) > 1:
+        raise NotVectorizable(f"has keys of two kinds: {' and '.join(schema_repr(kind) for _, kind in keys)}")
     given = [(traced, schema, kind) for (_, _, traced, schema), (_, kind) in zip(functions, keys, strict=True)]
     typed, kinds = typed_states(given, states)
     typed = [shared_parts(each) for each in typed]

@@ -1,0 +1,323 @@
+"""What functions with keyed state cost per record in columns and in rows: the operators alone, with the same blocks.
+
+usage: keyed_functions.py [--records N] [--keys N] [--block N] [--rounds N] [--results FOLDER]
+
+Prints nanoseconds per record, the medians of the rounds, in which columns and rows take turns. Each round begins without state.
+Before, both forms run once: they have to give the same results and keep the same state, else there is no figure and the script
+fails. Rows are lists of Python objects that are there already, and the results in columns stay columns, whose values are made:
+the ways between both, which a program pays where they meet, are left out. ``--results`` writes ``keyed-functions.json`` into a
+folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from funken import (
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
+from funken.columnar.kernels.columns import Columns, columns_of
+from funken.operators.base import OperatorSpec
+from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.two_inputs import KeyedCoProcess
+from funken.operators.user_functions import UserFunction
+from funken.plan.columns.states import columnar_of_two, columnar_process
+from funken.testing import OperatorHarness
+
+SCHEMA = ("int", "int", "str")
+WORDS = 100
+ONE_IN = 4
+"""Of the blocks of a join, one in so many is of the first input."""
+
+
+class Count(KeyedProcessFunction):
+    """Counts."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update(self.count.value() + 1)
+        yield ctx.get_current_key(), self.count.value()
+
+
+class Last(KeyedProcessFunction):
+    """Keeps the last record, and tells how the next one differs."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        before = self.last.value()
+        self.last.update(value)
+        if before is not None:
+            yield value[0], value[1] - before[1], before[2]
+
+
+class Seen(KeyedProcessFunction):
+    """Gives the first record of each key and word."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if not self.seen.contains(value[2]):
+            self.seen.put(value[2], True)
+            yield value
+
+
+class Best(KeyedProcessFunction):
+    """Gives a record that is better than all before it."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.best = runtime_context.get_state(ValueStateDescriptor("best"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        best = self.best.value()
+        if best is None or value[1] > best[1]:
+            self.best.update(value)
+            yield value
+
+
+class Turns(KeyedProcessFunction):
+    """Opens with one record, and closes with the next."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.opened = runtime_context.get_state(ValueStateDescriptor("opened"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        since = self.opened.value()
+        if since is None:
+            self.opened.update((value[1], value[2]))
+        else:
+            self.opened.clear()
+            yield value[0], since[1], value[1] - since[0]
+
+
+class Mean(KeyedProcessFunction):
+    """Gives the mean of all records so far."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.sums = runtime_context.get_state(ValueStateDescriptor("sums"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        count, total = self.sums.value() or (0, 0)
+        count, total = count + 1, total + value[1]
+        self.sums.update((count, total))
+        yield value[0], total / count
+
+
+class Budget(KeyedProcessFunction):
+    """Spends what is left, and begins anew when it is not enough: what is kept depends on what was kept, so it goes by rounds."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.left = runtime_context.get_state(ValueStateDescriptor("left", default=1000))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        left = self.left.value()
+        if value[1] <= left:
+            self.left.update(left - value[1])
+        else:
+            self.left.update(1000)
+            yield value[0], left
+
+
+class Waiting(KeyedCoProcessFunction):
+    """Joins the last record of the first input with those of the second, whichever comes first."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.one = runtime_context.get_state(ValueStateDescriptor("one"))
+        self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting"))
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        self.one.update(value)
+        for other in self.waiting:
+            yield value, other
+        self.waiting.clear()
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        one = self.one.value()
+        if one is None:
+            self.waiting.add(value)
+        else:
+            yield one, value
+
+
+CASES: dict[str, Callable[[], Any]] = {
+    "counter": Count,
+    "last value": Last,
+    "seen keys": Seen,
+    "best so far": Best,
+    "opened, closed": Turns,
+    "running mean": Mean,
+    "budget": Budget,
+    "join of two": Waiting,
+}
+
+
+def first_field(record: Any) -> Any:
+    """Return the key."""
+    return record[0]
+
+
+def specs(function: Callable[[], Any]) -> tuple[OperatorSpec, OperatorSpec]:
+    """Return the operator on columns, and the one on rows."""
+    key = UserFunction(first_field)
+    calls = [UserFunction(function(), rich=True) for _ in range(2)]  # each has an object of its own
+    if function is Waiting:
+        two, other = (KeyedCoProcess(call, key, key) for call in calls)
+        return columnar_of_two(two, [SCHEMA, SCHEMA])[0], other
+    one, in_rows = (KeyedProcess(call, key) for call in calls)
+    return columnar_process(one, SCHEMA)[0], in_rows
+
+
+class Run:
+    """An operator without state; ``given`` is what it gives, if that is kept."""
+
+    def __init__(self, spec: OperatorSpec, two: bool, keeps: bool = False) -> None:
+        self._harness = OperatorHarness(spec, keyed=True)
+        self.operator: Any = self._harness.operator
+        self._two, self._keeps = two, keeps
+        self.given: list[Any] = []
+        self.operator.output.emit_block = self._take_block
+        self.operator.output.emit = lambda values, _: self._take(values)
+
+    def _take_block(self, block: Any) -> None:
+        if isinstance(block, Columns):
+            for leaf in block.leaves:
+                _ = leaf.data  # text, and what is taken from others, is made when it is needed
+        self._take(block)
+
+    def _take(self, block: Any) -> None:
+        if self._keeps:
+            self.given.append(block)
+
+    def seconds(self, blocks: Sequence[Any]) -> float:
+        """Give it all blocks, as columns or as rows; return how long that took."""
+        first, second = self.operator.process, getattr(self.operator, "process_second", None)
+        if isinstance(blocks[0], Columns):
+            first, second = self.operator.process_block, self.operator.process_second_block
+        else:
+            blocks = [(values, None) for values in blocks]
+        gc.collect()
+        begin = time.perf_counter()
+        for number, block in enumerate(blocks):
+            process = second if self._two and number % ONE_IN else first
+            process(block) if isinstance(block, Columns) else process(*block)
+        return time.perf_counter() - begin
+
+    def results(self) -> list[Any]:
+        """Return the records it has given."""
+        found: list[Any] = []
+        for given in self.given:
+            found += given.to_list() if isinstance(given, Columns) else given
+        return found
+
+    def kept(self) -> list[Any]:
+        """Return all state."""
+        for store in self._harness.context.before_snapshot:
+            store()
+        assert self._harness.context.keyed is not None
+        groups = self._harness.context.keyed.snapshot().groups.values()
+        return sorted(
+            repr((name, key, sorted(stored.items()) if isinstance(stored, dict) else stored))
+            for states in groups
+            for name, rows in states.items()
+            for key, _, stored in rows
+        )
+
+
+def compare(name: str, function: Callable[[], Any], rows: list[list[Any]]) -> bool:
+    """Run both forms once; fail if they differ; return whether no block of columns went to the function."""
+    two = function is Waiting
+    on_columns, in_rows = (Run(spec, two, keeps=True) for spec in specs(function))
+    on_columns.seconds(as_columns(rows))
+    in_rows.seconds(rows)
+    returns = on_columns.operator._states._returns
+    if on_columns.results() != in_rows.results() or on_columns.kept() != in_rows.kept():
+        raise SystemExit(f"{name}: columns and rows give, or keep, what is not the same")
+    if not in_rows.given:
+        raise SystemExit(f"{name}: gives nothing")
+    return not returns
+
+
+def as_columns(rows: list[list[Any]]) -> list[Columns]:
+    """Return the blocks as columns, made anew: what a column remembers of itself is of one round."""
+    return [columns_of(block, SCHEMA) for block in rows]
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=500_000)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--block", type=int, default=16_384, help="records of a block")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=Path, help="a folder for keyed-functions.json")
+    args = parser.parse_args()
+    dice = random.Random(1)
+    records = [
+        (dice.randrange(args.keys), dice.randrange(400), f"w{dice.randrange(WORDS)}") for _ in range(args.records)
+    ]
+    rows = [records[at : at + args.block] for at in range(0, len(records), args.block)]
+    gc.collect()
+    gc.freeze()  # the records are no work of the operators
+    table = Table(
+        "ns per record",
+        "columns",
+        "rows",
+        "rows / columns",
+        title=f"{args.records:,} records in blocks of {args.block:,}, {args.keys:,} keys",
+    )
+    figures: dict[str, Any] = {}
+    for name, function in CASES.items():
+        if not compare(name, function, rows):
+            table.add_row(name, "the function is called: a block has too many records of a key", "", "")
+            continue
+        found: tuple[list[float], list[float]] = ([], [])
+        for _ in range(args.rounds):
+            for blocks, spec, spent in zip((as_columns(rows), rows), specs(function), found, strict=True):
+                spent.append(Run(spec, function is Waiting).seconds(blocks) / args.records * 1e9)
+        columns, in_rows = map(median, found)
+        figures[name] = {"columns_ns": round(columns), "rows_ns": round(in_rows)}
+        table.add_row(name, f"{columns:,.0f}", f"{in_rows:,.0f}", f"{in_rows / columns:.1f}")
+    Console().print(table)
+    if args.results:
+        keep(args, figures)
+
+
+def keep(args: argparse.Namespace, figures: dict[str, Any]) -> None:
+    """Write the results down."""
+    document = {
+        "records": args.records,
+        "keys": args.keys,
+        "rounds": args.rounds,
+        "block": args.block,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "cases": figures,
+    }
+    args.results.mkdir(parents=True, exist_ok=True)
+    (args.results / "keyed-functions.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
