@@ -33,6 +33,7 @@ _DECLARED = {
     "total": 'get_reducing_state(ReducingStateDescriptor("total", lambda a, b: a + b))',
     "mean": 'get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))',
     "top": 'get_list_state(ListStateDescriptor("top"))',
+    "f": 'get_state(ValueStateDescriptor("f"))',
     "items": 'get_list_state(ListStateDescriptor("items"))',
     "seen": 'get_map_state(MapStateDescriptor("seen"))',
 }
@@ -57,6 +58,11 @@ _READS = {
         "top = sorted(self.top.get() + [value[1]], key=lambda n: (n % 3, -n))[:2]",
         "top = [*self.top.get(), value[1]][-2:]",
     ),
+    "f": (
+        "f = (self.f.value() or 0) + value[1] / 2",
+        "f = (self.f.value() or 0.0) - value[1] * 0.25",
+        "f = self.f.value()\n        f = value[1] / 4 if f is None else f + value[1]",
+    ),
     "items": (
         "size = len(self.items.get())",
         "size = sum(n for n, _ in self.items)",
@@ -67,9 +73,19 @@ _READS = {
     "seen": ("seen = self.seen.get({map_key}) or 0", "seen = int({map_key} in self.seen)"),
 }
 _INTS = {
-    "n": ("n", "n"), "m": ("m",), "pair": ("a",), "last": ("before[1]", "before[0]"), "seen": ("seen",), "text": ("len(text)",),
-    "items": ("size",), "top": ("top[0]", "len(top)"), "least": ("least",), "total": ("total",), "mean": ("mean",),
-}  # fmt: skip
+    "n": ("n", "n"),
+    "m": ("m",),
+    "pair": ("a",),
+    "last": ("before[1]", "before[0]"),
+    "seen": ("seen",),
+    "text": ("len(text)",),
+    "items": ("size",),
+    "f": ("int(f * 4)", "int(f > 1.5)"),
+    "top": ("top[0]", "len(top)"),
+    "least": ("least",),
+    "total": ("total",),
+    "mean": ("mean",),
+}
 _MEAN = [
     "class Mean(AggregateFunction):",
     "    def create_accumulator(self):",
@@ -106,6 +122,7 @@ _WRITES = {
         "self.top.update(top)", "self.top.update(top)", "self.top.clear()", "self.top.update([{int}])", "self.top.update([])",
         "if top[0] > 3:\n            self.top.update(top[1:])",
     ),
+    "f": ("self.f.update(f)", "self.f.update(f)", "self.f.clear()", "self.f.update(f + 0.5)"),
     "items": (
         "self.items.add(({int}, value[2]))", "self.items.clear()",
         "if value[1] > 1:\n            self.items.add((value[1], 'x'))\n        else:\n            self.items.clear()",

@@ -213,7 +213,8 @@ class _Opening:
         type_info: Any = descriptor.type_info
         bits = _BITS.get(type_info.basic_type, 64) if type(type_info) is BasicTypeInfo else 64
         declared = _declared_kind(attribute, type_info)
-        if (shape is not None and declared not in (None, shape)) or (bits < 64 and kind is StateKind.LIST):
+        fits = shape is None or declared in (None, shape) or (declared, shape) == (FLOAT, INT)
+        if not fits or (bits < 64 and kind is StateKind.LIST):
             raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
         function = getattr(descriptor, "reduce", getattr(descriptor, "function", None))
         return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function)

@@ -60,8 +60,8 @@ class TracedState:
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
-        kept = getattr(target, "__dict__", {})
-        if not all(name in kept and same(kept[name], value) for name, value in self.attributes):
+        found = ((attribute_of(target, name), value) for name, value in self.attributes)
+        if not all(each is not None and same(each[0], value) for each, value in found):
             return False
         own = ((getattr(type(target), name, None), known) for name, known in self.methods)
         if not all(type(each) is FunctionType and fingerprint(each.__code__) == known for each, known in own):
@@ -69,4 +69,19 @@ class TracedState:
         return self.given.holds(target, method)
 
 
-__all__ = ["FIRST_STATE", "KEY", "RECORD", "STAMP", "TracedState", "Write", "held", "value_of"]
+def attribute_of(target: Any, name: str) -> tuple[Any] | None:
+    """Return the value of an attribute of an object, or of its class, in a tuple; ``None`` if it is computed, or there is none.
+
+    >>> class Limit:
+    ...     most = 3
+    ...     least = property(lambda self: 1)
+    >>> attribute_of(Limit(), "most"), attribute_of(Limit(), "other")
+    ((3,), None)
+    """
+    for space in (getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)):
+        if name in space:
+            return (space[name],)
+    return None
+
+
+__all__ = ["FIRST_STATE", "KEY", "RECORD", "STAMP", "TracedState", "Write", "attribute_of", "held", "value_of"]

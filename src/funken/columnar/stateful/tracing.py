@@ -23,7 +23,7 @@ from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stack import Stack
 from funken.columnar.stateful.branches import known_jump, or_constant
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import KEY, RECORD, STAMP, TracedState, value_of
+from funken.columnar.stateful.traced import KEY, RECORD, STAMP, TracedState, attribute_of, value_of
 from funken.columnar.stateful.uses import StateUses, current, of_states
 from funken.columnar.tracing import function_of_method
 
@@ -122,14 +122,14 @@ class _StateTracer(StateUses):
     def _attribute(self, name: str) -> Any:
         if name in self._states:
             return Marker("state", f"self.{name}", self._states[name])
-        kept = getattr(self._target, "__dict__", {})
-        if name not in kept:
+        kept = attribute_of(self._target, name)
+        if kept is None:
             raise NotVectorizable(f"uses self.{name}")
         try:
-            found = constant_of(kept[name])
+            found = constant_of(kept[0])
         except NotVectorizable:
             raise NotVectorizable(f"uses self.{name}") from None
-        self.attributes[name] = kept[name]
+        self.attributes[name] = kept[0]
         return found
 
     def _method(self, name: str) -> FunctionType:

@@ -6,6 +6,7 @@ What a state holds is found out from what is written to it. Several functions ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from funken.columnar.dependencies import same
 from funken.columnar.expressions import (
     ARRAYS,
     BOOL,
+    FLOAT,
     INT,
     NONE,
     STR,
@@ -26,6 +28,7 @@ from funken.columnar.expressions import (
     RecordSchema,
     is_key,
     kinds_of,
+    leaves_of,
     may_raise,
     schema_of_value,
     schema_repr,
@@ -34,6 +37,7 @@ from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, paths_o
 from funken.columnar.inference import looked_at, typed, typed_under
 from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
+from funken.columnar.stateful.floats import check_floats, widened
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, TracedState, Write, value_of
 from funken.dataclass import dataclass
@@ -62,12 +66,56 @@ def typed_states(
     functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
 ) -> tuple[list[TypedState], list[RecordSchema]]:
     """Return functions for records and keys of their schemas, and the schemas of the states; raise ``NotVectorizable``."""
-    kinds = _kinds(functions, states)
+    known = _kinds(functions, states)
+    kinds = _widened(functions, states, known)
     made = [_typed(*function, states, kinds) for function in functions]
+    for each in made:
+        wider = _wider(known, kinds)
+        if wider:
+            check_floats(_parts(each), wider, each.schema)
     for state, *of_state in zip(states, *(each.map_kinds for each in made), strict=True):
         if len({repr(kind) for kind in of_state} - {repr(None)}) > 1:
             raise NotVectorizable(f"uses self.{state.attribute} with keys of two kinds")
     return made, kinds
+
+
+def _widened(
+    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState],
+    kinds: list[RecordSchema],
+) -> list[RecordSchema]:  # fmt: skip
+    """Return the schemas of states that begin with ints and go on with floats as floats."""
+    kinds, before = list(kinds), None
+    filled = {
+        number
+        for number, (state, fill) in enumerate(zip(states, fills_of(functions, states), strict=True))
+        if fill is not None and state.declared in (None, FLOAT)
+    }
+    while kinds != before:
+        before = list(kinds)
+        for traced, record, key in functions:
+            for write in traced.writes:
+                if write.state in filled and write.value is not None:
+                    with suppress(NotVectorizable):
+                        found = _kind(write, schema_with_state(record, key, kinds), [*kinds])
+                        kinds[write.state] = kinds[write.state] if found is None else widened(kinds[write.state], found)
+    return kinds
+
+
+def _wider(known: list[RecordSchema], kinds: list[RecordSchema]) -> list[tuple[int, ...]]:
+    """Return the paths of the leaves of states that are floats now."""
+    found = []
+    for number, (before, after) in enumerate(zip(known, kinds, strict=True)):
+        leaves = zip(leaves_of(before), leaves_of(after), strict=True)
+        found += [(FIRST_STATE + number, 1, *path) for (path, one), (_, other) in leaves if one != other]
+    return found
+
+
+def _parts(typed: TypedState) -> Iterator[Expression]:
+    """Yield all that a function computes."""
+    for each in typed.given.emissions:
+        yield from (*each.guards, *each.conditions, each.result, *([] if each.items is None else [each.items]))
+    for write in typed.writes:
+        yield from write.guards if write.value is None else (*write.guards, write.value)
 
 
 def schema_with_state(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
@@ -79,7 +127,7 @@ def _kinds(
     functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
 ) -> list[RecordSchema]:
     kinds = [
-        _declared(each) or (None if fill is None else schema_of_value(fill))
+        (None if fill is None else schema_of_value(fill)) or _declared(each)
         for each, fill in zip(states, fills_of(functions, states), strict=True)
     ]
     for _ in range(_ROUNDS):

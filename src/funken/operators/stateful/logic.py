@@ -208,7 +208,9 @@ class _OnColumns(Operator):
         self._process_block(1, block, self.process_second)
 
     def _process_block(self, number: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
-        given = self._states.given(number, block) if len(block) else None
+        if not len(block):
+            return
+        given = self._states.given(number, block)
         if given is None:
             in_rows(*block.rows())
         elif given.length:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.opening import DeclaredState, declared_states
 from funken.columnar.stateful.steps import Step, steps_of
 from funken.columnar.stateful.traced import TracedState
@@ -128,7 +129,7 @@ def _on_columns(
     given = [(traced, schema, kind) for (_, _, traced, schema), (_, kind) in zip(functions, keys, strict=True)]
     typed, kinds = typed_states(given, states)
     typed = [shared_parts(each) for each in typed]
-    fills = fills_of(given, states)
+    fills = list(map(with_floats, fills_of(given, states), kinds))
     made = tuple(
         FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, fills, states))
         for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)

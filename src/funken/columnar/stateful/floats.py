@@ -1,0 +1,104 @@
+"""States that begin with an int and go on with floats, as ``total = self.total.value() or 0`` does: the 0 is as good as 0.0.
+
+That is so if the state is only added to, compared, and the like, with floats: nobody sees then which of both it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from funken.columnar.expressions import (
+    FLOAT,
+    INT,
+    Argument,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Expression,
+    Invoke,
+    NotVectorizable,
+    RecordSchema,
+    Rowwise,
+    Unary,
+    children,
+    leaves_of,
+)
+from funken.columnar.expressions import Sequence as After
+
+Path = tuple[int, ...]
+
+
+def widened(known: RecordSchema, written: RecordSchema) -> RecordSchema:
+    """Return a schema with floats where ints are known and floats are written; the known one if they differ in another way.
+
+    >>> widened(("int", "int"), ("int", "float")), widened("int", "str")
+    (('int', 'float'), 'int')
+    """
+    if type(known) is tuple and type(written) is tuple and len(known) == len(written):
+        return tuple(map(widened, known, written))
+    return FLOAT if (known, written) == (INT, FLOAT) else known
+
+
+def with_floats(fill: Any, kind: RecordSchema) -> Any:
+    """Return what stands where a state has no value, in the types of its schema.
+
+    >>> with_floats((0, 0), ("int", "float"))
+    (0, 0.0)
+    """
+    if type(fill) is tuple and type(kind) is tuple:
+        return tuple(map(with_floats, fill, kind))
+    return float(fill) if type(fill) is int and kind == FLOAT else fill
+
+
+def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schema: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` if leaves are used in another way than to compute with floats."""
+    kinds = dict(leaves_of(schema))
+    seen: set[int] = set()
+    todo = [*expressions]
+    for each in todo:
+        _check(each, paths)  # as it is: who is given it sees what it is
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        parts = children(each)
+        todo += parts
+        for part in parts:
+            if isinstance(each, Binary) and any(_is_float(other, kinds) for other in parts if other is not part):
+                continue
+            if not isinstance(each, Compare):
+                _check(part, paths)
+
+
+def _check(expression: Expression, paths: Sequence[Path]) -> None:
+    if isinstance(expression, Argument) and any(
+        expression.path == path[: len(expression.path)] for path in paths if len(expression.path) > 0
+    ):
+        raise NotVectorizable("shows a state that begins with an int and goes on with floats")
+
+
+def _is_float(expression: Expression, kinds: dict[Path, str]) -> bool:
+    match expression:
+        case Argument(0, path):
+            return kinds.get(path) == FLOAT
+        case Constant(value):
+            return type(value) is float
+        case Binary(op, left, right):
+            return op == "/" or _is_float(left, kinds) or _is_float(right, kinds)
+        case Unary("-", operand):
+            return _is_float(operand, kinds)
+        case After(_, result):
+            return _is_float(result, kinds)
+        case Choose(_, then, otherwise):
+            return _is_float(then, kinds) and _is_float(otherwise, kinds)
+        case Invoke(name, given):
+            return name == "float" or (name in ("max", "min", "abs") and all(_is_float(each, kinds) for each in given))
+        case Rowwise(_, _, kind):
+            return kind == FLOAT
+    return False
+
+
+__all__ = ["check_floats", "widened", "with_floats"]
