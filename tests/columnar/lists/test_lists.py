@@ -366,7 +366,7 @@ def assigned_again(r: Any) -> Any:
 REFUSED: list[tuple[Any, str]] = [
     (averaged, "carries a variable in a way that is not known"),
     (stopped, "leaves a loop early"),
-    (appended_until, "leaves a loop early|uses a list"),
+    (appended_until, "leaves a loop early|uses a list|makes a list"),
     (returned_within, "makes a list|leaves a loop early"),
     (under_two_names, "makes a list"),
     (held_before, "makes a list"),

@@ -168,7 +168,7 @@ class _Opening:
         elif name == "BINARY_OP":
             del stack[-2:]
             stack.append(_UNKNOWN)
-        elif "JUMP" in name or name in ("GET_ITER", "FOR_ITER"):
+        elif "JUMP" in name or name in ("GET_ITER", "FOR_ITER", "TO_BOOL"):
             raise NotVectorizable("has an open() that branches")
         else:
             raise NotVectorizable(f"has an open() that does what is not read: {name.lower().replace('_', ' ')}")
