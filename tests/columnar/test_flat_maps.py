@@ -14,6 +14,8 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.kernels.columns import columns_of
+from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.operators.columnar import flat_map
 from funken.testing.traced_flat_maps import FlatMapFuzzer
 
@@ -179,3 +181,35 @@ REFUSED: list[tuple[Any, Any, str]] = [
 def test_what_is_not_read_is_told(function: Any, schema: Any, reason: str) -> None:
     with pytest.raises(NotVectorizable, match=reason.replace("(", "\\(").replace(")", "\\)")):
         trace_flat_map(function, None).typed(schema)
+
+
+def test_a_display_within_a_comprehension_gives_nothing_by_itself() -> None:
+    """Found by random functions: what it appends to was taken for the list of the comprehension."""
+
+    def function(value: Any) -> Any:
+        return [max([*[len(word) for word in value[1].split(",")], value[0]]) for _ in value[1].split()]
+
+    records = [(2, "abc,d e"), (5, "a")]
+    schema = ("int", "str")
+    traced, results = trace_flat_map(function, None).typed(schema)
+    given = flat_map.given_of(traced.emissions, results, columns_of(records, schema))
+
+    assert given.to_list() == [item for record in records for item in function(record)]
+
+
+def test_what_is_used_for_no_item_only_raises_all_the_same() -> None:
+    """Found by random functions: the first word is taken before the loop, and used for the words that are long."""
+
+    def function(value: Any) -> Any:
+        first = value[1].split()[0]
+        yield from [word + first for word in [each for each in value[1].split() if len(each) > value[0]]]
+
+    schema = ("int", "str")
+    traced, results = trace_flat_map(function, None).typed(schema)
+
+    assert flat_map.given_of(traced.emissions, results, columns_of([(1, "to be")], schema)).to_list() == [
+        "toto",
+        "beto",
+    ]
+    with pytest.raises(FallBackToRows):
+        flat_map.given_of(traced.emissions, results, columns_of([(1, "to be"), (1, "")], schema))

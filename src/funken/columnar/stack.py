@@ -61,6 +61,10 @@ class Stack:
         """Take what is on top; an object from outside is used by that."""
         return self._calls.used(self._items.pop())
 
+    def depth(self) -> int:
+        """Return how many things are on the stack."""
+        return len(self._items)
+
     def top(self) -> Any:
         """Return what is on top, and leave it there; ``None`` if there is nothing."""
         return self._items[-1] if self._items else None

@@ -84,11 +84,16 @@ _OF_LISTS = {
         [len(x) for x in <strs>]  [x * 2 for x in <ints>]  [x for x in <ints> if x % 2]  [x if x > <int> else -x for x in <ints>]
         sorted(<ints>)  <ints>[1:]  list(x + <int> for x in <ints> if not x > 100)  [int(x) for x in <strs> if x.isdigit()]
         [sum(<ints>) + x for x in <ints>]  [sum(y for y in <ints> if y < x) for x in <ints>]  [WEIGHTS.get(x, 1) for x in <ints>]
-        [max(x, y) for x, y in [(1, <int>), (<int>, 2)]]  list(<ints>)""",
-    "floats": "[x / 2 for x in <ints>]  [x + 0.5 for x in <floats>]  [float(x) for x in <ints> if x != <int>]  sorted(<floats>)",
+        [max(x, y) for x, y in [(1, <int>), (<int>, 2)]]  list(<ints>)  sorted([*<ints>, <int>], reverse=True)[:3]
+        (<ints> + [<int>])  <ints>[-2:]  sorted(<ints>, key=lambda x: (x % 3, -x))  [n + x for n, x in enumerate(<ints>)]
+        [*<ints>, <int>, *<ints>][1:-1]""",
+    "floats": "[x / 2 for x in <ints>]  [x + 0.5 for x in <floats>]  [float(x) for x in <ints> if x != <int>]  sorted(<floats>)"
+    "  sorted([*<floats>, <float>], reverse=True)  (<floats> + [0.5])",
     "strs": """
         <str>.split(',')  <str>.split()  [x.strip() for x in <strs>]  [x + <str> for x in <strs> if len(x) > 1]  <strs>[:2]
-        sorted(<strs>)  [f'{x}:{x}' for x in <ints>]  [tidy(x) for x in <strs>]  [x[0] for x in <strs> if x]""",
+        sorted(<strs>)  [f'{x}:{x}' for x in <ints>]  [tidy(x) for x in <strs>]  [x[0] for x in <strs> if x]
+        sorted(<strs>, key=lambda x: len(x), reverse=True)  [*<strs>, <str>]  (<strs> + ['z'])[:2]  sorted(<strs>, reverse=True)
+        [f'{n}{x}' for n, x in enumerate(<strs>, 1)]""",
 }
 """Expressions with lists in them, which are chosen in some cases only: others are not to become rare."""
 """Expressions of each type, two spaces apart; what stands in brackets is another one."""

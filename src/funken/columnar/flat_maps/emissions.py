@@ -16,6 +16,7 @@ from funken.columnar.expressions import (
     Choose,
     Constant,
     Expression,
+    Loop,
     NotVectorizable,
     RecordSchema,
     Sequence,
@@ -169,7 +170,14 @@ def _add_evaluated(expression: Expression, surely: set[int]) -> None:
     """Add what is evaluated whenever an expression is; expressions share their parts."""
     if id(expression) not in surely:
         surely.add(id(expression))
-        for each in [expression.condition] if isinstance(expression, Choose) else children(expression):
+        match expression:
+            case Choose(condition):
+                parts = [condition]
+            case Loop(items):  # which may be empty
+                parts = [items]
+            case _:
+                parts = children(expression)
+        for each in parts:
             _add_evaluated(each, surely)
 
 

@@ -152,7 +152,7 @@ class FlatMapTracer(Tracer):
             elif name == "YIELD_VALUE":
                 self._emit(replace(at, result=expression_on(stack.pop())))
                 stack.push(Constant(None))
-            elif name == "LIST_APPEND" and (code.comprehension or stack.peek(argument + 1, "comprehension")):
+            elif name == "LIST_APPEND" and self._is_result(code, stack, argument):
                 self._emit(replace(at, result=expression_on(stack.pop())))
             elif name == "GET_YIELD_FROM_ITER":
                 self._give(stack.pop(), at)
@@ -162,6 +162,13 @@ class FlatMapTracer(Tracer):
                 self._comprehend(stack, variables, code, number, at)
             else:
                 dropped = self._reader(code)._step(operation, stack, variables, dropped)
+
+    @staticmethod
+    def _is_result(code: Code, stack: Stack, depth: int) -> bool:
+        """Whether an item is appended to the list of a comprehension, and not to a display within it."""
+        if stack.peek(depth + 1, "comprehension"):
+            return True
+        return code.comprehension and not code.generator and stack.depth() == depth + 1
 
     def _comprehend(self, stack: Stack, variables: Variables, code: Code, number: int, at: Emission) -> None:
         """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
