@@ -202,7 +202,7 @@ def test_what_is_used_for_no_item_only_raises_all_the_same() -> None:
 
     def function(value: Any) -> Any:
         first = value[1].split()[0]
-        yield from [word + first for word in [each for each in value[1].split() if len(each) > value[0]]]
+        yield from [word for word in [each + first for each in value[1].split() if len(each) > value[0]] if word]
 
     schema = ("int", "str")
     traced, results = trace_flat_map(function, None).typed(schema)
