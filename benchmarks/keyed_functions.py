@@ -140,6 +140,32 @@ class Budget(KeyedProcessFunction):
             yield value[0], left
 
 
+class Top(KeyedProcessFunction):
+    """Keeps the three highest, and gives them: by rounds, of lists."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.top = runtime_context.get_list_state(ListStateDescriptor("top"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        top = sorted([*self.top, value[1]], reverse=True)[:3]
+        self.top.update(top)
+        yield value[0], top
+
+
+class Places(KeyedProcessFunction):
+    """Keeps the five highest records, and tells the places of one that is among them."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.top = runtime_context.get_list_state(ListStateDescriptor("top"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        top = sorted([*self.top, value], key=lambda row: (-row[1], row[2]))[:5]
+        self.top.update(top)
+        for place, row in enumerate(top, 1):
+            if row == value:
+                yield place, *row
+
+
 class Waiting(KeyedCoProcessFunction):
     """Joins the last record of the first input with those of the second, whichever comes first."""
 
@@ -169,6 +195,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "opened, closed": Turns,
     "running mean": Mean,
     "budget": Budget,
+    "top 3": Top,
+    "places of 5": Places,
     "join of two": Waiting,
 }
 

@@ -72,6 +72,9 @@ def test_items_of_emptied_lists_leave_the_log(monkeypatch: pytest.MonkeyPatch) -
     assert log.lengths(np.arange(4)).tolist() == [0, 334, 333, 333]
     assert log._items <= 2 * 1000 + 6
     assert len(log._parts) < 20
+    assert (
+        len(log._last) == len(log._lengths) == 64
+    )  # it leaves out items hundreds of times, and has as many slots as before
 
 
 PAIRS = st.tuples(st.integers(0, 3) | st.integers(0, 2**31 - 1), st.integers(0, 3) | st.integers(0, 2**31 - 1))

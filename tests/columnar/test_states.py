@@ -471,21 +471,32 @@ def test_the_highest_of_a_key_are_found_round_by_round(monkeypatch: pytest.Monke
     assert operator._states._returns == 0
 
 
-def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> None:
-    harness = OperatorHarness(spec_of(Count()), keyed=True)
-    operator: Any = harness.operator
-    operator.process_block(columns_of([(key, 0, "") for key in range(100)], ("int", "int", "str")))
-    harness.snapshot()
-    operator.process_block(columns_of([(5, 0, ""), (5, 0, "")], ("int", "int", "str")))
-    written: list[Any] = []
-    handle = operator._function.target.count
-    table = dict(handle.table)
-    for store in harness.context.before_snapshot:
-        store()
-    written = [key for key, count in handle.table.items() if table[key] != count]
+class Watched(dict[Any, Any]):
+    """A table that tells what is written to it."""
 
-    assert written == [5]
-    assert not operator._states._of_key._touched[0].any()
+    def __init__(self, table: Any) -> None:
+        super().__init__(table)
+        self.written: list[Any] = []
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.written.append((key, value))
+        super().__setitem__(key, value)
+
+
+def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> None:
+    harness, schema = OperatorHarness(spec_of(Count()), keyed=True), ("int", "int", "str")
+    operator: Any = harness.operator
+    operator.process_block(columns_of([(key, 0, "") for key in range(100)], schema))
+    harness.snapshot()
+    handle = operator._function.target.count
+    handle.table = Watched(handle.table)
+    for keys in ([5, 5], []):
+        if keys:
+            operator.process_block(columns_of([(key, 0, "") for key in keys], schema))
+        for store in harness.context.before_snapshot:
+            store()
+
+    assert handle.table.written == [(5, 3)]
 
 
 @pytest.mark.parametrize("function", [Rides, ClearedMap, ClearedList])
@@ -715,6 +726,39 @@ class Alias(KeyedProcessFunction):
         yield self.other.value()
 
 
+class Replaced(KeyedProcessFunction):
+    """Reduces with a global, which changes between the plan and ``open()``."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.state = runtime_context.get_reducing_state(ReducingStateDescriptor("state", joins))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.state.add(value[1])
+        yield self.state.get()
+
+
+def joins(one: int, other: int) -> int:
+    return one + other
+
+
+def test_a_function_of_a_state_that_is_another_one_in_the_job_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, schema = spec_of(Replaced()), ("int", "int", "str")
+    for function, expected in ((joins, [1, 3]), (lambda one, other: one - other, [1, -1])):
+        monkeypatch.setitem(globals(), "joins", function)
+        harness = OperatorHarness(spec, keyed=True)
+        harness.operator.process_block(columns_of([(1, 1, ""), (1, 2, "")], schema))
+
+        assert harness.output == expected
+
+
+class Wrong(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor(""))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield self.count.value()
+
+
 class Unread(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         for name in ("count",):
@@ -737,6 +781,7 @@ class Unread(KeyedProcessFunction):
         (Whole(), "uses self.seen.keys() of a map"),
         (Sides(), "uses self.seen with several keys"),
         (Shown(), "shows a state that begins with an int and goes on with floats"),
+        (Wrong(), "has an open() that raises StateError"),
         (Alias(), "has one state under two attributes"),
         (Unread(), "has an open() that branches"),
     ],

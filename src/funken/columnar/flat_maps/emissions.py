@@ -7,6 +7,7 @@ record and the text, argument 1. An emission that does not ``emit`` is computed 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from typing import Any
 
@@ -40,6 +41,18 @@ class Emission:
     conditions: tuple[Expression, ...] = ()
     segment: int = 0
     emits: bool = True
+
+    def parts(self) -> tuple[Expression, ...]:
+        """Return all that is computed."""
+        items = () if self.items is None else (self.items,)
+        return *self.guards, *items, *self.conditions, self.result
+
+    def replaced(self, of: Callable[[Expression], Expression]) -> Emission:
+        """Return the emission with what a function makes of each part."""
+        return replace(
+            self, result=of(self.result), guards=tuple(map(of, self.guards)), conditions=tuple(map(of, self.conditions)),
+            items=None if self.items is None else of(self.items),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,7 +194,7 @@ def _add_evaluated(expression: Expression, surely: set[int]) -> None:
             _add_evaluated(each, surely)
 
 
-def paths_of(expressions: list[Expression], argument: int) -> set[tuple[int, ...]]:
+def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int, ...]]:
     """Return which fields of an argument expressions use; the empty path is all of it.
 
     >>> from funken.columnar.expressions import Rowwise

@@ -152,7 +152,7 @@ class ListLog:
         position = np.arange(items.length) - np.repeat(begins, counts)
         is_old = position < np.repeat(old, counts)
         self.__init__(self._schema)  # type: ignore[misc]
-        self._reserve(len(lengths))
+        self._last, self._lengths = np.full(len(lengths), -1, np.int64), np.zeros(len(lengths), np.int64)
         for which, of, stored in ((is_old, old, True), (~is_old, new, False)):
             some = np.flatnonzero(of)
             if len(some):

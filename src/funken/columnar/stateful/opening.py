@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
-from funken.columnar.dependencies import cell_of, same
+from funken.columnar.dependencies import cell_of, fingerprint, same
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, schema_of_value
 from funken.columnar.lists.comprehensions import operations_of
 from funken.dataclass import dataclass
@@ -46,13 +46,19 @@ class DeclaredState:
     """How many bits an int has that is kept; with more, it would be converted."""
     function: Any = field(default=None, compare=False)
     """What a reducing state reduces with, or the ``AggregateFunction``."""
+    identity: Any = None
+    """What is equal for a function that does the same."""
 
     def is_in(self, target: Any) -> bool:
         """Whether an object whose ``open()`` has run has the handle of this state."""
         handle = getattr(target, self.attribute, None)
         if not isinstance(handle, State) or handle.kind is not self.kind or handle.descriptor.name != self.name:
             return False
-        return handle.descriptor.ttl is None and same(getattr(handle.descriptor, "default", None), self.default)
+        descriptor = handle.descriptor
+        function = _function_of(descriptor)
+        if (None if function is None else _identity(function)) != self.identity:
+            return False
+        return descriptor.ttl is None and same(getattr(descriptor, "default", None), self.default)
 
 
 def declared_states(target: Any) -> tuple[DeclaredState, ...]:
@@ -194,10 +200,17 @@ class _Opening:
         known = not any(isinstance(each, _Unknown | _Given) for each in (*given, *keywords.values()))
         if isinstance(called, _Get) and len(given) + len(keywords) == 1:
             stack.append(_Given(called.kind, [*given, *keywords.values()][0]))
-        elif _is_ours(called) and known:
-            stack.append(called(*given, **keywords))
+        elif known and (_is_ours(called) or _is_plain(called)):
+            stack.append(self._made(called, given, keywords))
         else:
             stack.append(_UNKNOWN)
+
+    @staticmethod
+    def _made(called: Any, given: list[Any], keywords: dict[str, Any]) -> Any:
+        try:
+            return called(*given, **keywords)
+        except Exception as error:  # noqa: BLE001 - the job will raise it, with its operator and traceback
+            raise NotVectorizable(f"has an open() that raises {type(error).__name__}") from None
 
     @staticmethod
     def _declared(attribute: str, found: _Given) -> DeclaredState | None:
@@ -216,8 +229,22 @@ class _Opening:
         fits = shape is None or declared in (None, shape) or (declared, shape) == (FLOAT, INT)
         if not fits or (bits < 64 and kind is StateKind.LIST):
             raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
-        function = getattr(descriptor, "reduce", getattr(descriptor, "function", None))
-        return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function)
+        function = _function_of(descriptor)
+        identity = None if function is None else _identity(function)
+        return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function, identity)
+
+
+def _function_of(descriptor: Any) -> Any:
+    return getattr(descriptor, "reduce", getattr(descriptor, "function", None))
+
+
+def _identity(function: Any) -> Any:
+    if isinstance(function, FunctionType):
+        return fingerprint(function.__code__)
+    owner = getattr(function, "__self__", function)
+    methods = (getattr(type(owner), name, None) for name in ("reduce", "create_accumulator", "add", "get_result"))
+    codes = tuple(fingerprint(each.__code__) for each in methods if isinstance(each, FunctionType))
+    return codes or getattr(function, "__qualname__", None)
 
 
 def _declared_kind(attribute: str, type_info: Any) -> RecordSchema | None:
@@ -229,13 +256,18 @@ def _declared_kind(attribute: str, type_info: Any) -> RecordSchema | None:
     return kind
 
 
+def _is_plain(found: Any) -> bool:
+    """Whether something is a class without a constructor, of which nothing runs when an object is made."""
+    plain: Any = object
+    if type(found) is not type:
+        return False
+    return getattr(found, "__init__") is plain.__init__ and getattr(found, "__new__") is plain.__new__  # noqa: B009
+
+
 def _is_ours(called: Any) -> bool:
-    """Whether calling something makes a descriptor, or a type or an object for one, and does nothing else."""
+    """Whether something makes a descriptor, or a type for one."""
     if isinstance(called, type):
-        if issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types."):
-            return True
-        plain: Any = object  # of a class without a constructor, nothing runs
-        return type(called) is type and called.__init__ is plain.__init__ and called.__new__ is plain.__new__
+        return issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types.")
     return type(called) is FunctionType and (called.__module__ or "").startswith("funken.types.")
 
 

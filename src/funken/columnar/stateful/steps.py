@@ -9,7 +9,7 @@ and goes round by round: the first record of each key, then the second ...
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -47,7 +47,7 @@ from funken.columnar.stateful.changes import (
     merged,
 )
 from funken.columnar.stateful.traced import FIRST_STATE, Write, held
-from funken.columnar.stateful.typed import states_in
+from funken.columnar.stateful.typed import TypedState, parts_of, states_in
 from funken.dataclass import dataclass
 
 Path = tuple[int, ...]
@@ -101,15 +101,14 @@ Step = Scan | Presence | Rounds | Appends
 
 
 def steps_of(
-    writes: Sequence[Write], kinds: Sequence[RecordSchema], defaults: Sequence[object], given: Sequence[Expression],
-    bits: Sequence[int],
+    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[int]
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps that compute the states before each record, and after the last one of each key.
 
-    ``given`` is all that the function computes of states besides what it writes; ``bits``: those of ints that are kept.
+    Of each state: its schema, what stands where it has no value, and of ints that are kept how many ``bits`` they have.
     """
-    used = frozenset(path for each in (*given, *_parts(writes)) for path in states_in(each))
-    left = [unit for number in range(len(kinds)) for unit in _units(number, writes, kinds[number], defaults[number])]
+    used = frozenset(path for each in parts_of(typed) for path in states_in(each))
+    left = [unit for number in range(len(kinds)) for unit in _units(number, typed.writes, kinds[number], fills[number])]
     left = [replace(unit, used=any(_overlap(unit.path, path) for path in used)) for unit in left]
     left = [replace(unit, bits=bits[unit.state]) for unit in left if unit.used or unit.changes]
     unknown = {unit.path for unit in left}
@@ -156,11 +155,6 @@ def _step(unit: Unit, unknown: set[Path]) -> Step | None:
         parts = (part for each in unit.changes for part in (*each.guards, each.of))
         return None if any(_open(part, unknown) for part in parts) else Appends(unit)
     return _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
-
-
-def _parts(writes: Sequence[Write]) -> Iterator[Expression]:
-    for each in writes:
-        yield from each.guards if each.value is None else (*each.guards, each.value)
 
 
 def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: object) -> list[Unit]:

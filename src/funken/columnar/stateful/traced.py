@@ -36,6 +36,10 @@ class Write:
     whole: bool = False
     """Of a list: whether ``value`` is all that is in it from then on."""
 
+    def parts(self) -> tuple[Expression, ...]:
+        """Return all that is computed."""
+        return self.guards if self.value is None else (*self.guards, self.value)
+
 
 @dataclass(frozen=True)
 class TracedState:

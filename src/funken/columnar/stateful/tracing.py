@@ -159,8 +159,8 @@ class _StateTracer(StateUses):
         if name == "CALL" and stack.peek(argument + 1, "state method"):
             given = [stack.pop() for _ in range(argument)][::-1]
             (state, method), _ = stack.pop().value, stack.pop()
-            behind = self._filled(code, number, state, method)
-            if behind is not None and current(state) not in variables:
+            behind = None if current(state) in variables else self._filled(code, number, state, method)
+            if behind is not None:
                 number = behind
                 self._read(state, method, list(map(expression_on, given)))
                 go_on(value_of(state), variables, dropped, at)

@@ -33,7 +33,7 @@ from funken.columnar.expressions import (
     schema_of_value,
     schema_repr,
 )
-from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, paths_of
+from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.inference import looked_at, typed, typed_under
 from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
@@ -72,7 +72,7 @@ def typed_states(
     for each in made:
         wider = _wider(known, kinds)
         if wider:
-            check_floats(_parts(each), wider, each.schema)
+            check_floats(parts_of(each), wider, each.schema)
     for state, *of_state in zip(states, *(each.map_kinds for each in made), strict=True):
         if len({repr(kind) for kind in of_state} - {repr(None)}) > 1:
             raise NotVectorizable(f"uses self.{state.attribute} with keys of two kinds")
@@ -96,7 +96,7 @@ def _widened(
             for write in traced.writes:
                 if write.state in filled and write.value is not None:
                     with suppress(NotVectorizable):
-                        found = _kind(write, schema_with_state(record, key, kinds), [*kinds])
+                        found = _kind(write, _schema_with(record, key, kinds), [*kinds])
                         kinds[write.state] = kinds[write.state] if found is None else widened(kinds[write.state], found)
     return kinds
 
@@ -110,15 +110,15 @@ def _wider(known: list[RecordSchema], kinds: list[RecordSchema]) -> list[tuple[i
     return found
 
 
-def _parts(typed: TypedState) -> Iterator[Expression]:
+def parts_of(typed: TypedState) -> Iterator[Expression]:
     """Yield all that a function computes."""
-    for each in typed.given.emissions:
-        yield from (*each.guards, *each.conditions, each.result, *([] if each.items is None else [each.items]))
+    for emission in typed.given.emissions:
+        yield from emission.parts()
     for write in typed.writes:
-        yield from write.guards if write.value is None else (*write.guards, write.value)
+        yield from write.parts()
 
 
-def schema_with_state(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
+def _schema_with(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
     """Return the schema of a record with its key, its timestamp, and states."""
     return record, key, INT, *((BOOL, NONE if kind is None else kind) for kind in kinds)
 
@@ -134,7 +134,7 @@ def _kinds(
         for traced, record, key in functions:
             for write in traced.writes:
                 if kinds[write.state] is None and write.value is not None:
-                    found = _kind(write, schema_with_state(record, key, kinds), kinds)
+                    found = _kind(write, _schema_with(record, key, kinds), kinds)
                     is_item = states[write.state].kind is StateKind.LIST and not write.whole
                     kinds[write.state] = ListOf(found) if is_item and found is not None else found
     known = []
@@ -192,9 +192,9 @@ def _typed(
     traced: TracedState, record: RecordSchema, key: RecordSchema, states: Sequence[DeclaredState],
     kinds: list[RecordSchema],
 ) -> TypedState:  # fmt: skip
-    schema = schema_with_state(record, key, kinds)
+    schema = _schema_with(record, key, kinds)
     simpler = _Simplified(kinds)
-    emissions = tuple(simpler.emission(each) for each in traced.given.emissions)
+    emissions = tuple(each.replaced(simpler.of) for each in traced.given.emissions)
     given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema)
     if traced.drops_none and isinstance(results, str) and (results == NONE or results.endswith("?")):
         raise NotVectorizable("gives sometimes None, which is no result")
@@ -226,20 +226,10 @@ def _typed(
 
 def shared_parts(typed: TypedState) -> TypedState:
     """Return a function in which expressions that are alike are one object: kernels compute it once for a block."""
-    structures = Structures()
-
-    def of_each(expressions: Sequence[Expression]) -> tuple[Expression, ...]:
-        return tuple(map(structures.shared, expressions))
-
-    emissions = tuple(
-        replace(
-            each, result=structures.shared(each.result), guards=of_each(each.guards), conditions=of_each(each.conditions),
-            items=None if each.items is None else structures.shared(each.items),
-        )
-        for each in typed.given.emissions
-    )  # fmt: skip
+    shared = Structures().shared
+    emissions = tuple(each.replaced(shared) for each in typed.given.emissions)
     writes = tuple(
-        replace(each, guards=of_each(each.guards), value=None if each.value is None else structures.shared(each.value))
+        replace(each, guards=tuple(map(shared, each.guards)), value=None if each.value is None else shared(each.value))
         for each in typed.writes
     )
     return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes)
@@ -292,13 +282,6 @@ class _Simplified(_Replaced):
             if isinstance(kind, str) and kind in _EMPTY:
                 self._same[value_of(number)] = _EMPTY[kind]
 
-    def emission(self, each: Emission) -> Emission:
-        """Return an emission of simpler expressions."""
-        return replace(
-            each, result=self.of(each.result), guards=tuple(map(self.of, each.guards)),
-            items=None if each.items is None else self.of(each.items), conditions=tuple(map(self.of, each.conditions)),
-        )  # fmt: skip
-
     def _of(self, expression: Expression) -> Expression:
         match expression:
             case Choose(condition, then, Constant(value)) if condition == then and then in self._same:
@@ -321,4 +304,4 @@ def states_in(expression: Expression) -> Iterator[tuple[int, ...]]:
             yield path
 
 
-__all__ = ["TypedState", "schema_with_state", "states_in", "typed_states"]
+__all__ = ["TypedState", "fills_of", "parts_of", "shared_parts", "states_in", "typed_states"]

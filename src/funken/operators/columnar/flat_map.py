@@ -46,11 +46,6 @@ def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Colum
     return combined([_Part(block).computed(each, schema) for each in emissions], schema, block)
 
 
-def made_of(emission: Emission, schema: RecordSchema, block: Columns) -> Made | None:
-    """Return the results of one emission for a block; ``None`` if there are none."""
-    return _Part(block).computed(emission, schema)
-
-
 def combined(parts: list[Made | None], schema: RecordSchema, block: Columns) -> Columns:
     """Return the results of several emissions for a block, with the timestamps of their records, in order."""
     made = [each for each in parts if each is not None]
@@ -158,4 +153,4 @@ def _array_of(text: Expression, block: Columns) -> Any:
     return found.array(block.length)
 
 
-__all__ = ["ColumnarFlatMapLogic", "Made", "combined", "given_of", "items_of", "made_of"]
+__all__ = ["ColumnarFlatMapLogic", "Made", "combined", "given_of", "items_of"]

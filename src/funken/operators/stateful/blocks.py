@@ -19,9 +19,9 @@ from funken.columnar.keyed.changes import Participants, added, check_sums, most,
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
 from funken.columnar.stateful.steps import Appends, Presence, Rounds, Scan, Step, Unit
-from funken.operators.columnar.flat_map import Made, combined, made_of
+from funken.operators.columnar.flat_map import Made, combined
 from funken.operators.stateful.arrays import StateArrays, column_from
-from funken.operators.stateful.evaluating import BlockEvaluation
+from funken.operators.stateful.evaluating import BlockEvaluation, RecordsWhere
 from funken.operators.stateful.lists import ListsBefore, StateLists
 from funken.operators.stateful.units import (
     ChangeLayout,
@@ -49,7 +49,7 @@ class BlockOfStates:
         self._where = where
         self._values = BlockEvaluation(block)
         self._layouts: dict[Any, ChangeLayout] = {}
-        self._everyone: dict[Any, Participants] = {}
+        self._everyone: dict[int, Participants] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
         self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
         self._kept: list[Callable[[], None]] = []
@@ -128,11 +128,10 @@ class BlockOfStates:
     def _presence(self, step: Presence) -> None:
         arrays, groups = self._of(step.unit)
         there, not_there = (self._bools(step.where_held, True), self._bools(step.where_not, False))
-        key = id(groups), "all"
         if not step.where_held and not_there.all():
-            if key not in self._everyone:
-                self._everyone[key] = Participants(groups, not_there)
-            some = self._everyone[key]
+            if id(groups) not in self._everyone:
+                self._everyone[id(groups)] = Participants(groups, not_there)
+            some = self._everyone[id(groups)]
         else:
             some = Participants(groups, ~(there & ~not_there))
         initial = arrays.at(step.unit.path, groups.slots)
@@ -237,11 +236,11 @@ class BlockOfStates:
         """Return what the function gives, in the order of the records."""
         made: list[Made | None] = []
         for each in emissions:
-            if each.items is not None:
-                made.append(made_of(each, schema, self._block))
-                continue
             where = self._values.where(each.guards)
             if not where.length:
+                continue
+            if each.items is not None:
+                made.append(self._of_items(each, schema, where))
                 continue
             value = where.of(each.result)
             if each.emits:
@@ -249,6 +248,19 @@ class BlockOfStates:
                 origins = np.arange(where.length) if where.positions is None else where.positions
                 made.append(Made(results, origins, np.zeros(where.length, np.int64), each.segment))
         return combined(made, schema, self._block)
+
+    def _of_items(self, emission: Emission, schema: RecordSchema, where: RecordsWhere) -> Made | None:
+        """Return what a loop gives for some records; the lists are computed once for all that loop over them."""
+        assert emission.items is not None
+        owners, numbers, inner = where.items(emission.items, 1, emission.conditions)
+        if not len(owners):
+            return None
+        with np.errstate(all="ignore"):
+            value = inner.of(emission.result)
+        if not emission.emits:
+            return None
+        origins = owners if where.positions is None else where.positions.take(owners)
+        return Made(Columns(schema, flattened(value), len(owners)), origins, numbers, emission.segment)
 
     def keep(self) -> None:
         """Put the states after the block into the arrays."""
@@ -270,4 +282,4 @@ class BlockOfStates:
             keep()
 
 
-__all__ = ["BlockOfStates", "subset"]
+__all__ = ["BlockOfStates"]

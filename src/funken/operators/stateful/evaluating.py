@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import Argument, Expression, RecordSchema, leaves_of
-from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.kernels.columns import Array, Column, Columns, lists_of
 from funken.columnar.kernels.evaluation import ExpressionEvaluation
-from funken.columnar.kernels.rowwise import Value
+from funken.columnar.kernels.rowwise import Value, value_of
 
 
 class BlockEvaluation(ExpressionEvaluation):
@@ -77,6 +77,28 @@ class RecordsWhere:
         """Compute an expression; there is one record at least."""
         with np.errstate(all="ignore"):
             return self._evaluation.of(expression)
+
+    def items(self, items: Expression, number: int, conditions: Sequence[Expression]) -> tuple[Array, Array, Any]:
+        """Go over to the items of lists, which are an argument: of which record each is, which item of it, and what computes.
+
+        Only to those for which conditions hold, one after the other.
+        """
+        column: Any = self.of(items)
+        lists = lists_of(column, self.length)
+        counts, content = lists.counts(), lists.content()
+        owners = np.repeat(np.arange(self.length), counts)
+        numbers = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        inner: Any = self._evaluation.at(owners, {number: value_of(content)})
+        for condition in conditions:
+            if not len(owners):
+                break
+            with np.errstate(all="ignore"):
+                truth = inner.truth(inner.of(condition))
+            if truth.constant and truth.data:
+                continue
+            kept = np.flatnonzero(truth.array(len(owners)))
+            owners, numbers, inner = owners.take(kept), numbers.take(kept), inner.at(kept, {})
+        return owners, numbers, inner
 
     @property
     def place(self) -> Any:

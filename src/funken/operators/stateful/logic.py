@@ -25,7 +25,7 @@ from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.context import OperatorContext
 from funken.operators.process.keyed_map import KeyedMapLogic
 from funken.operators.process.one_input import KeyedProcessLogic
-from funken.operators.process.two_inputs import CoMapLogic, ElementFunction, KeyedCoProcessLogic
+from funken.operators.process.two_inputs import CoMapLogic, KeyedCoProcessLogic
 from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.blocks import BlockOfStates
 from funken.operators.stateful.lists import StateLists
@@ -254,10 +254,8 @@ class ColumnarKeyedCoProcessLogic(_OnColumns, KeyedCoProcessLogic):
 class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
     """Functions of two inputs that take nothing but the record, over blocks."""
 
-    def __init__(
-        self, spec: ColumnarCoMap | ColumnarCoFlatMap, first: ElementFunction, second: ElementFunction
-    ) -> None:  # fmt: skip
-        super().__init__(spec, first, second)
+    def __init__(self, spec: ColumnarCoMap | ColumnarCoFlatMap) -> None:
+        super().__init__(spec, *spec.calls())
         self._states = _States(spec.on_columns, spec.function)
 
 

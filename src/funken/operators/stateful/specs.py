@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from funken.columnar.expressions import RecordSchema
 from funken.columnar.stateful.opening import DeclaredState
@@ -48,83 +48,60 @@ class StatesOnColumns:
 
 
 @dataclass(frozen=True)
-class ColumnarKeyedProcess(KeyedProcess):
+class _TakesBlocks:
+    """What these specs add to those that they replace; ``logic`` is the class that runs them."""
+
+    logic: ClassVar[str]
+    on_columns: StatesOnColumns = StatesOnColumns()
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        replaced: Any = super()
+        traits: OperatorTraits = replaced.traits
+        return replace(traits, columnar=True)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, f"funken.operators.stateful.logic:{self.logic}", self)
+
+
+@dataclass(frozen=True)
+class ColumnarKeyedProcess(_TakesBlocks, KeyedProcess):
     """``process_element`` for a block of records."""
 
-    on_columns: StatesOnColumns = StatesOnColumns()
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.logic:ColumnarProcessLogic", self)
+    logic = "ColumnarProcessLogic"
 
 
 @dataclass(frozen=True)
-class ColumnarKeyedMap(KeyedMap):
+class ColumnarKeyedMap(_TakesBlocks, KeyedMap):
     """A function with ``open()`` for a block of records."""
 
-    on_columns: StatesOnColumns = StatesOnColumns()
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.logic:ColumnarKeyedMapLogic", self)
+    logic = "ColumnarKeyedMapLogic"
 
 
 @dataclass(frozen=True)
-class ColumnarKeyedCoProcess(KeyedCoProcess):
+class ColumnarKeyedCoProcess(_TakesBlocks, KeyedCoProcess):
     """``process_element1`` and ``process_element2`` for blocks of records."""
 
-    on_columns: StatesOnColumns = StatesOnColumns()
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.logic:ColumnarKeyedCoProcessLogic", self)
+    logic = "ColumnarKeyedCoProcessLogic"
 
 
 @dataclass(frozen=True)
-class ColumnarCoMap(CoMap):
+class ColumnarCoMap(_TakesBlocks, CoMap):
     """``map1`` and ``map2`` for blocks of records."""
 
-    on_columns: StatesOnColumns = StatesOnColumns()
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.logic:ColumnarCoMapLogic", self, *self.calls())
+    logic = "ColumnarCoMapLogic"
 
 
 @dataclass(frozen=True)
-class ColumnarCoFlatMap(CoFlatMap):
+class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
     """``flat_map1`` and ``flat_map2`` for blocks of records."""
 
-    on_columns: StatesOnColumns = StatesOnColumns()
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.logic:ColumnarCoMapLogic", self, *self.calls())
+    logic = "ColumnarCoMapLogic"
 
 
-__all__ = ["ColumnarKeyedMap", "ColumnarKeyedProcess", "FunctionOnColumns", "StatesOnColumns"]
+__all__ = [
+    "ColumnarCoFlatMap", "ColumnarCoMap", "ColumnarKeyedCoProcess", "ColumnarKeyedMap", "ColumnarKeyedProcess",
+    "FunctionOnColumns", "StatesOnColumns",
+]  # fmt: skip

@@ -74,7 +74,7 @@ class Picked(MadeLater):
         return self._of.take(self._positions.take(positions))
 
 
-def subset(block: Columns, positions: Array, used: list[Expression]) -> Columns:
+def subset(block: Columns, positions: Array, used: Sequence[Expression]) -> Columns:
     """Return the records at some positions, as far as expressions use their fields."""
     paths = paths_of(used, 0)
     leaves = [
@@ -134,32 +134,40 @@ class UnitOfValues:
 
 
 class UnitOfLists:
-    """A list that is computed round by round."""
+    """A list that is computed round by round: who has a record in a round, has had one in the round before."""
 
     def __init__(self, unit: Unit, lists: StateArrays | StateLists, groups: Groups) -> None:
         assert isinstance(lists, StateLists)
         self.unit, self._lists, self._groups = unit, lists, groups
         counts, items = lists.log.lists(groups.slots)
-        self._now: Column = Lists(lists.kind, np.concatenate(([0], np.cumsum(counts))), items)
         self._group_of: Array = groups.back(groups.spread(np.arange(len(groups.slots))))
+        #: what was the last round, at first as if all groups had a record: its lists, and of each group which is its own
+        self._now: Column = Lists(lists.kind, np.concatenate(([0], np.cumsum(counts))), items)
+        self._row_of: Array = np.arange(len(groups.slots))
         self._before: list[Column] = []
+        self._after: list[Column] = []
         self._positions: list[Array] = []
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
 
     def before(self, positions: Array) -> Column:
         """Return what it is before the records of a round, each of another key."""
-        column = self._now.take(self._group_of.take(positions))
-        self._before.append(column)
+        if self._positions:
+            self._after.append(self._now)
+        groups = self._group_of.take(positions)
+        self._now = self._now.take(self._row_of.take(groups))
+        self._row_of[groups] = np.arange(len(positions))
+        self._before.append(self._now)
         self._positions.append(positions)
-        return column
+        return self._now
 
     def change(self, positions: Array, left: Column) -> None:
         """Set it to what some of these records leave."""
-        places, count = self._group_of.take(positions), len(self._changed)
+        # Hot: what is put together are the lists of this round, not those of all keys.
+        groups, count = self._group_of.take(positions), len(self._positions[-1])
         order = np.arange(count)
-        order[places] = np.arange(count, count + len(places))
-        self._now = joined_columns([self._now, lists_of(left, len(places))], [count, len(places)]).take(order)
-        self._changed[places] = True
+        order[self._row_of.take(groups)] = np.arange(count, count + len(groups))
+        self._now = joined_columns([self._now, lists_of(left, len(groups))], [count, len(groups)]).take(order)
+        self._changed[groups] = True
 
     def column(self) -> Column:
         """Return what it was before each record."""
@@ -169,9 +177,13 @@ class UnitOfLists:
 
     def keep(self) -> None:
         """Put what it has become into the log."""
+        last = np.empty(len(self._changed), np.int64)
+        last[self._group_of.take(np.concatenate(self._positions))] = np.arange(
+            self._groups.length
+        )  # the last one stays
         which = np.flatnonzero(self._changed)
-        lists = lists_of(self._now, len(self._changed)).take(which)
-        assert isinstance(lists, Lists)
+        after = joined_columns([*self._after, self._now], list(map(len, self._positions)))
+        lists = lists_of(after.take(last.take(which)), len(which))
         slots, counts = self._groups.slots.take(which), lists.counts()
         some = np.flatnonzero(counts)
         self._lists.change(slots, slots.take(some), counts.take(some), lists.content())

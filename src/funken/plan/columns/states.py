@@ -12,10 +12,10 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.opening import DeclaredState, declared_states
-from funken.columnar.stateful.steps import Step, steps_of
+from funken.columnar.stateful.steps import steps_of
 from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.tracing import trace_with_state
-from funken.columnar.stateful.typed import TypedState, fills_of, shared_parts, typed_states
+from funken.columnar.stateful.typed import fills_of, shared_parts, typed_states
 from funken.columnar.tracing import Traced, trace
 from funken.operators.base import OperatorSpec
 from funken.operators.process.keyed_map import KeyedMap
@@ -130,23 +130,13 @@ def _on_columns(
     typed, kinds = typed_states(given, states)
     typed = [shared_parts(each) for each in typed]
     fills = list(map(with_floats, fills_of(given, states), kinds))
+    bits = [each.bits for each in states]
     made = tuple(
-        FunctionOnColumns(method, key, traced_of, traced, each, _steps(each, kinds, fills, states))
+        FunctionOnColumns(method, key, traced_of, traced, each, steps_of(each, kinds, fills, bits))
         for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)
     )
     kept = tuple(replace(each, function=None) for each in states)  # which has been read
     return StatesOnColumns(kept, tuple(kinds), tuple(fills), made)
-
-
-def _steps(
-    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[Any], states: Sequence[DeclaredState]
-) -> tuple[Step, ...]:  # fmt: skip
-    given = [
-        part
-        for each in typed.given.emissions
-        for part in (*each.guards, *each.conditions, each.result, *([] if each.items is None else [each.items]))
-    ]
-    return steps_of(typed.writes, kinds, fills, given, [each.bits for each in states])
 
 
 def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:
