@@ -147,7 +147,8 @@ class StateFuzzer:
         """Run a case; return what is wrong."""
         dice = random.Random(f"state/{self._seed}/{case}")
         two = dice.random() < 0.3
-        source = _Writer(dice).source(two) + f"\nkey = lambda record: {dice.choice(_KEYS)}"
+        timers = random.Random(f"timers/{self._seed}/{case}").random() < 0.4
+        source = _Writer(dice, timers).source(two) + f"\nkey = lambda record: {dice.choice(_KEYS)}"
         space = dict(_SPACE)
         exec(source, space)
         try:
@@ -178,6 +179,14 @@ class StateFuzzer:
 
     def _driven(self, columns: _Driven, records: _Driven, two: bool, dice: random.Random) -> str | None:
         for _ in range(dice.randrange(1, 8)):
+            if dice.random() < 0.3:
+                at = dice.randrange(80)
+                for each in (columns, records):
+                    each.watermark(at)
+                if columns.given != records.given or columns.failed != records.failed:
+                    return f"columns give {columns.given}, records {records.given}, at watermark {at}"
+                if columns.failed is not None:
+                    return None
             length = dice.choice((1, 5, 30))
             wild = dice.random() < 0.2
             block = [(dice.randrange(3), _number(dice, wild), dice.choice("abc")) for _ in range(length)]
@@ -236,8 +245,21 @@ class _Driven:
                 self._harness.feed_block(records, stamps)
         except Exception as error:  # noqa: BLE001 - both have to raise it
             self.failed = type(error).__name__
-        self.given = list(map(repr, self._harness.output_with_timestamps))
-        self._harness.output_with_timestamps.clear()
+        self._take_given()
+
+    def watermark(self, at: int) -> None:
+        """Let event time come to some ms."""
+        try:
+            self._harness.watermark(at)
+        except Exception as error:  # noqa: BLE001 - both have to raise it
+            self.failed = type(error).__name__
+        self._take_given()
+
+    def _take_given(self) -> None:
+        # Where timers set others, the results of keys whose timers have the same time may come in another order.
+        found = self._harness.output_with_timestamps
+        self.given = list(map(repr, sorted(found, key=lambda each: repr(each[0][0])) if found else ()))
+        found.clear()
 
     def kept(self) -> list[str]:
         """Return all state."""
@@ -264,8 +286,9 @@ def _sorted(stored: Any) -> Any:
 class _Writer:
     """Writes one function with state."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, dice: random.Random, timers: bool = False) -> None:
         self._dice = dice
+        self._timers, self._fires = timers, False
         self._states = dice.sample(sorted(_DECLARED), dice.randrange(1, 4))
         self._map_key = dice.choice(_MAP_KEYS)
 
@@ -287,6 +310,13 @@ class _Writer:
         ]
         for number in ("1", "2") if two else ("",):
             lines += [f"    def process_element{number}(self, value, ctx):", *self._body(number == "2")]
+        if self._timers:
+            lines += ["    def on_timer(self, timestamp, ctx):", f"        value = ({self._dice.choice(('0', 'timestamp'))}, timestamp % 9, 'a')"]
+            self._fires = True  # and sets none that may be due for ever
+            lines += self._body(True)
+            if self._dice.random() < 0.3:
+                again = f"ctx.timer_service().register_event_time_timer(timestamp + {self._dice.randrange(1, 9)})"
+                lines += ["        if 0 <= timestamp < 70:", f"            {again}"]
         return "\n".join(lines)
 
     def _body(self, second: bool) -> list[str]:
@@ -328,7 +358,13 @@ class _Writer:
 
     def _statement(self, indent: str, depth: int) -> list[str]:
         dice = self._dice
-        kind = dice.choice(("write", "write", "write", "yield", "if", "if", "return"))
+        kind = dice.choice(("write", "write", "write", "yield", "if", "if", "return", *["timer"] * 2 * self._timers))
+        if kind == "timer":
+            service = dice.choice(("ctx.timer_service()", "timers"))
+            set_ = "delete" if self._fires else dice.choice(("register", "register", "delete"))
+            at = self._int() if dice.random() < 0.7 else "max(ctx.timer_service().current_watermark(), 0) + value[1]"
+            lines = [f"{indent}timers = ctx.timer_service()"] if service == "timers" else []
+            return [*lines, f"{indent}{service}.{set_}_event_time_timer({at})"]
         if kind == "if" and depth:
             lines = [f"{indent}if {self._condition()}:", *self._statement(indent + "    ", depth - 1)]
             if dice.random() < 0.5:

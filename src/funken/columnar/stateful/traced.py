@@ -1,4 +1,4 @@
-"""What was read of a function with state: what it gives, and what it writes."""
+"""What was read of a function with state: what it gives, what it writes, and which timers it sets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from funken.columnar.expressions import Argument, Expression
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.dataclass import dataclass
 
-RECORD, KEY, STAMP = (Argument(0, (number,)) for number in range(3))
-FIRST_STATE = 3
+RECORD, KEY, STAMP, WATERMARK = (Argument(0, (number,)) for number in range(4))
+"""The fields of the one argument; of ``on_timer``, the record is the time of the timer."""
+FIRST_STATE = 4
 """The number of the field with the first state."""
 
 
@@ -42,6 +43,19 @@ class Write:
 
 
 @dataclass(frozen=True)
+class TimerChange:
+    """An event-time timer of the key that is registered, or deleted, where the ``guards`` hold, one after the other."""
+
+    guards: tuple[Expression, ...]
+    at: Expression
+    deletes: bool
+
+    def parts(self) -> tuple[Expression, ...]:
+        """Return all that is computed."""
+        return *self.guards, self.at
+
+
+@dataclass(frozen=True)
 class TracedState:
     """A function with state: what it gives, and its ``writes`` in order: of two that are made, the later one counts."""
 
@@ -61,6 +75,8 @@ class TracedState:
     """Whether a result that is ``None`` is none."""
     fills: tuple[Any, ...]
     """Of each state, what is read where it has no value (``None``: it is asked whether it has one)."""
+    timers: tuple[TimerChange, ...] = ()
+    """What it does with timers, in order."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -88,4 +104,7 @@ def attribute_of(target: Any, name: str) -> tuple[Any] | None:
     return None
 
 
-__all__ = ["FIRST_STATE", "KEY", "RECORD", "STAMP", "TracedState", "Write", "attribute_of", "held", "value_of"]
+__all__ = [
+    "FIRST_STATE", "KEY", "RECORD", "STAMP", "WATERMARK", "TimerChange", "TracedState", "Write", "attribute_of", "held",
+    "value_of",
+]  # fmt: skip

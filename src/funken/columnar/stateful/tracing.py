@@ -1,10 +1,11 @@
 """From a function with keyed state to what it gives and what it writes, by reading its bytecode: nothing of it runs.
 
-The function has one record as its argument, with fields: the record itself, its key, its timestamp, and of each state whether it
-has a value (``held``) and which (``value_of``), as they are before the record. A path through the function that reads a state
+The function has one record as its argument, with fields: the record itself, its key, its timestamp, the watermark, and of each
+state whether it has a value (``held``) and which (``value_of``), as they are before the record. A path through the function that reads a state
 without a default goes on in two: with a value, and with ``None``. What is read after it was written is what was written. So all
 the function gives is emissions (``flat_maps/emissions.py``) over that record, and each change of a state is a ``Write`` with the
-conditions it is made under.
+conditions it is made under. A timer that is set or deleted is a ``TimerChange``. ``on_timer`` is such a function too: its record is
+the time.
 """
 
 from __future__ import annotations
@@ -23,12 +24,23 @@ from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stack import Stack
 from funken.columnar.stateful.branches import known_jump, or_constant
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import KEY, RECORD, STAMP, TracedState, attribute_of, value_of
+from funken.columnar.stateful.traced import (
+    KEY,
+    RECORD,
+    STAMP,
+    WATERMARK,
+    TimerChange,
+    TracedState,
+    attribute_of,
+    value_of,
+)
 from funken.columnar.stateful.uses import StateUses, current, of_states
 from funken.columnar.tracing import function_of_method
 
 _DEEPEST = 10
 _ASKED = {"get_current_key": KEY, "timestamp": STAMP}
+_SETS_TIMERS = {"register_event_time_timer": False, "delete_event_time_timer": True}
+"""What is called of the timer service, and whether it deletes a timer."""
 _NOTHING = object()
 
 
@@ -48,7 +60,7 @@ def trace_with_state(
     ...     def process_element(self, value, ctx):
     ...         self.count.update(self.count.value() + 1)
     >>> trace_with_state(Count(), "process_element", declared_states(Count())).writes[0].value
-    Binary(op='+', left=Argument(argument=0, path=(3, 1)), right=Constant(value=1))
+    Binary(op='+', left=Argument(argument=0, path=(4, 1)), right=Constant(value=1))
     """
     function = function_of_method(target, method)
     tracer = _StateTracer(function, 1 + context, target, states, gives)
@@ -57,7 +69,7 @@ def trace_with_state(
     return TracedState(
         replace(given, dependencies=(*given.dependencies, known)), tuple(tracer.writes), tuple(tracer.map_keys),
         "timestamp" in tracer.asked, tuple(tracer.attributes.items()), tuple(tracer.methods.items()),
-        frozenset(tracer.used), gives == "one or none", tuple(tracer.fills),
+        frozenset(tracer.used), gives == "one or none", tuple(tracer.fills), tuple(tracer.timers),
     )  # fmt: skip
 
 
@@ -76,6 +88,7 @@ class _StateTracer(StateUses):
         self._states = {each.attribute: number for number, each in enumerate(states)}
         #: what of its context the function asks for
         self.asked: set[str] = set()
+        self.timers: list[TimerChange] = []
         self.attributes: dict[str, Any] = {}
         self.methods: dict[str, Any] = {}
 
@@ -98,13 +111,17 @@ class _StateTracer(StateUses):
                 stack.push(Marker("state method", state.name, (state.value, argument)))
         elif name == "LOAD_METHOD" and stack.peek(1, "context"):
             stack.pop()
-            if argument not in _ASKED:
-                raise NotVectorizable(
-                    "uses timers, or time" if argument == "timer_service" else f"uses ctx.{argument}()"
-                )
+            if argument not in (*_ASKED, "timer_service"):
+                raise NotVectorizable(f"uses ctx.{argument}()")
             for _ in range(2):
                 stack.push(Marker("context method", "its context", argument))
-        elif name == "CALL" and argument == 0 and stack.peek(1, "context method"):
+        elif name == "LOAD_METHOD" and stack.peek(1, "timer service"):
+            stack.pop()
+            if argument not in (*_SETS_TIMERS, "current_watermark"):
+                raise NotVectorizable("uses timers, or the time, of the clock")
+            for _ in range(2):
+                stack.push(Marker("timer method", "its timer service", argument))
+        elif name == "CALL" and argument == 0 and (stack.peek(1, "context method") or stack.peek(1, "timer method")):
             asked = stack.pop().value
             stack.pop()
             stack.push(self._asked(asked))
@@ -137,7 +154,13 @@ class _StateTracer(StateUses):
             raise NotVectorizable(f"calls self.{name}")
         return function_of_method(self._target, name)
 
-    def _asked(self, name: str) -> Expression:
+    def _asked(self, name: str) -> Any:
+        if name == "timer_service":
+            return Marker("timer service", "its timer service")
+        if name == "current_watermark":
+            return WATERMARK
+        if name not in _ASKED:
+            raise NotVectorizable(f"calls {name}() without a time")
         self.asked.add(name)
         return _ASKED[name]
 
@@ -166,6 +189,15 @@ class _StateTracer(StateUses):
                 go_on(value_of(state), variables, dropped, at)
                 return True
             self._use(state, method, list(map(expression_on, given)), variables, dropped, at, go_on)
+        elif name == "CALL" and argument == 1 and stack.peek(2, "timer method"):
+            at_time = expression_on(stack.pop())
+            method, _ = stack.pop().value, stack.pop()
+            if method not in _SETS_TIMERS:
+                raise NotVectorizable(f"calls {method}() in a way that is not known")
+            if at.items is not None:
+                raise NotVectorizable("sets timers in a loop")
+            self.timers.append(TimerChange(at.guards, at_time, _SETS_TIMERS[method]))
+            go_on(Constant(None), variables, dropped, at)
         elif name == "CALL" and stack.peek(argument + 2, "own method"):
             given = [stack.pop() for _ in range(argument)][::-1]
             own, called = stack.pop(), stack.pop()

@@ -39,7 +39,7 @@ from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.floats import check_floats, widened
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import FIRST_STATE, TracedState, Write, value_of
+from funken.columnar.stateful.traced import FIRST_STATE, TimerChange, TracedState, Write, value_of
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
 
@@ -54,6 +54,7 @@ class TypedState:
     schema: RecordSchema
     given: TracedFlatMap
     writes: tuple[Write, ...]
+    timers: tuple[TimerChange, ...]
     map_keys: tuple[Expression | None, ...]
     map_kinds: tuple[RecordSchema | None, ...]
     results: RecordSchema | None
@@ -114,13 +115,13 @@ def parts_of(typed: TypedState) -> Iterator[Expression]:
     """Yield all that a function computes."""
     for emission in typed.given.emissions:
         yield from emission.parts()
-    for write in typed.writes:
-        yield from write.parts()
+    for change in (*typed.writes, *typed.timers):
+        yield from change.parts()
 
 
 def _schema_with(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
-    """Return the schema of a record with its key, its timestamp, and states."""
-    return record, key, INT, *((BOOL, NONE if kind is None else kind) for kind in kinds)
+    """Return the schema of a record with its key, its timestamp, the watermark, and states."""
+    return record, key, INT, INT, *((BOOL, NONE if kind is None else kind) for kind in kinds)
 
 
 def _kinds(
@@ -215,13 +216,22 @@ def _typed(
             facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
         writes.append(Write(write.state, tuple(conditions), None if write.value is None else made, write.whole))
+    timers = []
+    for change in traced.timers:
+        guards, at = tuple(map(simpler.of, change.guards)), simpler.of(change.at)
+        read |= looked_at([*guards, at], None, schema)
+        found = typed_under(guards, at, schema)
+        if found is not None:
+            if found[1][1] != INT:
+                raise NotVectorizable(f"sets a timer at {schema_repr(found[1][1])}")
+            timers.append(TimerChange(tuple(found[0]), found[1][0], change.deletes))
     map_keys: list[tuple[Expression | None, RecordSchema | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))
         read |= frozenset() if each is None else looked_at([each], None, schema)
     of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
     keys, key_kinds = tuple(key for key, _ in map_keys), tuple(kind for _, kind in map_keys)
-    return TypedState(schema, given, tuple(writes), keys, key_kinds, results, of_record)
+    return TypedState(schema, given, tuple(writes), tuple(timers), keys, key_kinds, results, of_record)
 
 
 def shared_parts(typed: TypedState) -> TypedState:
@@ -232,7 +242,10 @@ def shared_parts(typed: TypedState) -> TypedState:
         replace(each, guards=tuple(map(shared, each.guards)), value=None if each.value is None else shared(each.value))
         for each in typed.writes
     )
-    return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes)
+    timers = tuple(
+        replace(each, guards=tuple(map(shared, each.guards)), at=shared(each.at)) for each in typed.timers
+    )
+    return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes, timers=timers)
 
 
 def _map_key(

@@ -19,6 +19,7 @@ from funken.columnar.keyed.changes import Participants, added, check_sums, most,
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
 from funken.columnar.stateful.steps import Appends, Presence, Rounds, Scan, Step, Unit
+from funken.columnar.stateful.traced import TimerChange
 from funken.operators.columnar.flat_map import Made, combined
 from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.evaluating import BlockEvaluation, RecordsWhere
@@ -261,6 +262,21 @@ class BlockOfStates:
             return None
         origins = owners if where.positions is None else where.positions.take(owners)
         return Made(Columns(schema, flattened(value), len(owners)), origins, numbers, emission.segment)
+
+    def timers(self, changes: Sequence[TimerChange]) -> tuple[Array, list[int], list[bool]]:
+        """Return what is done with timers, in order: for which records, at which times, and whether one is deleted."""
+        found: list[tuple[Array, Array, Array]] = []
+        for each in changes:
+            where = self._values.where(each.guards)
+            if where.length:
+                at: Any = where.of(each.at)
+                of = np.arange(where.length) if where.positions is None else where.positions
+                found.append((of, at.array(where.length), np.full(where.length, each.deletes)))
+        if not found:
+            return np.empty(0, np.int64), [], []
+        records, times, deletes = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(records, kind="stable")
+        return records.take(order), times.take(order).tolist(), deletes.take(order).tolist()
 
     def keep(self) -> None:
         """Put the states after the block into the arrays."""

@@ -38,6 +38,7 @@ from funken.operators.stateful.specs import (
     FunctionOnColumns,
     StatesOnColumns,
 )
+from funken.operators.stateful.timers import MOST_BLOCKS, DueTimers, in_order_of_time, set_timers
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
@@ -64,7 +65,10 @@ class _States:
                 TracedFunction(each.key, each.traced_key),
             )
             for each in spec.functions
+            if each.key is not None and each.traced_key is not None
         ]
+        fires = spec.on_timer
+        self._on_timer = None if fires is None else TracedFunction(UserFunction(call.target, "on_timer"), fires.traced)
         values = [number for number, each in enumerate(spec.states) if each.kind not in (StateKind.MAP, StateKind.LIST)]
         maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
         lists = {number: kind for number, kind in enumerate(spec.kinds) if isinstance(kind, ListOf)}
@@ -81,7 +85,7 @@ class _States:
     def open(self, context: OperatorContext) -> None:
         """Find the states, as ``open()`` has declared them."""
         self._usable = not context.batch and all(each.is_in(self._target) for each in self._spec.states)
-        self._store = context.keyed
+        self._store, self._timers = context.keyed, context.timers
         if self._usable:
             context.before_snapshot.append(self.store)
             self._handles = [getattr(self._target, each.attribute) for each in self._spec.states]
@@ -90,9 +94,40 @@ class _States:
         """Return what a function gives for a block; ``None``: it has to be called."""
         self._size += (len(block) - self._size) / _BLOCKS
         self._are_small = self._size < (_LARGE if self._are_small else _SMALL)
-        if self._are_small or not self._usable or self._returns >= _MOST_RETURNS:
-            return None
-        return self._paths[number](block)
+        return self._paths[number](block) if self._takes_blocks() else None
+
+    def _takes_blocks(self) -> bool:
+        return not self._are_small and self._usable and self._returns < _MOST_RETURNS
+
+    def fire(self, watermark: int, emit: Callable[[Columns], None]) -> bool:
+        """Fire the timers that are due, and emit what they give; return whether that is all of them."""
+        function, known = self._spec.on_timer, self._on_timer
+        if function is None or known is None:
+            return True  # nothing is called
+        assert self._timers is not None
+        if not self._takes_blocks() or not known.ready():
+            return False
+        due, waves = DueTimers(self._timers, watermark), list[Columns]()
+        sets_others = bool(function.typed.timers)
+        all_fired = True
+        try:
+            while due.take_firsts() if sets_others else due.take():
+                if len(waves) > MOST_BLOCKS:
+                    raise FallBackToRows("timers that go on setting others")
+                while len(due):
+                    block, key = due.block(function.typed.schema[1])
+                    given = self._run(function, block, key)
+                    due.fired(block.length)
+                    if sets_others:
+                        waves.append(given)
+                    elif given.length:
+                        emit(given)
+        except FallBackToRows:
+            due.put_back()
+            all_fired = False
+        if any(map(len, waves)):
+            emit(in_order_of_time(waves))
+        return all_fired
 
     def store(self) -> None:
         """Put what has changed where the functions find it."""
@@ -139,14 +174,17 @@ class _States:
     # ---- a block
 
     def _computed(self, function: FunctionOnColumns, block: Columns) -> Columns:
+        assert function.traced_key is not None
+        return self._run(function, block, flattened(evaluate(function.traced_key.result, block.length, block)))
+
+    def _run(self, function: FunctionOnColumns, block: Columns, leaves: list[Column]) -> Columns:
+        """Compute what a function gives for a block, and what it leaves; the keys have these leaves."""
         slots_taken = max([len(self._of_key), *map(len, self._of_maps.values())])
         if slots_taken > self._limit:
             self._shrink(slots_taken)
         tables = {number: handle.table for number, handle in enumerate(self._handles)}
-        key = evaluate(function.traced_key.result, block.length, block)
-        leaves = flattened(key)
-        key_column = leaves[0] if isinstance(key, Column) else CompositeKey(leaves)
-        slots = self._of_key.find(key_column, block.length, tables)
+        key = leaves[0] if isinstance(function.typed.schema[1], str) else CompositeKey(leaves)
+        slots = self._of_key.find(key, block.length, tables)
         groups = Groups(slots, len(self._of_key))
         with_state = self._with_state(function, block, leaves)
         of_states: list[tuple[StateArrays | StateLists, Groups]] = []
@@ -169,7 +207,12 @@ class _States:
         made.run(function.steps)
         schema = function.typed.results
         given = made.given(function.typed.given.emissions, INT if schema is None else schema)
+        records, times, deletes = made.timers(function.typed.timers)
         made.keep()
+        if times:
+            assert self._timers is not None
+            keys = map(self._of_key.key, slots.take(records).tolist())
+            set_timers(self._timers, zip(times, keys, deletes, strict=True))
         return given
 
     def _with_state(self, function: FunctionOnColumns, block: Columns, key: list[Column]) -> Columns:
@@ -178,7 +221,8 @@ class _States:
         if function.traced.stamped and (stamps is None or stamps.min() == MIN_TIMESTAMP):
             raise FallBackToRows("a record without a timestamp")
         stamp = Column(INT, 0, True) if stamps is None else Column(INT, stamps)
-        known = [*block.leaves, *key, stamp]
+        watermark = MIN_TIMESTAMP if self._timers is None else self._timers.current_watermark
+        known = [*block.leaves, *key, stamp, Column(INT, watermark, True)]
         unknown = [Column(kind, None, True) for _, kind in leaves_of(schema)[len(known) :]]
         return Columns(schema, [*known, *unknown], block.length, stamps)
 
@@ -227,7 +271,26 @@ class _OnColumns(Operator):
         super().process_second(values, timestamps)
 
 
-class ColumnarProcessLogic(_OnColumns, KeyedProcessLogic):
+class _FiresTimers(_OnColumns):
+    """What operators with timers do besides."""
+
+    def watermark(self, watermark: int) -> None:
+        """Fire the timers that are due, and pass the watermark on."""
+        timers = self.context.timers
+        assert timers is not None
+        due = timers.event_times
+        if due and due[0] <= watermark and not self.context.batch:
+            if not self._states.fire(watermark, self.output.emit_block):
+                self._states.leave()
+        super().watermark(watermark)
+
+    def tick(self, now: int) -> None:
+        """Fire the timers that are due by the clock: of what a snapshot has, for none is set on columns."""
+        self._states.leave()
+        super().tick(now)
+
+
+class ColumnarProcessLogic(_FiresTimers, KeyedProcessLogic):
     """``process_element`` over blocks."""
 
     def __init__(self, spec: ColumnarKeyedProcess) -> None:
@@ -243,7 +306,7 @@ class ColumnarKeyedMapLogic(_OnColumns, KeyedMapLogic):
         self._states = _States(spec.on_columns, spec.function)
 
 
-class ColumnarKeyedCoProcessLogic(_OnColumns, KeyedCoProcessLogic):
+class ColumnarKeyedCoProcessLogic(_FiresTimers, KeyedCoProcessLogic):
     """``process_element1`` and ``process_element2`` over blocks."""
 
     def __init__(self, spec: ColumnarKeyedCoProcess) -> None:

@@ -26,11 +26,11 @@ from funken.operators.user_functions import UserFunction
 
 @dataclass(frozen=True)
 class FunctionOnColumns:
-    """A method with state, as kernels compute it."""
+    """A method with state, as kernels compute it; ``on_timer`` has no key of a record: its key is that of the timer."""
 
     method: str
-    key: UserFunction
-    traced_key: Traced
+    key: UserFunction | None
+    traced_key: Traced | None
     traced: TracedState
     typed: TypedState
     steps: tuple[Step, ...]
@@ -38,13 +38,14 @@ class FunctionOnColumns:
 
 @dataclass(frozen=True)
 class StatesOnColumns:
-    """The states of an operator, of what schema each is, and its functions, one per input."""
+    """The states of an operator, of what schema each is, and its functions: one per input, and what timers call."""
 
     states: tuple[DeclaredState, ...] = ()
     kinds: tuple[RecordSchema, ...] = ()
     fills: tuple[Any, ...] = ()
     """Of each state, what stands in the arrays where it has no value (``None``: anything)."""
     functions: tuple[FunctionOnColumns, ...] = ()
+    on_timer: FunctionOnColumns | None = None
 
 
 @dataclass(frozen=True)

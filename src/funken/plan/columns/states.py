@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.opening import DeclaredState, declared_states
 from funken.columnar.stateful.steps import steps_of
@@ -39,13 +39,8 @@ _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILT
 
 def columnar_process(spec: KeyedProcess, schema: RecordSchema) -> tuple[ColumnarKeyedProcess, RecordSchema | None]:
     """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
-    target = _object_of(spec.function, "process_element")
-    if _has_timers(target):
-        raise NotVectorizable("has an on_timer()")
-    states = declared_states(target)
-    (traced,), states = _traced([("process_element", True, "several")], target, states)
-    made = _on_columns(states, [("process_element", spec.key, traced, schema)])
-    return ColumnarKeyedProcess(spec.function, spec.key, made), made.functions[0].typed.results
+    made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema])
+    return ColumnarKeyedProcess(spec.function, spec.key, made), _results(made)
 
 
 def columnar_keyed_map(spec: KeyedMap, schema: RecordSchema) -> tuple[ColumnarKeyedMap, RecordSchema | None]:
@@ -53,11 +48,8 @@ def columnar_keyed_map(spec: KeyedMap, schema: RecordSchema) -> tuple[ColumnarKe
     method = spec.function.method
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
-    target = _object_of(spec.function, method)
-    states = declared_states(target)
-    (traced,), states = _traced([(method, False, _GIVES[spec.kind])], target, states)
-    made = _on_columns(states, [(method, spec.key, traced, schema)])
-    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), made.functions[0].typed.results
+    made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema])
+    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), _results(made)
 
 
 def columnar_of_two(
@@ -67,16 +59,9 @@ def columnar_of_two(
     if spec.key1 is None or spec.key2 is None:
         raise NotVectorizable("has two inputs without keys")
     names, context, gives = _OF_TWO[type(spec)]
-    target = _object_of(spec.function, names[0])
-    if _has_timers(target):
-        raise NotVectorizable("has an on_timer()")
-    traced, states = _traced([(name, context, gives) for name in names], target, declared_states(target))
     keys = (spec.key1, spec.key2)
-    made = _on_columns(states, list(zip(names, keys, traced, schemas, strict=True)))
-    results = {each.typed.results for each in made.functions if each.typed.results is not None}
-    if len(results) > 1:
-        raise NotVectorizable(f"gives sometimes {' and sometimes '.join(sorted(map(schema_repr, results)))}")
-    given = results.pop() if results else None
+    made = _made(spec.function, [(name, context, gives) for name in names], keys, schemas)
+    given = _results(made)
     match spec:
         case KeyedCoProcess():
             return ColumnarKeyedCoProcess(spec.function, *keys, made), given
@@ -90,6 +75,40 @@ _OF_TWO: dict[Any, tuple[tuple[str, str], bool, str]] = {
     CoMap: (("map1", "map2"), False, "one or none"),
     CoFlatMap: (("flat_map1", "flat_map2"), False, "several"),
 }
+
+
+def _made(
+    function: UserFunction, methods: Sequence[tuple[str, bool, str]], keys: Sequence[UserFunction],
+    schemas: Sequence[RecordSchema],
+) -> StatesOnColumns:  # fmt: skip
+    """Return the states of an object, its methods, one per input, and its ``on_timer()`` if it has one."""
+    target = _object_of(function, methods[0][0])
+    timed = _has_timers(target)
+    called = [*methods, ("on_timer", True, "several")] if timed else methods
+    traced, states = _traced(called, target, declared_states(target))
+    known = [_key(key, schema) for key, schema in zip(keys, schemas, strict=True)]
+    if len({repr(kind) for _, kind in known}) > 1:
+        raise NotVectorizable(f"has keys of two kinds: {' and '.join(schema_repr(kind) for _, kind in known)}")
+    records = [*schemas, INT] if timed else schemas  # a timer is its time
+    given = [(each, schema, known[0][1]) for each, schema in zip(traced, records, strict=True)]
+    typed, kinds = typed_states(given, states)
+    fills = list(map(with_floats, fills_of(given, states), kinds))
+    bits = [each.bits for each in states]
+    of_key = [*((key, traced_of) for key, (traced_of, _) in zip(keys, known, strict=True)), (None, None)]
+    made = []
+    for (method, _, _), (key, traced_of), each, found in zip(called, of_key, traced, map(shared_parts, typed), strict=False):
+        made.append(FunctionOnColumns(method, key, traced_of, each, found, steps_of(found, kinds, fills, bits)))
+    kept = tuple(replace(each, function=None) for each in states)  # which has been read
+    return StatesOnColumns(kept, tuple(kinds), tuple(fills), tuple(made[: len(keys)]), made[-1] if timed else None)
+
+
+def _results(made: StatesOnColumns) -> RecordSchema | None:
+    """Return the schema of all results; ``None``: there are none."""
+    functions = [*made.functions, *([] if made.on_timer is None else [made.on_timer])]
+    results = {each.typed.results for each in functions if each.typed.results is not None}
+    if len(results) > 1:
+        raise NotVectorizable(f"gives sometimes {' and sometimes '.join(sorted(map(schema_repr, results)))}")
+    return results.pop() if results else None
 
 
 def _traced(
@@ -117,30 +136,11 @@ def _object_of(function: UserFunction, method: str) -> Any:
 
 def _has_timers(target: Any) -> bool:
     found = getattr(type(target), "on_timer", None)
-    return found is not None and not found.__module__.startswith("funken.api.")
-
-
-def _on_columns(
-    states: tuple[DeclaredState, ...], functions: Sequence[tuple[str, UserFunction, TracedState, RecordSchema]]
-) -> StatesOnColumns:
-    keys = [_key(key, schema) for _, key, _, schema in functions]
-    if len({repr(kind) for _, kind in keys}) > 1:
-        raise NotVectorizable(f"has keys of two kinds: {' and '.join(schema_repr(kind) for _, kind in keys)}")
-    given = [(traced, schema, kind) for (_, _, traced, schema), (_, kind) in zip(functions, keys, strict=True)]
-    typed, kinds = typed_states(given, states)
-    typed = [shared_parts(each) for each in typed]
-    fills = list(map(with_floats, fills_of(given, states), kinds))
-    bits = [each.bits for each in states]
-    made = tuple(
-        FunctionOnColumns(method, key, traced_of, traced, each, steps_of(each, kinds, fills, bits))
-        for (method, key, traced, _), (traced_of, _), each in zip(functions, keys, typed, strict=True)
-    )
-    kept = tuple(replace(each, function=None) for each in states)  # which has been read
-    return StatesOnColumns(kept, tuple(kinds), tuple(fills), made)
+    return found is not None and not (found.__module__ or "").startswith("funken.api.")
 
 
 def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:
     return traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1]
 
 
-__all__ = ["columnar_keyed_map", "columnar_process"]
+__all__ = ["columnar_keyed_map", "columnar_of_two", "columnar_process"]
