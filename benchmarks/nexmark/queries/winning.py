@@ -38,40 +38,44 @@ class Winners(KeyedCoProcessFunction):
         self._auction = runtime_context.get_state(ValueStateDescriptor("auction"))
         self._best = runtime_context.get_state(ValueStateDescriptor("best"))
         self._early = runtime_context.get_list_state(ListStateDescriptor("early"))
+        self._last_early = runtime_context.get_state(ValueStateDescriptor("last early"))
 
     def process_element1(self, value: Auction, ctx: Any) -> None:
         """Open an auction; bids for it may have come by another way already."""
         self._auction.update(value)
-        for bid in self._early:
-            self._bid(value, bid)
-        self._early.clear()
+        early = sorted([bid for bid in self._early if value.date_time <= bid.date_time <= value.expires], key=rank)
+        if early:
+            self._best.update(early[0])
+        self._forget_early()
         ctx.timer_service().register_event_time_timer(value.expires)
 
     def process_element2(self, value: Bid, ctx: Any) -> None:
         """Count a bid, or keep it while an auction that opened before it may still come."""
-        auction = self._auction.value()
-        if auction is not None:
-            self._bid(auction, value)
-        else:
-            self._early.add(value)
-            ctx.timer_service().register_event_time_timer(value.date_time)
-
-    def _bid(self, auction: Auction, bid: Bid) -> None:
-        if auction.date_time <= bid.date_time <= auction.expires:
-            best = self._best.value()
-            if best is None or rank(bid) < rank(best):
-                self._best.update(bid)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Auction, Bid]]:
-        """Close the auction, or drop bids for one that was over, or had not opened, when they were made."""
         auction, best = self._auction.value(), self._best.value()
         if auction is None:
-            self._early.update([bid for bid in self._early if bid.date_time > timestamp])
+            self._early.add(value)
+            last = self._last_early.value()
+            if last is None or value.date_time > last:
+                self._last_early.update(value.date_time)
+            ctx.timer_service().register_event_time_timer(value.date_time)
+        elif auction.date_time <= value.date_time <= auction.expires and (best is None or rank(value) < rank(best)):
+            self._best.update(value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Auction, Bid]]:
+        """Close the auction, or drop bids for one that was over, or had not opened, when the last of them was made."""
+        auction, best = self._auction.value(), self._best.value()
+        if auction is None:
+            if timestamp == self._last_early.value():
+                self._forget_early()
         elif timestamp == auction.expires:
             self._auction.clear()
             self._best.clear()
             if best is not None:
                 yield auction, best
+
+    def _forget_early(self) -> None:
+        self._early.clear()
+        self._last_early.clear()
 
 
 def winners(streams: Streams) -> DataStream:

@@ -153,7 +153,7 @@ def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int)
         if any(_deciding(item, kinds) is None for item in items):
             return None
         condition = condition.result
-    compared = _lexicographic(condition)
+    compared = lexicographic(condition)
     if compared is None:
         return None
     op, pairs = compared
@@ -177,7 +177,7 @@ def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int)
     return tuple(Fold("max_of" if greater else "min_of", each, made) for _, each in leaves_of(schema))
 
 
-def _lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, Expression]]] | None:
+def lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, Expression]]] | None:
     """Return the operator and the pairs of a comparison, of tuples item by item; ``None`` if it is no such comparison."""
     pairs: list[tuple[Expression, Expression]] = []
     strict = None

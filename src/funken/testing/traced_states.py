@@ -29,6 +29,9 @@ _DECLARED = {
     "text": 'get_state(ValueStateDescriptor("text"))',
     "pair": 'get_state(ValueStateDescriptor("pair"))',
     "last": 'get_state(ValueStateDescriptor("last"))',
+    "best": 'get_state(ValueStateDescriptor("best"))',
+    "high": 'get_reducing_state(ReducingStateDescriptor("high", {better}))',
+    "early": 'get_state(ValueStateDescriptor("early", default=(0, 5, "m")))',
     "least": 'get_reducing_state(ReducingStateDescriptor("least", min))',
     "total": 'get_reducing_state(ReducingStateDescriptor("total", lambda a, b: a + b))',
     "mean": 'get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))',
@@ -50,6 +53,9 @@ _READS = {
     ),
     "pair": ("a, b = self.pair.value() or (0, '')",),
     "last": ("last = self.last.value()\n        before = value if last is None else last",),
+    "best": ("best = self.best.value()",),
+    "high": ("high = self.high.get()\n        size = 0 if high is None else high[1]",),
+    "early": ("early = self.early.value()",),
     "least": ("least = self.least.get() or 0", "self.least.add(value[1])\n        least = self.least.get()"),
     "total": ("total = self.total.get()\n        total = 9 if total is None else total",),
     "mean": ("self.mean.add(value[1])\n        mean = self.mean.get()", "mean = self.mean.get() or 0"),
@@ -77,6 +83,9 @@ _INTS = {
     "m": ("m",),
     "pair": ("a",),
     "last": ("before[1]", "before[0]"),
+    "best": ("(0 if best is None else best[0])",),
+    "high": ("size",),
+    "early": ("early[1]", "len(early[2])"),
     "seen": ("seen",),
     "text": ("len(text)",),
     "items": ("size",),
@@ -115,6 +124,19 @@ _WRITES = {
         "self.last.update(value)", _TOGGLE, _TOGGLE, "self.last.update(before)", "self.last.clear()",
         "self.last.update((n_or_0, 1, 'x'))",
     ),
+    "best": (
+        "if best is None or {rank} < {rank of best}:\n            self.best.update(value)",
+        "if best is None or {rank} >= {rank of best}:\n            self.best.update(value)",
+        "if best is not None and not {rank} > {rank of best}:\n            self.best.clear()",
+        "self.best.update(value if best is None else {max}(best, value, key=lambda r: (-r[1], r[2])))",
+        "self.best.update(value)", "self.best.clear()",
+    ),
+    "high": ("self.high.add(value)", "self.high.add(({int}, 3, 'b'))", "self.high.clear()"),
+    "early": (
+        "if {rank} < {rank of early}:\n            self.early.update(value)",
+        "if {rank of early} < {rank}:\n            self.early.update((value[0], value[1], 'm'))",
+        "self.early.update({max}(early, value, key=lambda r: r[2]))", "self.early.clear()",
+    ),
     "least": ("self.least.add({int})", "self.least.clear()"),
     "total": ("self.total.add({int})", "self.total.add(1)", "self.total.clear()"),
     "mean": ("self.mean.add({int})", "self.mean.clear()"),
@@ -132,6 +154,9 @@ _WRITES = {
         "self.seen.put({map_key}, 1)", "self.seen.put({map_key}, seen | 2)",
     ),
 }  # fmt: skip
+_RANKS = ("({}[1], {}[2])", "({}[2], -{}[1])", "(-{}[1], {}[0], {}[2])", "{}[1]", "-{}[1]")
+_BETTER = ("lambda a, b: a if a[1] <= b[1] else b", "lambda a, b: max(a, b, key=lambda r: (r[2], -r[1]))",
+           "lambda a, b: b if (b[1], b[2]) < (a[1], a[2]) else a", "lambda a, b: min(a, b)")
 _MAP_KEYS = ("value[1]", "value[2]", "(value[1], value[2])", "value[1] % 3")
 
 
@@ -184,7 +209,8 @@ class StateFuzzer:
                 for each in (columns, records):
                     each.watermark(at)
                 if columns.given != records.given or columns.failed != records.failed:
-                    return f"columns give {columns.given}, records {records.given}, at watermark {at}"
+                    facts = f"columns give {columns.given} {columns.failed}, records {records.given} {records.failed}"
+                    return f"{facts}, at watermark {at}"
                 if columns.failed is not None:
                     return None
             length = dice.choice((1, 5, 30))
@@ -301,7 +327,9 @@ class _Writer:
             f"        self.limit = {self._dice.randrange(5)}",
         ]
         lines += ["    def open(self, runtime_context):"]
-        lines += [f"        self.{each} = runtime_context.{_DECLARED[each]}" for each in self._states]
+        for each in self._states:
+            declared = _DECLARED[each].replace("{better}", self._dice.choice(_BETTER))
+            lines.append(f"        self.{each} = runtime_context.{declared}")
         lines += ["    def _doubled(self, n):", "        if n > 100:", "            return 0", "        return n + n"]
         lines += [
             "    def _of_m(self, value):",
@@ -334,6 +362,10 @@ class _Writer:
         return [*lines, f"        yield {self._result()}"]
 
     def _filled(self, text: str) -> str:
+        rank = self._dice.choice(_RANKS)
+        for place, of in (("{rank}", "value"), ("{rank of best}", "best"), ("{rank of early}", "early")):
+            text = text.replace(place, rank.replace("{}", of))
+        text = text.replace("{max}", self._dice.choice(("max", "min")))
         while "{int}" in text:
             text = text.replace("{int}", self._int(), 1)
         return text.replace("{map_key}", self._map_key).replace("n_or_0", "n" if "n" in self._states else "0")

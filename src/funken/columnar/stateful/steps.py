@@ -35,6 +35,7 @@ from funken.columnar.expressions import (
     leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
+from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of
 from funken.columnar.stateful.changes import (
     ADD,
     KEEP,
@@ -46,7 +47,7 @@ from funken.columnar.stateful.changes import (
     are_exclusive,
     merged,
 )
-from funken.columnar.stateful.traced import FIRST_STATE, Write, held
+from funken.columnar.stateful.traced import FIRST_STATE, Write, held, value_of
 from funken.columnar.stateful.typed import TypedState, parts_of, states_in
 from funken.dataclass import dataclass
 
@@ -97,7 +98,15 @@ class Appends:
     unit: Unit
 
 
-Step = Scan | Presence | Rounds | Appends
+@dataclass(frozen=True)
+class Best:
+    """The leaves of a record that better ones replace; ``best.changes`` are those of each of them."""
+
+    units: tuple[Unit, ...]
+    best: BestChanges
+
+
+Step = Scan | Presence | Rounds | Appends | Best
 
 
 def steps_of(
@@ -113,6 +122,11 @@ def steps_of(
     left = [replace(unit, bits=bits[unit.state]) for unit in left if unit.used or unit.changes]
     unknown = {unit.path for unit in left}
     found: list[Step] = []
+
+    def of_best(state: int) -> Best | None:
+        units = [unit for unit in left if unit.state == state]
+        return _best(units, best_changes(state, typed.writes, kinds[state], fills[state]), unknown) if units else None
+
     while left:
         for unit in left:
             step = _step(unit, unknown)
@@ -122,7 +136,12 @@ def steps_of(
                 unknown.remove(unit.path)
                 break
         else:
-            return *found, Rounds(tuple(map(_by_rounds, left)))
+            best = next((step for number in range(len(kinds)) if (step := of_best(number)) is not None), None)
+            if best is None:
+                return *found, Rounds(tuple(map(_by_rounds, left)))
+            found.append(best)
+            left = [unit for unit in left if unit.state != best.units[0].state]
+            unknown = {unit.path for unit in left}
     return tuple(found)
 
 
@@ -166,14 +185,14 @@ def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: obj
             else StateChange(each.guards, SET if each.whole else ADD, each.value, each.whole)
             for each in of_state
         ]
-        return [Unit(state, (FIRST_STATE + state, 1), kind, tuple(changes))]
+        return [Unit(state, (FIRST_STATE + state, 1), kind, merged(changes))]
     present = [StateChange(each.guards, SET, Constant(each.value is not None)) for each in of_state]
     units = [Unit(state, held(state).path, BOOL, merged(present))]
     for path, leaf in leaves_of(kind):
         changes = []
         for each in of_state:
             if each.value is not None:
-                changes.append(StateChange(each.guards, SET, _leaf(each.value, path)))
+                changes.append(StateChange(each.guards, SET, leaf_of(each.value, path)))
             elif default is not None:
                 changes.append(StateChange(each.guards, SET, Constant(_at(default, path))))
         units.append(Unit(state, (FIRST_STATE + state, 1, *path), leaf, merged(changes)))
@@ -186,25 +205,26 @@ def _at(default: object, path: Path) -> object:
     return default
 
 
-def _leaf(expression: Expression, path: Path) -> Expression:
-    """Return the expression of one leaf of a record that is kept."""
-    match expression:
-        case After(before, result):
-            return After(before, _leaf(result, path))
-        case _ if not path:
-            return expression
-        case Choose(_, then, otherwise):
-            return replace(expression, then=_leaf(then, path), otherwise=_leaf(otherwise, path))
-        case Make(items):
-            return _leaf(items[path[0]], path[1:])
-        case Argument(argument, where):
-            return Argument(argument, (*where, *path))
-        case GetItem(Make(items), int() as index):
-            return _leaf(items[index], path)
-    raise NotVectorizable("keeps a record that is computed in a way that has no kernel")
-
-
 # ---- what a change depends on
+
+
+def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -> Best | None:
+    """Return the step of a state whose whole record is replaced; ``None``: it depends on what is not known yet."""
+    if best is None or any(unit.path == held(unit.state).path for unit in units):
+        return None
+    own = {unit.path for unit in units}
+    others = unknown - own
+    if any(path not in own for each in best.own for path in states_in(each)):
+        return None
+    parts = [part for each in best.changes for part in (*each.guards, each.of)]
+    if any(_open(part, others) for part in (*parts, *(each for new in best.new for each in new))):
+        return None
+    of_value = len(value_of(units[0].state).path)
+    made = []
+    for unit in units:
+        changes = [replace(each, of=leaf_of(each.of, unit.path[of_value:])) for each in best.changes]
+        made.append(replace(unit, changes=tuple(changes)))
+    return Best(tuple(made), best)
 
 
 def _open(expression: Expression, unknown: set[Path]) -> bool:
@@ -290,4 +310,4 @@ def _better(guard: Expression, of: Expression, own: Argument) -> str | None:
     return None
 
 
-__all__ = ["Appends", "Presence", "Rounds", "Scan", "Step", "Unit", "steps_of"]
+__all__ = ["Appends", "Best", "Presence", "Rounds", "Scan", "Step", "Unit", "steps_of"]

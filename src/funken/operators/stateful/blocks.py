@@ -18,10 +18,11 @@ from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
-from funken.columnar.stateful.steps import Appends, Presence, Rounds, Scan, Step, Unit
+from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange
 from funken.operators.columnar.flat_map import Made, combined
 from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.best import kept_records
 from funken.operators.stateful.evaluating import BlockEvaluation, RecordsWhere
 from funken.operators.stateful.lists import ListsBefore, StateLists
 from funken.operators.stateful.units import (
@@ -66,6 +67,8 @@ class BlockOfStates:
                 self._presence(step)
             elif isinstance(step, Appends):
                 self._appends(step.unit)
+            elif isinstance(step, Best):
+                self._best(step)
             else:
                 self._rounds(step)
 
@@ -112,6 +115,22 @@ class BlockOfStates:
         elif layout.how != SET:
             values = most(some, values, sets, initial, layout.how == MOST)
         self._solved(unit, groups, some, initial, values)
+
+    def _best(self, step: Best) -> None:
+        arrays, groups = self._of(step.units[0])
+        layout = self._layout(step.units[0].changes, groups)
+        some, found = layout.some, None
+        for unit in step.units:
+            initial = arrays.at(unit.path, groups.slots)
+            column = layout.operand(self._values, unit, some.positions)
+            if column is None:
+                self._solved(unit, groups, some, initial, initial[:0])
+                continue
+            if found is None:
+                found = kept_records(step, layout, self._values, arrays, groups)
+            count = len(some.positions)
+            both = joined_columns([column_from(initial, unit.kind), column], [len(initial), count]).take(found)
+            self._solved(unit, groups, some, initial, both if unit.kind == STR else both.array(count))
 
     def _layout(self, changes: Sequence[StateChange], groups: Groups) -> ChangeLayout:
         """Return which records change a unit, and how: those that change under the same conditions share that."""

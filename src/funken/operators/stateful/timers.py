@@ -74,11 +74,12 @@ class DueTimers:
     def block(self, kind: RecordSchema) -> tuple[Columns, list[Column]]:
         """Return the times of the next ones as a block, and the leaves of their keys.
 
-        Raises ``FallBackToRows`` if keys are no columns.
+        Raises ``FallBackToRows`` if they are no columns.
         """
-        keys, times = self._keys[:AT_ONCE], np.array(self._times[:AT_ONCE], np.int64)
-        if not all(fits(key, kind) for key in keys):
-            raise FallBackToRows("keys of another type")
+        keys, some = self._keys[:AT_ONCE], self._times[:AT_ONCE]
+        if not all(fits(at, INT) for at in some) or not all(fits(key, kind) for key in keys):
+            raise FallBackToRows("times or keys of another type")
+        times = np.array(some, np.int64)
         return Columns(INT, [Column(INT, times)], len(times), times), columns_of(keys, kind).leaves
 
     def fired(self, count: int) -> None:
