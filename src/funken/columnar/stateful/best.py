@@ -179,6 +179,14 @@ def _of_new(own: Expression, state: int, value: Expression, kind: RecordSchema) 
     return Replaced(parts).of(own)
 
 
+def whole_of(value: Any, kind: RecordSchema) -> Expression:
+    """Return the expression of a record that is kept, or of a constant one, as a tuple of its fields, or as one that came."""
+    value = value if isinstance(value, Expression) else _constant(value)
+    if isinstance(kind, str) or isinstance(value, Argument):
+        return value
+    return Make(tuple(whole_of(leaf_of(value, (index,)), inner) for index, inner in enumerate(kind)))
+
+
 def leaf_of(expression: Expression, path: Path) -> Expression:
     """Return the expression of one leaf of a record that is kept; raise ``NotVectorizable`` if it has none."""
     match expression:
@@ -201,4 +209,4 @@ def leaf_of(expression: Expression, path: Path) -> Expression:
     raise NotVectorizable("keeps a record that is computed in a way that has no kernel")
 
 
-__all__ = ["BestChanges", "best_changes", "leaf_of"]
+__all__ = ["BestChanges", "best_changes", "leaf_of", "whole_of"]

@@ -35,7 +35,7 @@ from funken.columnar.expressions import (
     leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
-from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of
+from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of, whole_of
 from funken.columnar.stateful.changes import (
     ADD,
     KEEP,
@@ -60,7 +60,8 @@ class Unit:
 
     state: int
     path: Path
-    kind: str
+    kind: RecordSchema
+    """That of a leaf; or of a record that is only replaced, as a whole."""
     changes: tuple[StateChange, ...]
     used: bool = True
     """Whether something depends on what it is before a record."""
@@ -109,15 +110,33 @@ class Best:
 Step = Scan | Presence | Rounds | Appends | Best
 
 
-def steps_of(
-    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[int]
-) -> tuple[Step, ...]:  # fmt: skip
-    """Return the steps that compute the states before each record, and after the last one of each key.
+def all_steps(
+    functions: Sequence[TypedState], kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[int]
+) -> tuple[tuple[bool, ...], list[tuple[Step, ...]]]:
+    """Return which states are whole: records that are only replaced; and the steps of each function.
 
     Of each state: its schema, what stands where it has no value, and of ints that are kept how many ``bits`` they have.
     """
+    whole = [not isinstance(kind, str) for kind in kinds]
+    while True:
+        found = [steps_of(each, kinds, fills, bits, whole) for each in functions]
+        rounds = [unit for steps in found for step in steps if isinstance(step, Rounds) for unit in step.units]
+        others = {unit.state for unit in rounds if not isinstance(unit.kind, str)}
+        if not others:
+            return tuple(whole), found
+        whole = [is_whole and number not in others for number, is_whole in enumerate(whole)]
+
+
+def steps_of(
+    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[int], whole: Sequence[bool]
+) -> tuple[Step, ...]:  # fmt: skip
+    """Return the steps that compute the states before each record, and after the last one of each key."""
     used = frozenset(path for each in parts_of(typed) for path in states_in(each))
-    left = [unit for number in range(len(kinds)) for unit in _units(number, typed.writes, kinds[number], fills[number])]
+    left = [
+        unit
+        for number, known in enumerate(zip(kinds, fills, whole, strict=True))
+        for unit in _units(number, typed.writes, *known)
+    ]
     left = [replace(unit, used=any(_overlap(unit.path, path) for path in used)) for unit in left]
     left = [replace(unit, bits=bits[unit.state]) for unit in left if unit.used or unit.changes]
     unknown = {unit.path for unit in left}
@@ -176,7 +195,7 @@ def _step(unit: Unit, unknown: set[Path]) -> Step | None:
     return _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
 
 
-def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: object) -> list[Unit]:
+def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: object, whole: bool) -> list[Unit]:
     of_state = [each for each in writes if each.state == state]
     if isinstance(kind, ListOf):
         changes = [
@@ -188,6 +207,10 @@ def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: obj
         return [Unit(state, (FIRST_STATE + state, 1), kind, merged(changes))]
     present = [StateChange(each.guards, SET, Constant(each.value is not None)) for each in of_state]
     units = [Unit(state, held(state).path, BOOL, merged(present))]
+    if whole:
+        kept = [(each.guards, default if each.value is None else each.value) for each in of_state]
+        changes = [StateChange(guards, SET, whole_of(value, kind)) for guards, value in kept if value is not None]
+        return [*units, Unit(state, value_of(state).path, kind, merged(changes))]
     for path, leaf in leaves_of(kind):
         changes = []
         for each in of_state:
@@ -214,7 +237,7 @@ def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -
         return None
     own = {unit.path for unit in units}
     others = unknown - own
-    if any(path not in own for each in best.own for path in states_in(each)):
+    if not all(any(_overlap(path, each) for each in own) for part in best.own for path in states_in(part)):
         return None
     parts = [part for each in best.changes for part in (*each.guards, each.of)]
     if any(_open(part, others) for part in (*parts, *(each for new in best.new for each in new))):
@@ -222,7 +245,11 @@ def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -
     of_value = len(value_of(units[0].state).path)
     made = []
     for unit in units:
-        changes = [replace(each, of=leaf_of(each.of, unit.path[of_value:])) for each in best.changes]
+        path = unit.path[of_value:]
+        changes = [
+            replace(each, of=leaf_of(each.of, path) if isinstance(unit.kind, str) else whole_of(each.of, unit.kind))
+            for each in best.changes
+        ]
         made.append(replace(unit, changes=tuple(changes)))
     return Best(tuple(made), best)
 
@@ -270,7 +297,7 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
     return Scan(replace(unit, changes=tuple(changes)))
 
 
-def _change(each: StateChange, own: Argument, kind: str) -> StateChange:
+def _change(each: StateChange, own: Argument, kind: RecordSchema) -> StateChange:
     """Return a change in one of the forms that are scanned, if it has one."""
     match each.of:
         case After(before, result):
@@ -310,4 +337,4 @@ def _better(guard: Expression, of: Expression, own: Argument) -> str | None:
     return None
 
 
-__all__ = ["Appends", "Best", "Presence", "Rounds", "Scan", "Step", "Unit", "steps_of"]
+__all__ = ["Appends", "Best", "Presence", "Rounds", "Scan", "Step", "Unit", "all_steps"]

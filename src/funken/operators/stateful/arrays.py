@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import STR, RecordSchema, leaves_of
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.columns_log import ColumnsLog
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.keyed.pairs import PairSlots
 from funken.columnar.records import fits
@@ -24,6 +25,9 @@ from funken.state.descriptors import StateKind
 from funken.state.handles import State
 
 _FEWEST = 64
+_FEW_RECORDS, _AT_ONCE = 4096, 1 << 16
+"""From how many records on a log is looked through for those that are kept no more, and how many are taken at a time."""
+_EMPTY = {INT: 0, FLOAT: 0.0, BOOL: False, STR: ""}
 Path = tuple[int, ...]
 
 
@@ -31,17 +35,24 @@ class StateArrays:
     """The states of one operator that have the same keys: values, or one map."""
 
     def __init__(
-        self, numbers: Sequence[int], fills: Sequence[Any], kinds: Sequence[RecordSchema],
+        self, numbers: Sequence[int], fills: Sequence[Any], kinds: Sequence[RecordSchema], whole: Sequence[bool],
         of_key: StateArrays | None = None,
     ) -> None:  # fmt: skip
-        """``of_key``: the arrays of the keys, where these are those of a map."""
+        """``of_key``: the arrays of the keys, where these are those of a map.
+
+        Of a state that is ``whole``, records are in a log, and the array has their places there.
+        """
         self.numbers = numbers
         self._of_key = of_key
         self._kinds = {number: kinds[number] for number in numbers}
+        self._nothing = {number: record_of(kinds[number], fills[number]) for number in numbers if whole[number]}
         self._fills: dict[Path, Any] = {}
         self.kinds: dict[Path, str] = {}
         for number in numbers:
             self._add((FIRST_STATE + number, 0), "bool", False)
+            if whole[number]:
+                self._add((FIRST_STATE + number, 1), INT, 0)
+                continue
             for path, kind in leaves_of(kinds[number]):
                 default = fills[number]
                 for index in path if default is not None else ():
@@ -59,6 +70,7 @@ class StateArrays:
         self._pairs = PairSlots()
         self._looked = 0
         self._room = 0
+        self.logs = {number: _log_of(nothing) for number, nothing in self._nothing.items()}
         self._values: dict[Path, Array] = {path: np.empty(0, LEAF_TYPES[kind]) for path, kind in self.kinds.items()}
         self._touched: dict[int, Array] = {number: np.empty(0, np.bool_) for number in self.numbers}
 
@@ -110,6 +122,10 @@ class StateArrays:
             raise FallBackToRows("a state of another type")
         if there:
             self._values[FIRST_STATE + number, 0][there] = True
+            if number in self.logs:
+                begin = self.logs[number].append(columns_of(values, kind))
+                self._values[FIRST_STATE + number, 1][there] = np.arange(begin, begin + len(there))
+                return
             for (path, _), leaf in zip(leaves_of(kind), values_of_leaves(values, kind), strict=True):
                 self._values[(FIRST_STATE + number, 1, *path)][there] = leaf
 
@@ -139,6 +155,22 @@ class StateArrays:
         """Set a leaf at some slots."""
         self._values[path][slots] = values
 
+    def put_records(self, number: int, slots: Array, records: Columns) -> None:
+        """Set a state that is whole at some slots."""
+        path, log = (FIRST_STATE + number, 1), self.logs[number]
+        if len(log) > _FEW_RECORDS and len(log) > 2 * len(self):
+            held = np.flatnonzero(self._values[FIRST_STATE + number, 0][: len(self)])
+            places = self.at(path, held)
+            self._values[path][:] = 0  # where there is nothing
+            fresh = self.logs[number] = _log_of(self._nothing[number])
+            for start in range(0, len(held), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                begin = fresh.append(log.take(places[some]))
+                self._values[path][held[some]] = np.arange(begin, len(fresh))
+            log = fresh
+        begin = log.append(records)
+        self._values[path][slots] = np.arange(begin, len(log))
+
     def touch(self, number: int, slots: Array) -> None:
         """Remember that a state has changed."""
         self._touched[number][slots] = True
@@ -150,10 +182,13 @@ class StateArrays:
             return
         self._touched[number][slots] = False
         held = self.at((FIRST_STATE + number, 0), slots).tolist()
-        leaves = []
-        for path, kind in leaves_of(self._kinds[number]):
-            leaves.append(column_from(self.at((FIRST_STATE + number, 1, *path), slots), kind))
-        values = Columns(self._kinds[number], leaves, len(slots)).to_list()
+        if number in self.logs:
+            values = self.logs[number].take(self.at((FIRST_STATE + number, 1), slots)).to_list()
+        else:
+            leaves = []
+            for path, kind in leaves_of(self._kinds[number]):
+                leaves.append(column_from(self.at((FIRST_STATE + number, 1, *path), slots), kind))
+            values = Columns(self._kinds[number], leaves, len(slots)).to_list()
         target: Any = handle
         for slot, there, value in zip(slots.tolist(), held, values, strict=True):
             key = self.key(slot)
@@ -169,6 +204,23 @@ class StateArrays:
                 target.update(value)
             else:
                 handle.table[key] = value
+
+
+def record_of(kind: RecordSchema, fill: Any) -> Columns:
+    """Return the record that stands where there is none: ``fill``, or anything."""
+    leaves = []
+    for path, leaf in leaves_of(kind):
+        value = fill
+        for index in path if fill is not None else ():
+            value = value[index]
+        leaves.append(column_of([_EMPTY[leaf] if fill is None else value], leaf))
+    return Columns(kind, leaves, 1)
+
+
+def _log_of(first: Columns) -> ColumnsLog:
+    log = ColumnsLog(first.schema)
+    log.append(first)
+    return log
 
 
 def column_from(values: Array, kind: str) -> Column:

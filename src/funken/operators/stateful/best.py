@@ -17,6 +17,7 @@ from funken.columnar.stateful.changes import LEAST, MOST
 from funken.columnar.stateful.steps import Best, Unit
 from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.evaluating import BlockEvaluation
+from funken.operators.stateful.records import kept_leaves
 from funken.operators.stateful.units import ChangeLayout
 
 
@@ -49,7 +50,13 @@ def kept_records(
 def _places(step: Best, layout: ChangeLayout, values: BlockEvaluation, arrays: StateArrays, groups: Groups) -> Array:
     """Return the places of the records that groups have, and of those of participants, in the order of what decides."""
     slots, schema = groups.slots, values.block.schema
-    kept = {unit.path: column_from(arrays.at(unit.path, slots), unit.kind) for unit in step.units}
+    kept: dict[tuple[int, ...], Column] = {}
+    for unit in step.units:
+        values_there = arrays.at(unit.path, slots)
+        if isinstance(unit.kind, str):
+            kept[unit.path] = column_from(values_there, unit.kind)
+        else:
+            kept |= kept_leaves(arrays.logs[unit.state], unit, values_there)
     leaves = [kept.get(path, Column(kind, None, True)) for path, kind in leaves_of(schema)]
     of_groups = BlockEvaluation(Columns(schema, leaves, len(slots)))
     columns = []

@@ -25,6 +25,7 @@ from funken.operators.stateful.arrays import StateArrays, column_from
 from funken.operators.stateful.best import kept_records
 from funken.operators.stateful.evaluating import BlockEvaluation, RecordsWhere
 from funken.operators.stateful.lists import ListsBefore, StateLists
+from funken.operators.stateful.records import RecordsAround, brought_by, set_leaves
 from funken.operators.stateful.units import (
     ChangeLayout,
     Picked,
@@ -54,6 +55,7 @@ class BlockOfStates:
         self._everyone: dict[int, Participants] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
         self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
+        self._records: list[tuple[int, Array, Columns]] = []
         self._kept: list[Callable[[], None]] = []
 
     # ---- steps
@@ -97,6 +99,10 @@ class BlockOfStates:
         arrays, groups = self._of(unit)
         layout = self._layout(unit.changes, groups)
         some = layout.some
+        if not isinstance(unit.kind, str):
+            count = len(groups.slots)
+            self._replaced(unit, layout, brought_by(layout, self._values, unit), count + layout.at.take(some.positions))
+            return
         initial = arrays.at(unit.path, groups.slots)
         column = layout.operand(self._values, unit, some.positions)
         if column is None:
@@ -116,21 +122,39 @@ class BlockOfStates:
             values = most(some, values, sets, initial, layout.how == MOST)
         self._solved(unit, groups, some, initial, values)
 
+    def _replaced(self, unit: Unit, layout: ChangeLayout, brought: Columns | None, leaves: Array) -> None:
+        """Note which record there is before each record, and after each group; ``leaves``: which each participant leaves."""
+        arrays, groups = self._of(unit)
+        some, count = layout.some, len(groups.slots)
+        around = RecordsAround(arrays.logs[unit.state], arrays.at(unit.path, groups.slots), brought)
+        if unit.used:
+            index = np.concatenate((np.arange(count), leaves)).take(some.before)
+            set_leaves(self._values, unit, around, index)
+        after = leaves.take(some.after.take(some.changed) - count)
+        is_new = np.flatnonzero(after >= count)
+        if len(is_new):
+            slots, records = groups.slots.take(some.changed.take(is_new)), around.brought(after.take(is_new))
+            self._records.append((unit.state, slots, records))
+
     def _best(self, step: Best) -> None:
         arrays, groups = self._of(step.units[0])
         layout = self._layout(step.units[0].changes, groups)
-        some, found = layout.some, None
+        some = layout.some
+        found = kept_records(step, layout, self._values, arrays, groups) if len(some.positions) else some.positions
+        count = len(groups.slots)
         for unit in step.units:
+            if not isinstance(unit.kind, str):
+                brought = brought_by(layout, self._values, unit)
+                self._replaced(unit, layout, brought, _numbered(found, layout, count))
+                continue
             initial = arrays.at(unit.path, groups.slots)
             column = layout.operand(self._values, unit, some.positions)
             if column is None:
                 self._solved(unit, groups, some, initial, initial[:0])
                 continue
-            if found is None:
-                found = kept_records(step, layout, self._values, arrays, groups)
-            count = len(some.positions)
-            both = joined_columns([column_from(initial, unit.kind), column], [len(initial), count]).take(found)
-            self._solved(unit, groups, some, initial, both if unit.kind == STR else both.array(count))
+            length = len(some.positions)
+            both = joined_columns([column_from(initial, unit.kind), column], [count, length]).take(found)
+            self._solved(unit, groups, some, initial, both if unit.kind == STR else both.array(length))
 
     def _layout(self, changes: Sequence[StateChange], groups: Groups) -> ChangeLayout:
         """Return which records change a unit, and how: those that change under the same conditions share that."""
@@ -304,6 +328,11 @@ class BlockOfStates:
             assert isinstance(arrays, StateArrays)
             arrays.put(path, slots, values)
             arrays.touch(state, slots)
+        for state, slots, records in self._records:
+            arrays, _ = self._where[state]
+            assert isinstance(arrays, StateArrays)
+            arrays.put_records(state, slots, records)
+            arrays.touch(state, slots)
         for state, emptied, begin, end, items in self._lists:
             lists, groups = self._where[state]
             assert isinstance(lists, StateLists)
@@ -315,6 +344,12 @@ class BlockOfStates:
             lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
         for keep in self._kept:
             keep()
+
+
+def _numbered(found: Array, layout: ChangeLayout, count: int) -> Array:
+    """Return of participants, numbered behind ``count`` groups, what they bring instead."""
+    brings = count + layout.at.take(layout.some.positions)
+    return np.concatenate((np.arange(count), brings)).take(found)
 
 
 __all__ = ["BlockOfStates"]

@@ -72,8 +72,10 @@ class _States:
         values = [number for number, each in enumerate(spec.states) if each.kind not in (StateKind.MAP, StateKind.LIST)]
         maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
         lists = {number: kind for number, kind in enumerate(spec.kinds) if isinstance(kind, ListOf)}
-        self._of_key = StateArrays(values, spec.fills, spec.kinds)
-        self._of_maps = {number: StateArrays([number], spec.fills, spec.kinds, self._of_key) for number in maps}
+        self._of_key = StateArrays(values, spec.fills, spec.kinds, spec.whole)
+        self._of_maps = {
+            number: StateArrays([number], spec.fills, spec.kinds, spec.whole, self._of_key) for number in maps
+        }
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
         self._limit = _FEW_SLOTS
         #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller

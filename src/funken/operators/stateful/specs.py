@@ -44,6 +44,8 @@ class StatesOnColumns:
     kinds: tuple[RecordSchema, ...] = ()
     fills: tuple[Any, ...] = ()
     """Of each state, what stands in the arrays where it has no value (``None``: anything)."""
+    whole: tuple[bool, ...] = ()
+    """Of each state, whether its value is a record that is only replaced: it is kept as it came."""
     functions: tuple[FunctionOnColumns, ...] = ()
     on_timer: FunctionOnColumns | None = None
 

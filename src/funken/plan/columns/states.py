@@ -12,7 +12,7 @@ from typing import Any
 from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.opening import DeclaredState, declared_states
-from funken.columnar.stateful.steps import steps_of
+from funken.columnar.stateful.steps import all_steps
 from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.tracing import trace_with_state
 from funken.columnar.stateful.typed import fills_of, shared_parts, typed_states
@@ -95,11 +95,15 @@ def _made(
     fills = list(map(with_floats, fills_of(given, states), kinds))
     bits = [each.bits for each in states]
     of_key = [*((key, traced_of) for key, (traced_of, _) in zip(keys, known, strict=True)), (None, None)]
-    made = []
-    for (method, _, _), (key, traced_of), each, found in zip(called, of_key, traced, map(shared_parts, typed), strict=False):
-        made.append(FunctionOnColumns(method, key, traced_of, each, found, steps_of(found, kinds, fills, bits)))
+    typed = list(map(shared_parts, typed))
+    whole, steps = all_steps(typed, kinds, fills, bits)
+    made = [
+        FunctionOnColumns(method, key, traced_of, *of_function)
+        for (method, _, _), (key, traced_of), *of_function in zip(called, of_key, traced, typed, steps, strict=False)
+    ]
     kept = tuple(replace(each, function=None) for each in states)  # which has been read
-    return StatesOnColumns(kept, tuple(kinds), tuple(fills), tuple(made[: len(keys)]), made[-1] if timed else None)
+    functions, on_timer = tuple(made[: len(keys)]), made[-1] if timed else None
+    return StatesOnColumns(kept, tuple(kinds), tuple(fills), whole, functions, on_timer)
 
 
 def _results(made: StatesOnColumns) -> RecordSchema | None:
