@@ -615,14 +615,33 @@ def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
     assert operator._states._returns == 0
 
 
-class Timer(Count):
-    def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        yield timestamp
-
-
-class Timed(Count):
+class ByTheClock(Count):
     def process_element(self, value: Any, ctx: Any) -> Any:
-        ctx.timer_service().register_event_time_timer(value[1])
+        ctx.timer_service().register_processing_time_timer(value[1])
+
+
+class Fraction(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(value[1] / 2)
+
+
+class Many(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        for word in str(value[1]).split():
+            ctx.timer_service().register_event_time_timer(len(word))
+
+
+class Domain(Count):
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.time_domain()
+
+
+class Others(Count):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value[0]
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield str(timestamp)
 
 
 class Expires(KeyedProcessFunction):
@@ -771,8 +790,11 @@ class Unread(KeyedProcessFunction):
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (Timer(), "has an on_timer()"),
-        (Timed(), "uses timers, or time"),
+        (ByTheClock(), "uses timers, or the time, of the clock"),
+        (Fraction(), "sets a timer at float"),
+        (Many(), "sets timers in a loop"),
+        (Domain(), "uses ctx.time_domain()"),
+        (Others(), "gives sometimes int and sometimes str"),
         (Expires(), "has a state 'count' whose values expire"),
         (Counted(), "has a state 'count' with a declared type, which converts values"),
         (Side(), "uses ctx.output()"),

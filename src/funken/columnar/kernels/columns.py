@@ -93,7 +93,7 @@ class Column:
 
             return Column(STR, pa.concat_arrays(arrays))
         low = high = None
-        if self.kind == INT and all(lengths):
+        if self.kind == INT and all(lengths) and all(each.low is not None or each.constant for each in columns):
             bounds = [column.bounds() for column in columns]
             low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         return Column(self.kind, np.concatenate(arrays), False, low, high)

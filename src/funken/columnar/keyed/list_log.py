@@ -1,8 +1,8 @@
 """Lists by slot, that grow: their items are columns in a log, in the order in which they came.
 
 Items that are added together to a list stand together; such a *run* knows the one before it in its list. So adding a block costs
-a concatenation, and a list is found by going back from its last run. Items of lists that were emptied leave the log when they are
-half of it.
+a concatenation, and a list is found by going back from its last run. Parts of the log are joined when they are of about one size,
+and items of lists that were emptied leave it when they are half of it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import RecordSchema
-from funken.columnar.kernels.columns import Array, Columns, columns_of
-from funken.columnar.keyed.columns_log import ColumnsLog
+from funken.columnar.kernels.columns import Array, Columns, columns_of, joined
 
 _FEWEST = 64
 _FEW_ITEMS = 4096
@@ -35,7 +34,8 @@ class ListLog:
 
     def __init__(self, schema: RecordSchema) -> None:
         self._schema = schema
-        self._log = ColumnsLog(schema)
+        self._parts: list[Columns] = []
+        self._items = 0
         self._runs = 0
         #: of each run: its first item, how many it has, the run before it (-1: none), and whether it is stored elsewhere too
         self._starts, self._counts, self._before = (np.empty(0, np.int64) for _ in range(3))
@@ -56,12 +56,16 @@ class ListLog:
                 _grown(each, room) for each in (self._starts, self._counts, self._before, self._stored)
             )
         new = slice(begin, self._runs)
-        self._starts[new] = self._log.append(items) + np.cumsum(counts) - counts
+        self._starts[new] = self._items + np.cumsum(counts) - counts
         self._counts[new] = counts
         self._before[new] = self._last.take(slots)
         self._stored[new] = stored
         self._last[slots] = np.arange(begin, self._runs)
         self._lengths[slots] += counts
+        self._items += items.length
+        self._parts.append(items.stamped(None))
+        while len(self._parts) > 1 and self._parts[-2].length <= 2 * self._parts[-1].length:
+            self._parts[-2:] = [joined(self._parts[-2:])]
 
     def empty(self, slots: Array) -> None:
         """Empty the lists at some slots."""
@@ -70,7 +74,7 @@ class ListLog:
         self._reserve(int(slots.max()) + 1)
         self._last[slots] = -1
         self._lengths[slots] = 0
-        if len(self._log) > _FEW_ITEMS and 2 * int(self._lengths.sum()) < len(self._log):
+        if self._items > _FEW_ITEMS and 2 * int(self._lengths.sum()) < self._items:
             self._compact()
 
     def lengths(self, slots: Array) -> Array:
@@ -82,7 +86,7 @@ class ListLog:
     def lists(self, slots: Array, new: bool = False) -> tuple[Array, Columns]:
         """Return how many items the lists at some slots have, and all their items; only those that are ``new``, not stored."""
         counts, positions, _ = self._found(slots, new)
-        return counts, self._log.take(positions)
+        return counts, self._at(positions)
 
     def mark_stored(self, slots: Array) -> None:
         """Remember that all items of the lists at some slots are stored elsewhere."""
@@ -118,6 +122,25 @@ class ListLog:
         ends = np.cumsum(lengths)
         within: Array = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
         return counts, within + np.repeat(self._starts.take(of), lengths), of
+
+    def _at(self, positions: Array) -> Columns:
+        if len(self._parts) == 1:
+            return self._parts[0].take(positions)
+        if not self._parts:
+            return columns_of([], self._schema)
+        ends = np.cumsum([part.length for part in self._parts])
+        parts = np.searchsorted(ends, positions, "right")
+        found, where = [], []
+        for number, part in enumerate(self._parts):
+            of_part = np.flatnonzero(parts == number)
+            if len(of_part):
+                found.append(part.take(positions.take(of_part) - (ends[number] - part.length)))
+                where.append(of_part)
+        if not found:
+            return columns_of([], self._schema)
+        order = np.empty(len(positions), np.int64)
+        order[np.concatenate(where)] = np.arange(len(positions))
+        return joined(found).take(order)
 
     def _compact(self) -> None:
         """Leave out the items of no list; a run becomes one for each list, of what is stored, and one of what is not."""

@@ -189,6 +189,8 @@ def _sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
     if not isinstance(column, Lists) or not isinstance(keys, Lists) or not reverse.constant:
         return None
     content, by = column.content(), keys.content()
+    if not content.length:
+        return column
     codes: list[Any] = [
         _codes(leaf.array(by.length), leaf.kind, reverse.data) for leaf in by.leaves if not leaf.constant
     ]

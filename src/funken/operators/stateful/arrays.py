@@ -14,7 +14,7 @@ import numpy as np
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.columns_log import ColumnsLog
+from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.keyed.pairs import PairSlots
 from funken.columnar.records import fits
@@ -217,8 +217,8 @@ def record_of(kind: RecordSchema, fill: Any) -> Columns:
     return Columns(kind, leaves, 1)
 
 
-def _log_of(first: Columns) -> ColumnsLog:
-    log = ColumnsLog(first.schema)
+def _log_of(first: Columns) -> RecordLog:
+    log = RecordLog(first.schema)
     log.append(first)
     return log
 

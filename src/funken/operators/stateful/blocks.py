@@ -12,7 +12,7 @@ import numpy as np
 
 from funken.columnar.expressions import INT, STR, Constant, ListOf, RecordSchema
 from funken.columnar.flat_maps.emissions import Emission
-from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, joined_columns
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
@@ -53,6 +53,7 @@ class BlockOfStates:
         self._values = BlockEvaluation(block)
         self._layouts: dict[Any, ChangeLayout] = {}
         self._everyone: dict[int, Participants] = {}
+        self._groups_of: dict[int, Array] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
         self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
         self._records: list[tuple[int, Array, Columns]] = []
@@ -63,7 +64,9 @@ class BlockOfStates:
     def run(self, steps: Sequence[Step]) -> None:
         """Compute the states before each record, and after the block."""
         for step in steps:
-            if isinstance(step, Scan):
+            if not isinstance(step, Rounds | Best) and not step.unit.changes:
+                self._unchanged(step.unit)
+            elif isinstance(step, Scan):
                 self._scan(step.unit)
             elif isinstance(step, Presence):
                 self._presence(step)
@@ -95,13 +98,30 @@ class BlockOfStates:
         if len(some.changed):
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
+    def _unchanged(self, unit: Unit) -> None:
+        """Note what a unit is that no record changes."""
+        where, groups = self._where[unit.state]
+        group_of = self._groups_of.get(id(groups))
+        if group_of is None:
+            group_of = self._groups_of[id(groups)] = groups.back(groups.spread(np.arange(len(groups.slots))))
+        if isinstance(where, StateLists):
+            counts, items = where.log.lists(groups.slots)
+            lists = Lists(where.kind, np.concatenate(([0], np.cumsum(counts))), items)
+            self._values.set(unit.path, lists.take(group_of))
+            return
+        initial = where.at(unit.path, groups.slots)
+        if not isinstance(unit.kind, str):
+            set_leaves(self._values, unit, RecordsAround(where.logs[unit.state], initial, None), group_of)
+        else:
+            self._values.set(unit.path, Picked(column_from(initial, unit.kind), group_of))
+
     def _scan(self, unit: Unit) -> None:
         arrays, groups = self._of(unit)
         layout = self._layout(unit.changes, groups)
         some = layout.some
         if not isinstance(unit.kind, str):
-            count = len(groups.slots)
-            self._replaced(unit, layout, brought_by(layout, self._values, unit), count + layout.at.take(some.positions))
+            brought, which = brought_by(layout, self._values, unit)
+            self._replaced(unit, layout, brought, len(groups.slots) + which)
             return
         initial = arrays.at(unit.path, groups.slots)
         column = layout.operand(self._values, unit, some.positions)
@@ -144,8 +164,8 @@ class BlockOfStates:
         count = len(groups.slots)
         for unit in step.units:
             if not isinstance(unit.kind, str):
-                brought = brought_by(layout, self._values, unit)
-                self._replaced(unit, layout, brought, _numbered(found, layout, count))
+                brought, which = brought_by(layout, self._values, unit)
+                self._replaced(unit, layout, brought, np.concatenate((np.arange(count), count + which)).take(found))
                 continue
             initial = arrays.at(unit.path, groups.slots)
             column = layout.operand(self._values, unit, some.positions)
@@ -344,12 +364,6 @@ class BlockOfStates:
             lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
         for keep in self._kept:
             keep()
-
-
-def _numbered(found: Array, layout: ChangeLayout, count: int) -> Array:
-    """Return of participants, numbered behind ``count`` groups, what they bring instead."""
-    brings = count + layout.at.take(layout.some.positions)
-    return np.concatenate((np.arange(count), brings)).take(found)
 
 
 __all__ = ["BlockOfStates"]
