@@ -28,7 +28,7 @@ from funken.columnar.expressions import Sequence as After
 from funken.columnar.folds import lexicographic
 from funken.columnar.stateful.changes import LEAST, MOST, SET, StateChange, are_exclusive
 from funken.columnar.stateful.traced import FIRST_STATE, Write, value_of
-from funken.columnar.stateful.typed import Replaced, states_in
+from funken.columnar.stateful.typed import WithParts, states_in
 from funken.dataclass import dataclass
 
 Path = tuple[int, ...]
@@ -176,7 +176,7 @@ def _plain(expression: Expression) -> Expression:
 def _of_new(own: Expression, state: int, value: Expression, kind: RecordSchema) -> Expression:
     """Return of what decides, which is of the record that is kept, the same of a record that would replace it."""
     parts = {Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in leaves_of(kind)}
-    return Replaced(parts).of(own)
+    return WithParts(parts).of(own)
 
 
 def whole_of(value: Any, kind: RecordSchema) -> Expression:

@@ -171,7 +171,7 @@ def _kind(write: Write, schema: RecordSchema, kinds: list[RecordSchema | None]) 
     assert write.value is not None
     value = write.value
     if write.whole:  # what it has now, may be nothing
-        value = Replaced({value_of(write.state): Listed(())}).of(value)
+        value = WithParts({value_of(write.state): Listed(())}).of(value)
     unknown = {FIRST_STATE + number for number, kind in enumerate(kinds) if kind is None}
 
     def depends(expression: Expression) -> bool:
@@ -257,7 +257,7 @@ def _map_key(
     return made, kind
 
 
-class Replaced:
+class WithParts:
     """Expressions in which some parts are replaced; what is shared stays shared."""
 
     def __init__(self, parts: dict[Expression, Expression]) -> None:
@@ -285,7 +285,7 @@ class Replaced:
         return replace(expression, **changed)
 
 
-class _Simplified(Replaced):
+class _Simplified(WithParts):
     """Expressions in which ``state or 0`` is the state: of ints, bools and texts, the only one that is false is equal to it."""
 
     def __init__(self, kinds: Sequence[RecordSchema]) -> None:
@@ -317,4 +317,4 @@ def states_in(expression: Expression) -> Iterator[tuple[int, ...]]:
             yield path
 
 
-__all__ = ["Replaced", "TypedState", "fills_of", "parts_of", "shared_parts", "states_in", "typed_states"]
+__all__ = ["WithParts", "TypedState", "fills_of", "parts_of", "shared_parts", "states_in", "typed_states"]
