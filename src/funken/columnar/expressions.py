@@ -318,14 +318,7 @@ def leaves_of(schema: RecordSchema, path: tuple[int, ...] = ()) -> list[tuple[tu
     """
     if isinstance(schema, str):
         return [(path, schema)]
-    found: list[tuple[tuple[int, ...], str]] = []
-    # Hot: once and more per block. Fields that are leaves themselves are most.
-    for index, inner in enumerate(schema):
-        if isinstance(inner, str):
-            found.append(((*path, index), inner))
-        else:
-            found += leaves_of(inner, (*path, index))
-    return found
+    return [leaf for index, inner in enumerate(schema) for leaf in leaves_of(inner, (*path, index))]
 
 
 def fields_of_leaves(schema: RecordSchema, leaves: Iterable[int]) -> tuple[int, ...]:

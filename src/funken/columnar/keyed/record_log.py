@@ -48,7 +48,11 @@ class RecordLog:
                 self._leaves[number] = larger
         for leaf, column in zip(self._leaves, records.leaves, strict=True):
             leaf[begin:end] = (
-                column.data if column.constant else column.to_list(records.length) if column.kind == STR else column.data
+                column.data
+                if column.constant
+                else column.to_list(records.length)
+                if column.kind == STR
+                else column.data
             )
         self._length = end
         return begin

@@ -1,7 +1,7 @@
 """A record that is kept until a better one comes: ``if best is None or rank(value) < rank(best): best.update(value)``.
 
-What decides may be several values of the record, compared one after the other. The leaves of such a state depend on themselves and
-on each other, but which record is kept follows from the order of all of them: that is one scan.
+What decides may be several values of the record, compared one after the other. The leaves of such a state depend on themselves
+and on each other, but which record is kept follows from the order of all of them: that is one scan.
 """
 
 from __future__ import annotations

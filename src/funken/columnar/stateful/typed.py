@@ -242,9 +242,7 @@ def shared_parts(typed: TypedState) -> TypedState:
         replace(each, guards=tuple(map(shared, each.guards)), value=None if each.value is None else shared(each.value))
         for each in typed.writes
     )
-    timers = tuple(
-        replace(each, guards=tuple(map(shared, each.guards)), at=shared(each.at)) for each in typed.timers
-    )
+    timers = tuple(replace(each, guards=tuple(map(shared, each.guards)), at=shared(each.at)) for each in typed.timers)
     return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes, timers=timers)
 
 
@@ -317,4 +315,4 @@ def states_in(expression: Expression) -> Iterator[tuple[int, ...]]:
             yield path
 
 
-__all__ = ["WithParts", "TypedState", "fills_of", "parts_of", "shared_parts", "states_in", "typed_states"]
+__all__ = ["TypedState", "WithParts", "fills_of", "parts_of", "shared_parts", "states_in", "typed_states"]

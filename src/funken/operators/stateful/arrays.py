@@ -14,9 +14,9 @@ import numpy as np
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.keyed.pairs import PairSlots
+from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.records import fits
 from funken.columnar.stateful.traced import FIRST_STATE
 from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown

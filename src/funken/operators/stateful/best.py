@@ -11,7 +11,7 @@ import numpy as np
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, Expression, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.changes import Participants, most
+from funken.columnar.keyed.changes import most
 from funken.columnar.keyed.groups import Groups, ranks
 from funken.columnar.stateful.changes import LEAST, MOST
 from funken.columnar.stateful.steps import Best, Unit
@@ -27,7 +27,9 @@ def kept_records(
     """Return which record each participant leaves: below the number of groups that which a group had, then participants'."""
     some, best, count = layout.some, step.best, len(groups.slots)
     segments: Any = some.segments(np.zeros(len(some.positions), np.bool_))
-    places = _places(step, layout, values, arrays, groups.slots.take(some.changed), segments.spread(np.arange(len(some.changed))))
+    places = _places(
+        step, layout, values, arrays, groups.slots.take(some.changed), segments.spread(np.arange(len(some.changed)))
+    )
     initial, own = places[: len(some.changed)], places[len(some.changed) :]
     everyone = np.zeros(count, np.int64)
     everyone[some.changed] = initial

@@ -281,9 +281,9 @@ class _FiresTimers(_OnColumns):
         timers = self.context.timers
         assert timers is not None
         due = timers.event_times
-        if due and due[0] <= watermark and not self.context.batch:
-            if not self._states.fire(watermark, self.output.emit_block):
-                self._states.leave()
+        is_due = bool(due) and due[0] <= watermark and not self.context.batch
+        if is_due and not self._states.fire(watermark, self.output.emit_block):
+            self._states.leave()
         super().watermark(watermark)
 
     def tick(self, now: int) -> None:
