@@ -9,10 +9,10 @@ import sys
 import time
 import warnings
 
-from funken.testing.traced_flat_maps import FlatMapFuzzer
-from funken.testing.traced_functions import Difference, FunctionFuzzer
-from funken.testing.traced_states import StateFuzzer
-from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
+from funken.testing.traced.flat_maps import FlatMapFuzzer
+from funken.testing.traced.functions import Difference, FunctionFuzzer
+from funken.testing.traced.states import StateFuzzer
+from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 _PROGRESS_SECONDS = 10
 _REASONS = 12

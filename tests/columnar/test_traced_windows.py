@@ -4,7 +4,7 @@ import pytest
 
 from funken.columnar.keyed import groups
 from funken.operators.columnar import panes, rolling, session_table, sessions, window
-from funken.testing.traced_windows import BatchFuzzer, WindowFuzzer
+from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
 

@@ -14,7 +14,6 @@ from funken.columnar.expressions import (
     Argument,
     At,
     Choose,
-    Compare,
     Constant,
     Expression,
     GetItem,
@@ -127,7 +126,8 @@ def _is_of(expression: Expression, state: int) -> bool:
 def _comparison(guard: Expression, state: int) -> _Comparison | None:
     negated = False
     while isinstance(guard, Unary) and guard.op in ("not", "bool"):
-        guard, negated = guard.operand, negated != (guard.op == "not")
+        negated ^= guard.op == "not"
+        guard = guard.operand
     if isinstance(guard, After):
         if any(not isinstance(each, Argument | Make) for each in guard.before):
             return None
@@ -137,8 +137,6 @@ def _comparison(guard: Expression, state: int) -> _Comparison | None:
         return None
     op, pairs = compared
     op = _NOT[op] if negated else op
-    if isinstance(guard, Compare) and guard.op in ("==", "!="):
-        return None
     sides = [[_plain(each) for each in side] for side in zip(*pairs, strict=True)]
     of_own = [[_is_of(each, state) for each in side] for side in sides]
     if all(of_own[1]) and not any(of_own[0]):
@@ -168,23 +166,25 @@ def _plain(expression: Expression) -> Expression:
     match expression:
         case GetItem(Make(items), int() as index):
             return _plain(items[index])
-        case Unary(op, operand):
-            return replace(expression, operand=_plain(operand)) if op == "-" else expression
+        case Unary("-", operand):
+            return Unary("-", _plain(operand))
     return expression
 
 
 def _of_new(own: Expression, state: int, value: Expression, kind: RecordSchema) -> Expression:
     """Return of what decides, which is of the record that is kept, the same of a record that would replace it."""
-    parts = {Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in leaves_of(kind)}
+    parts: dict[Expression, Expression] = {
+        Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in leaves_of(kind)
+    }
     return WithParts(parts).of(own)
 
 
 def whole_of(value: Any, kind: RecordSchema) -> Expression:
     """Return the expression of a record that is kept, or of a constant one, as a tuple of its fields, or as one that came."""
-    value = value if isinstance(value, Expression) else _constant(value)
-    if isinstance(kind, str) or isinstance(value, Argument):
-        return value
-    return Make(tuple(whole_of(leaf_of(value, (index,)), inner) for index, inner in enumerate(kind)))
+    record: Expression = value if isinstance(value, Expression) else _constant(value)
+    if isinstance(kind, str) or isinstance(record, Argument):
+        return record
+    return Make(tuple(whole_of(leaf_of(record, (index,)), inner) for index, inner in enumerate(kind)))
 
 
 def leaf_of(expression: Expression, path: Path) -> Expression:

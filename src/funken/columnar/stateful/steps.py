@@ -65,6 +65,12 @@ class Unit:
     bits: int = 64
     """How many bits an int has; one with more goes to the function."""
 
+    @property
+    def leaf(self) -> str:
+        """The kind, of what is a leaf."""
+        assert isinstance(self.kind, str)
+        return self.kind
+
 
 @dataclass(frozen=True)
 class Scan:

@@ -115,8 +115,10 @@ def parts_of(typed: TypedState) -> Iterator[Expression]:
     """Yield all that a function computes."""
     for emission in typed.given.emissions:
         yield from emission.parts()
-    for change in (*typed.writes, *typed.timers):
-        yield from change.parts()
+    for write in typed.writes:
+        yield from write.parts()
+    for timer in typed.timers:
+        yield from timer.parts()
 
 
 def _schema_with(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:

@@ -91,7 +91,7 @@ class BlockOfStates:
         else:
             values: Any = np.concatenate((initial, left)) if len(some.positions) else initial  # type: ignore[arg-type]
             if unit.used:
-                self._values.set(unit.path, Column(unit.kind, values.take(some.before)))
+                self._values.set(unit.path, Column(unit.leaf, values.take(some.before)))
             after = values.take(some.after.take(some.changed))
             if unit.bits < 64 and len(some.positions) and unit.kind == INT:
                 check_bits(left, unit.bits)

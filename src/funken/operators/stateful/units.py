@@ -110,7 +110,7 @@ class UnitOfValues:
         """Return what it is before the records of a round, each of another key."""
         values = self._now.take(self._group_of.take(positions))
         self._before[positions] = values
-        return column_from(values, self.unit.kind)
+        return column_from(values, self.unit.leaf)
 
     def change(self, positions: Array, left: Column) -> None:
         """Set it to what some of these records leave."""
@@ -123,7 +123,7 @@ class UnitOfValues:
 
     def column(self) -> Column:
         """Return what it was before each record."""
-        return column_from(self._before, self.unit.kind)
+        return column_from(self._before, self.unit.leaf)
 
     def keep(self) -> None:
         """Put what it has become into the arrays."""

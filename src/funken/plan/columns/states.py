@@ -94,12 +94,14 @@ def _made(
     typed, kinds = typed_states(given, states)
     fills = list(map(with_floats, fills_of(given, states), kinds))
     bits = [each.bits for each in states]
-    of_key = [*((key, traced_of) for key, (traced_of, _) in zip(keys, known, strict=True)), (None, None)]
     typed = list(map(shared_parts, typed))
     whole, steps = all_steps(typed, kinds, fills, bits)
+    of_key = [*zip(keys, [each for each, _ in known], strict=True), (None, None)][: len(called)]
     made = [
         FunctionOnColumns(method, key, traced_of, *of_function)
-        for (method, _, _), (key, traced_of), *of_function in zip(called, of_key, traced, typed, steps, strict=False)
+        for (method, _, _), (key, traced_of), of_function in zip(
+            called, of_key, zip(traced, typed, steps, strict=True), strict=True
+        )
     ]
     kept = tuple(replace(each, function=None) for each in states)  # which has been read
     functions, on_timer = tuple(made[: len(keys)]), made[-1] if timed else None

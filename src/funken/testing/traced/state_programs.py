@@ -1,4 +1,4 @@
-"""Random functions with keyed state and timers, as source: what ``traced_states.py`` runs on columns and on records."""
+"""Random functions with keyed state and timers, as source: what ``states.py`` runs on columns and on records."""
 
 from __future__ import annotations
 

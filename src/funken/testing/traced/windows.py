@@ -16,8 +16,8 @@ from funken.columnar.records import has_documents
 from funken.columnar.vectorized.functions import BatchFormat, vectorized
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
-from funken.testing.traced_functions import Difference
-from funken.testing.traced_records import SHAPES, random_records
+from funken.testing.traced.functions import Difference
+from funken.testing.traced.records import SHAPES, random_records
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)

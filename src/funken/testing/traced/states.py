@@ -17,8 +17,8 @@ from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing.harness import OperatorHarness
-from funken.testing.traced_functions import Difference
-from funken.testing.traced_state_programs import StateProgram
+from funken.testing.traced.functions import Difference
+from funken.testing.traced.state_programs import StateProgram
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)

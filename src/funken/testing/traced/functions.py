@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import trace
-from funken.testing.traced_records import SHAPES, SPACE, random_records
+from funken.testing.traced.records import SHAPES, SPACE, random_records
 
 _CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.testing.traced_functions import FunctionFuzzer, FunctionWriter
-from funken.testing.traced_records import random_records
+from funken.testing.traced.functions import FunctionFuzzer, FunctionWriter
+from funken.testing.traced.records import random_records
 
 _TEXTS = ("{}.split(',')", "{}.split()", "{}.split('a')", "{}.splitlines()", "{}.split('=', 1)", "{}.split(',')[1:]")
 _KINDS = ("int", "float", "str", "bool")
