@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from dis import get_instructions
 from types import FunctionType
 from typing import Any, Protocol
 
-from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction
+from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction, attribute_of
 from funken.columnar.expressions import (
     HIGHEST,
     LOWEST,
@@ -324,10 +325,25 @@ def article(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def kept_attribute(target: Any, name: str) -> Any:
+    """Return an attribute of an object that no method but ``__init__`` sets; raise ``NotVectorizable`` if it is no such thing."""
+    found = None if target is None else attribute_of(target, name)
+    if found is None or (name not in getattr(target, "__dict__", {}) and hasattr(type(found[0]), "__get__")):
+        raise NotVectorizable(f"uses self.{name}")
+    for cls in type(target).__mro__:
+        for method, function in vars(cls).items():
+            if method != "__init__" and isinstance(function, FunctionType) and name in function.__code__.co_names:
+                if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
+                    raise NotVectorizable(f"uses self.{name}, which {method}() sets")
+    return found[0]
+
+
 def _said(found: Outside) -> str:
+    if found.kind == "attribute":
+        return f"self.{found.name}"
     if found.kind == "global":
         return f"the global {found.name!r}"
     return f"the variable {found.name!r} of an enclosing function"
 
 
-__all__ = ["CLASSES", "Calls", "FunctionReader", "Marker", "Outside", "article", "constant_of", "expression_on"]
+__all__ = ["CLASSES", "Calls", "FunctionReader", "Marker", "Outside", "article", "constant_of", "expression_on", "kept_attribute"]

@@ -20,7 +20,7 @@ _BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}
 
 @dataclass(frozen=True)
 class Dependency:
-    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default`` or ``method``.
+    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default``, ``method`` or ``attribute``.
 
     ``name`` has dots where attributes follow. ``value`` is the constant, or one of the classes below.
     """
@@ -52,17 +52,20 @@ class InlinedFunction:
     dependencies: tuple[Dependency, ...]
 
 
-def holds(function: Any, dependencies: Iterable[Dependency]) -> bool:
-    """Whether all that a function uses is what it was."""
-    return type(function) is FunctionType and all(_holds(function, each) for each in dependencies)
+def holds(function: Any, dependencies: Iterable[Dependency], owner: Any = None) -> bool:
+    """Whether all that a function uses is what it was; ``owner``: the object that it is a method of."""
+    return type(function) is FunctionType and all(_holds(function, each, owner) for each in dependencies)
 
 
-def _holds(function: FunctionType, known: Dependency) -> bool:
+def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     if known.kind == "method":
         return bool(fingerprint(function.__code__) == known.value)
     if known.kind == "builtin":
         return known.name not in function.__globals__ and is_builtin(function, known.name)
-    found = _found(function, known.kind, known.name)
+    if known.kind == "attribute":
+        found = attribute_of(owner, known.name)
+    else:
+        found = _found(function, known.kind, known.name)
     if found is None:
         return False
     (value,) = found
@@ -92,6 +95,21 @@ def _found(function: FunctionType, kind: str, name: str) -> tuple[Any] | None:
             return None
         value = getattr(value, attribute)
     return (value,)
+
+
+def attribute_of(target: Any, name: str) -> tuple[Any] | None:
+    """Return the value of an attribute of an object, or of its class, in a tuple; ``None`` if it is computed, or there is none.
+
+    >>> class Limit:
+    ...     most = 3
+    ...     least = property(lambda self: 1)
+    >>> attribute_of(Limit(), "most"), attribute_of(Limit(), "other")
+    ((3,), None)
+    """
+    for space in (getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)):
+        if name in space:
+            return (space[name],)
+    return None
 
 
 def is_namespace(value: Any) -> bool:

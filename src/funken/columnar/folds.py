@@ -24,6 +24,8 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
+    Listed,
+    ListOf,
     Make,
     NotVectorizable,
     RecordSchema,
@@ -33,6 +35,7 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
+from funken.columnar.lists.folds import ListFold, list_fold
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
 
@@ -81,12 +84,21 @@ class Aggregate:
     result_schema: RecordSchema | None = None
     reason: str = ""
     """Why it is."""
+    listed: ListFold | None = None
+    """Which records it keeps in a list; ``None``: it has folds."""
 
 
 def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
     """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``."""
-    created, empty = trace(target, "create_accumulator", 0).typed()
-    added = trace(target, "add", 2)
+    begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2)
+    if begun.result == Listed(()):
+        accumulator = ListOf(schema)
+        added, kept = added.typed(schema, accumulator)
+        if kept != accumulator:
+            raise NotVectorizable(f"makes {schema_repr(kept)} of {accumulator}")
+        found = Aggregate(begun, added, (), accumulator, (), listed=list_fold(added.result))
+        return _with_result(found, target)
+    created, empty = begun.typed()
     start = _constant(created.result)
     if kinds_of(empty) - set(ARRAYS):
         raise NotVectorizable(f"starts from {schema_repr(empty)}")
@@ -106,9 +118,13 @@ def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
             raise NotVectorizable(f"makes {kind} of {before}")
         beginnings.append(float(value) if kind == FLOAT else value)
     folds = _folds(added.result, accumulator, so_far=1, record=0)
-    found = Aggregate(created, added, folds, accumulator, tuple(beginnings))
+    return _with_result(Aggregate(created, added, folds, accumulator, tuple(beginnings)), target)
+
+
+def _with_result(found: Aggregate, target: Any) -> Aggregate:
+    """Return an aggregate with what its ``get_result`` makes."""
     try:
-        result, schema = trace(target, "get_result", 1).typed(accumulator)
+        result, schema = trace(target, "get_result", 1).typed(found.schema)
         if any(kind == NONE or kind.endswith("?") for kind in kinds_of(schema)):
             raise NotVectorizable("gives None")  # which is no result
     except NotVectorizable as refused:

@@ -7,7 +7,16 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.callables import CLASSES, Calls, FunctionReader, Marker, Outside, constant_of, expression_on
+from funken.columnar.callables import (
+    CLASSES,
+    Calls,
+    FunctionReader,
+    Marker,
+    Outside,
+    constant_of,
+    expression_on,
+    kept_attribute,
+)
 from funken.columnar.dependencies import BUILTINS, Dependency, cell_of, is_builtin, is_namespace
 from funken.columnar.expressions import (
     Argument,
@@ -139,6 +148,9 @@ class Stack:
 
     def _attribute(self, name: str) -> None:
         owner = self._items.pop()
+        if isinstance(owner, Marker) and owner.kind == "self":
+            self.push(Outside("attribute", name, kept_attribute(owner.value, name)))
+            return
         if isinstance(owner, Outside) and is_namespace(owner.value):
             if not hasattr(owner.value, name):
                 raise NotVectorizable(f"uses {owner.name}.{name}")
@@ -148,7 +160,8 @@ class Stack:
 
     def _method(self, name: str) -> None:
         owner = self._items[-1]
-        if isinstance(owner, Outside) and is_namespace(owner.value):
+        is_own = isinstance(owner, Marker) and owner.kind == "self"
+        if is_own or (isinstance(owner, Outside) and is_namespace(owner.value)):
             self._attribute(name)
             self._items.insert(len(self._items) - 1, _NULL)
             return

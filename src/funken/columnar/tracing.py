@@ -63,7 +63,7 @@ class Traced:
         if not self.dependencies:
             return True
         function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
-        return holds(function, self.dependencies)
+        return holds(function, self.dependencies, None if method is None else target)
 
     def typed(self, *schemas: RecordSchema) -> tuple[Traced, RecordSchema]:
         """Return it for arguments of these schemas, as kernels compute it, and the schema of its results.
@@ -82,7 +82,7 @@ class Traced:
 def trace(target: Any, method: str | None, arguments: int) -> Traced:
     """Return what a function of ``arguments`` arguments computes; raise ``NotVectorizable`` with the reason.
 
-    ``method`` names a method of the object ``target``, which must not use ``self``.
+    ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set.
 
     >>> trace(lambda pair: (pair[0], 1), None, 1).typed(("str", "int"))[0].result
     Make(items=(Argument(argument=0, path=(0,)), Constant(value=1)))
@@ -97,7 +97,7 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
                 return Traced(Invoke(name, (Argument(0),)))
     if method is None:
         return Tracer(plain_function(target), arguments, bound=False).run()
-    traced = Tracer(function_of_method(target, method), arguments, bound=True).run()
+    traced = Tracer(function_of_method(target, method), arguments, bound=True, target=target).run()
     code = getattr(type(target), method).__code__
     return replace(traced, dependencies=(*traced.dependencies, Dependency("method", method, fingerprint(code))))
 
@@ -139,7 +139,9 @@ class Steps:
 class Tracer(VariablesReader):
     """Follows one function; a path through it is (instruction, stack, locals, what was evaluated and dropped)."""
 
-    def __init__(self, function: FunctionType, arguments: int, bound: bool, steps: Steps | None = None) -> None:
+    def __init__(
+        self, function: FunctionType, arguments: int, bound: bool, steps: Steps | None = None, target: Any = None
+    ) -> None:  # fmt: skip
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
         self._check(code)
@@ -157,7 +159,7 @@ class Tracer(VariablesReader):
         for name in names[given:]:
             self._start[name] = self._default(name)
         if bound:
-            self._start[names[0]] = Marker("self", names[0])
+            self._start[names[0]] = Marker("self", names[0], target)
 
     @staticmethod
     def _check(code: CodeType) -> None:

@@ -69,7 +69,7 @@ class TracedFlatMap:
         if not self.dependencies:
             return True
         function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
-        return holds(function, self.dependencies)
+        return holds(function, self.dependencies, None if method is None else target)
 
     def typed(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema]:
         """Return it for records of a schema, as kernels compute it, and the schema of its results.

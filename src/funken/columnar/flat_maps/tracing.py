@@ -43,7 +43,7 @@ def trace_flat_map(target: Any, method: str | None) -> TracedFlatMap:
     funken.columnar.expressions.NotVectorizable: calls range()
     """
     function = plain_function(target) if method is None else function_of_method(target, method)
-    tracer = FlatMapTracer(function, 1, bound=method is not None)
+    tracer = FlatMapTracer(function, 1, bound=method is not None, target=target)
     traced = tracer.read()
     if method is None:
         return traced

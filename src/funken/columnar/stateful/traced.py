@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from funken.columnar.dependencies import fingerprint, same
+from funken.columnar.dependencies import attribute_of, fingerprint, same
 from funken.columnar.expressions import Argument, Expression
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.dataclass import dataclass
@@ -89,22 +89,6 @@ class TracedState:
         return self.given.holds(target, method)
 
 
-def attribute_of(target: Any, name: str) -> tuple[Any] | None:
-    """Return the value of an attribute of an object, or of its class, in a tuple; ``None`` if it is computed, or there is none.
-
-    >>> class Limit:
-    ...     most = 3
-    ...     least = property(lambda self: 1)
-    >>> attribute_of(Limit(), "most"), attribute_of(Limit(), "other")
-    ((3,), None)
-    """
-    for space in (getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)):
-        if name in space:
-            return (space[name],)
-    return None
-
-
 __all__ = [
-    "FIRST_STATE", "KEY", "RECORD", "STAMP", "WATERMARK", "TimerChange", "TracedState", "Write", "attribute_of", "held",
-    "value_of",
+    "FIRST_STATE", "KEY", "RECORD", "STAMP", "WATERMARK", "TimerChange", "TracedState", "Write", "held", "value_of",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 from funken.columnar.bytecode import Operation, is_generator
 from funken.columnar.callables import Marker, constant_of, expression_on
-from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.dependencies import Dependency, attribute_of, fingerprint
 from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import Code, LoopAround, Variables, under
@@ -31,7 +31,6 @@ from funken.columnar.stateful.traced import (
     WATERMARK,
     TimerChange,
     TracedState,
-    attribute_of,
     value_of,
 )
 from funken.columnar.stateful.uses import StateUses, current, of_states

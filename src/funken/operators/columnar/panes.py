@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,8 +37,42 @@ class Contribution:
         return Contribution(self.how, of, own, self.beginning)
 
 
+class ColumnPane(Protocol):
+    """One window, in columns: with values by key, or with lists of records."""
+
+    def check(self, contributions: list[Any], length: int) -> None:
+        """Raise ``FallBackToRows`` if what a block adds cannot be added, before anything is changed."""
+        ...
+
+    def add(self, key: Column, contributions: list[Any], length: int) -> None:
+        """Add the records of a block, in order."""
+        ...
+
+    def load(self, stored: Pane) -> None:
+        """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
+        ...
+
+    def stored(self) -> Pane:
+        """Return the contents by key, in the order of the keys' first records."""
+        ...
+
+    def copied(self) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the contents by key, as they are now, in that order."""
+        ...
+
+    def columns(self) -> Columns:
+        """Return the contents as columns, in that order."""
+        ...
+
+    def keys(self) -> list[Any]:
+        """Return the keys, in that order."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
 class ArrayPane:
-    """One window."""
+    """Values by key."""
 
     def __init__(self, schema: RecordSchema) -> None:
         self.schema = schema

@@ -22,7 +22,8 @@ from funken.columnar.keyed.keys import coded, key_of
 from funken.columnar.keyed.partials import Partials
 from funken.columnar.records import fits
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.panes import ArrayPane, Contribution
+from funken.operators.columnar.list_panes import ListPane, listed_records
+from funken.operators.columnar.panes import ArrayPane, ColumnPane, Contribution
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
@@ -45,10 +46,11 @@ class ColumnarWindows(AlignedWindows):
         self._vector = spec
         self._path = ColumnPath(self._take_columns, *functions_of(spec), partials=True)
         #: ``_panes`` under the type it has here; their order is that of the record path
-        self._mixed: dict[int, DeltaTable | ArrayPane] = self._panes  # type: ignore[assignment]
+        self._mixed: dict[int, DeltaTable | ColumnPane] = self._panes  # type: ignore[assignment]
         self._table = self._arrays = MixedPanes(self._mixed)
         self._returns = 0
         self._results = None if spec.results is None else WindowResults(spec)
+        self._listed = None if spec.aggregate is None else spec.aggregate.listed
 
     def process_block(self, block: Block) -> None:
         """File a block away."""
@@ -72,7 +74,10 @@ class ColumnarWindows(AlignedWindows):
         if not block.length:
             return
         key = key_of(self._vector.traced_key.result, block)
-        contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
+        listed, contributions = self._listed, list[Any]()
+        if listed is not None:
+            contributions.append(listed_records(listed, block))
+        contributions += [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
         # Nothing is added before every pane has checked that it can take its part.
         steps = [(self._array(start), mask) for start, mask in self._parts(block)]
         if len(steps) > 1 and any(mask is None for _, mask in steps):
@@ -107,14 +112,18 @@ class ColumnarWindows(AlignedWindows):
         for start in dict.fromkeys(start for first in in_order for start in self._windows_of(first)):
             yield start, (stamps >= start) & (stamps < start + self._size)
 
-    def _array(self, start: int) -> ArrayPane:
+    def _array(self, start: int) -> ColumnPane:
         """Return a pane as arrays; raise ``FallBackToRows`` if it is a dict of something else."""
         found = self._mixed.get(start)
-        if isinstance(found, ArrayPane):
+        if found is not None and not isinstance(found, DeltaTable):
             self._arrays.changed.add(start)
             return found
         aggregate = self._vector.aggregate
-        pane = ArrayPane(self._vector.schema if aggregate is None else aggregate.schema)
+        pane: ColumnPane
+        if self._listed is not None:
+            pane = ListPane(self._listed, self._vector.schema)
+        else:
+            pane = ArrayPane(self._vector.schema if aggregate is None else aggregate.schema)
         if found is None:
             self._expect(start)
         else:
@@ -127,7 +136,7 @@ class ColumnarWindows(AlignedWindows):
 
     def _fire(self, start: int, window: TimeWindow) -> None:
         pane = self._mixed.get(start)
-        if self._results is not None and isinstance(pane, ArrayPane) and len(pane):
+        if self._results is not None and pane is not None and not isinstance(pane, DeltaTable) and len(pane):
             made = self._results(pane.columns(), pane.keys(), window.start, window.end)
             if made is not None:
                 self.emitter.flush()  # of windows before this one
@@ -140,7 +149,7 @@ class ColumnarWindows(AlignedWindows):
     # ---- called by the record path
 
     def _pane(self, start: int) -> DeltaTable:
-        if isinstance(self._mixed.get(start), ArrayPane):
+        if not isinstance(self._mixed.get(start), DeltaTable | None):
             self._returns += 1
             self._arrays.to_layers(start)
         return super()._pane(start)
@@ -235,7 +244,7 @@ class MixedPanes(PaneTable):
 
     __slots__ = ("_mixed", "changed", "saved")
 
-    def __init__(self, panes: dict[int, DeltaTable | ArrayPane]) -> None:
+    def __init__(self, panes: dict[int, DeltaTable | ColumnPane]) -> None:
         super().__init__(panes)  # type: ignore[arg-type]
         self._mixed = panes
         #: arrays that got a record since the last snapshot, and those that are in one
@@ -245,7 +254,7 @@ class MixedPanes(PaneTable):
     def to_layers(self, start: int) -> None:
         """Turn arrays back into dicts."""
         pane = self._mixed[start]
-        if isinstance(pane, ArrayPane):
+        if not isinstance(pane, DeltaTable):
             layers = self._mixed[start] = DeltaTable()
             stored = pane.stored()
             if start in self.saved:
@@ -273,7 +282,7 @@ class MixedPanes(PaneTable):
         """Hold everything, or what was written or removed since the last time; arrays are copied."""
         rows: list[Iterator[StateRow]] = []
         for namespace, pane in self._mixed.items():
-            if not isinstance(pane, ArrayPane):
+            if isinstance(pane, DeltaTable):
                 rows.append(snapshot_pane(namespace, pane, complete, touched))
             elif complete or namespace in self.changed:
                 rows.append(_rows(namespace, pane.copied()))

@@ -74,6 +74,8 @@ def columnar_window(
     elif isinstance(contents, Aggregated):
         aggregate = aggregate_folds(contents.function.target, schema)
         traced, folds = aggregate.added, aggregate.folds
+        if aggregate.listed is not None and (batch or spec.strategy is not Strategy.ALIGNED):
+            raise NotVectorizable("keeps a list of the records of a window, in their order")
     else:
         raise NotVectorizable("keeps every record of a window")
     for fold in folds:

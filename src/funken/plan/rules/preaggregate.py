@@ -65,6 +65,8 @@ def pre_aggregation(spec: ColumnarWindow | ColumnarReduce) -> PreAggregation:
 
 def _of_window(window: ColumnarWindow) -> PreAggregation:
     assigner: Any = window.assigner
+    if window.aggregate is not None and window.aggregate.listed is not None:
+        raise NotVectorizable("keeps lists of records")
     if window.strategy is not Strategy.ALIGNED:
         raise NotVectorizable("which records are in one window is known only where they arrive")
     if not assigner.is_event_time():
