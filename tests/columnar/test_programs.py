@@ -27,7 +27,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import OperatorFailed
-from funken.plan.columnar_hash import ColumnarHash
+from funken.plan.columnar_edges import ColumnarHash
 from funken.plan.nodes import Hash, Rebalance
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()

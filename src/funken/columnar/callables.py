@@ -333,9 +333,13 @@ def kept_attribute(target: Any, name: str) -> Any:
     for cls in type(target).__mro__:
         for method, function in vars(cls).items():
             if method != "__init__" and isinstance(function, FunctionType) and name in function.__code__.co_names:
-                if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
-                    raise NotVectorizable(f"uses self.{name}, which {method}() sets")
+                _check_sets(name, method, function)
     return found[0]
+
+
+def _check_sets(name: str, method: str, function: FunctionType) -> None:
+    if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
+        raise NotVectorizable(f"uses self.{name}, which {method}() sets")
 
 
 def _said(found: Outside) -> str:
@@ -346,4 +350,14 @@ def _said(found: Outside) -> str:
     return f"the variable {found.name!r} of an enclosing function"
 
 
-__all__ = ["CLASSES", "Calls", "FunctionReader", "Marker", "Outside", "article", "constant_of", "expression_on", "kept_attribute"]
+__all__ = [
+    "CLASSES",
+    "Calls",
+    "FunctionReader",
+    "Marker",
+    "Outside",
+    "article",
+    "constant_of",
+    "expression_on",
+    "kept_attribute",
+]

@@ -62,10 +62,8 @@ def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
         return bool(fingerprint(function.__code__) == known.value)
     if known.kind == "builtin":
         return known.name not in function.__globals__ and is_builtin(function, known.name)
-    if known.kind == "attribute":
-        found = attribute_of(owner, known.name)
-    else:
-        found = _found(function, known.kind, known.name)
+    of_owner = known.kind == "attribute"
+    found = attribute_of(owner, known.name) if of_owner else _found(function, known.kind, known.name)
     if found is None:
         return False
     (value,) = found

@@ -26,7 +26,7 @@ from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.partials import Combiner, Partials
 from funken.operators.base import OperatorSpec
-from funken.plan.columnar_hash import ColumnarHash, PreAggregation
+from funken.plan.columnar_edges import ColumnarHash, PreAggregation
 from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime

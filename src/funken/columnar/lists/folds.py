@@ -36,7 +36,7 @@ _MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "==", "!=": "!="}
 
 @dataclass(frozen=True)
 class ListFold:
-    """Which records a list keeps: ``how`` they compare by ``by`` (of argument 0), and what becomes of it with one that is alike."""
+    """Which records a list keeps: ``how`` they compare by ``by`` (of argument 0), and what comes of one that is ``alike``."""
 
     how: str
     by: Expression | None = None

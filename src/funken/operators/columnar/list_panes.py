@@ -73,7 +73,9 @@ class ListPane:
         if not stored:
             return
         records = list(chain.from_iterable(stored.values()))
-        if any(type(each) is not list for each in stored.values()) or not all(fits(each, self.schema) for each in records):
+        if any(type(each) is not list for each in stored.values()) or not all(
+            fits(each, self.schema) for each in records
+        ):
             raise FallBackToRows("a record of another type")
         slots = self._slots.find(column_of_keys(list(stored)), len(stored))
         block = columns_of(records, self.schema)
@@ -112,7 +114,10 @@ class ListPane:
         numbers, some = self._whole()
         if self._fold.how != ALL and self._length > self._kept:
             kept = self._best(numbers, some)
-            numbers, some = numbers.take(kept), ListedRecords(some.records.take(kept), None if some.by is None else some.by.take(kept))
+            numbers, some = (
+                numbers.take(kept),
+                ListedRecords(some.records.take(kept), None if some.by is None else some.by.take(kept)),
+            )
         self._parts = [(numbers, some)]
         self._length = self._kept = len(numbers)
         return numbers, some

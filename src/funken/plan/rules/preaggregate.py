@@ -22,7 +22,7 @@ from funken.ids import EdgeId
 from funken.operators.columnar.specs import ColumnarReduce, ColumnarWindow
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Strategy
-from funken.plan.columnar_hash import ColumnarHash, PreAggregation
+from funken.plan.columnar_edges import ColumnarHash, PreAggregation
 from funken.plan.columns.windows import is_of_key
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext
@@ -43,7 +43,9 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         if not isinstance(spec, ColumnarWindow) and not (isinstance(spec, ColumnarReduce) and spec.any_order):
             continue
         (edge,) = (edge for edge in plan.edges if edge.target == vertex.id)
-        assert isinstance(edge.partitioning, ColumnarHash)
+        if not isinstance(edge.partitioning, ColumnarHash):
+            notes.append(RuleNote(_NAME, "not before the exchange: it is not one by key", node.id))
+            continue
         try:
             hashes[edge.id] = replace(edge.partitioning, pre_aggregation=pre_aggregation(spec))
         except NotVectorizable as reason:

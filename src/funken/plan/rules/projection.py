@@ -42,7 +42,7 @@ from funken.operators.stateful.specs import (
     FunctionOnColumns,
 )
 from funken.operators.user_functions import UserFunction, call_of
-from funken.plan.columnar_hash import ColumnarHash
+from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
 from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
@@ -133,9 +133,10 @@ class _Reached:
         if side is not None or (len(node.inputs) != 1 and not isinstance(node.spec, _OF_TWO)):
             raise _TakesAll(node.name)
         if edge is not None and not edge.local:
-            if not isinstance(edge.partitioning, ColumnarHash):
+            if isinstance(edge.partitioning, ColumnarHash):
+                self._function(node, edge.partitioning.key, edge.partitioning.traced, near)
+            elif type(edge.partitioning) not in OF_COLUMNS.values():
                 raise _TakesAll(node.name)
-            self._function(node, edge.partitioning.key, edge.partitioning.traced, near)
             near = False
         self._spec(node, near, 0 if edge is None else edge.index)
 

@@ -57,10 +57,10 @@ from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
-from funken.plan.columnar_hash import ColumnarHash
+from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
 from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
-from funken.plan.nodes import Hash, Node, NodeInput
+from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.plan.rules.projection import fields_read, taken_whole_by
@@ -146,7 +146,7 @@ class _Vectorizer:
         self._batch = batch
         self._refused = refused
         self._found: dict[OperatorId, _Found] = {}
-        self._hashes: dict[int, ColumnarHash] = {}
+        self._carriers: dict[int, Partitioning] = {}
         self._paths: dict[OperatorId, str] = {}
         self._nodes = {node.id: node for node in plan.nodes}
 
@@ -160,7 +160,7 @@ class _Vectorizer:
         for node in reversed(list(self._nodes.values())):
             self._drop_if_useless(node)
         edges = tuple(
-            replace(edge, partitioning=self._hashes[edge.id]) if edge.id in self._hashes else edge
+            replace(edge, partitioning=self._carriers[edge.id]) if edge.id in self._carriers else edge
             for edge in self._plan.edges
         )
         notes = [RuleNote(_NAME, text, operator) for operator, text in self._paths.items()]
@@ -205,7 +205,7 @@ class _Vectorizer:
         if found is None or found.computes or found.shape is None:
             return
         readers = [other for other in self._nodes.values() if any(i.upstream == node.id for i in other.inputs)]
-        columns_leave = any(edge.source_node == node.id and edge.id in self._hashes for edge in self._plan.edges)
+        columns_leave = any(edge.source_node == node.id and edge.id in self._carriers for edge in self._plan.edges)
         if not columns_leave and not any(reader.id in self._found for reader in readers):
             del self._found[node.id]
             self._paths[node.id] = f"{_PER_RECORD}{_USELESS}"
@@ -334,10 +334,14 @@ class _Vectorizer:
     def _exchange(self, edge: Edge, upstream: Node, schema: RecordSchema, to_records: bool = False) -> None:
         if edge.local:
             return
+        alike = OF_COLUMNS.get(type(edge.partitioning))
+        if alike is not None and not edge.feedback:
+            self._carriers[edge.id] = alike()
+            return
         if type(edge.partitioning) is not Hash:
             raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")
         traced = traced_key(edge.partitioning.key, schema)
-        self._hashes[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
+        self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
     def _reduce(self, spec: RollingReduce, schema: RecordSchema) -> _Found:
         check_arrays(schema)

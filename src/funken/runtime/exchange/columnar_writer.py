@@ -1,6 +1,6 @@
-"""The edge writer for columns: blocks are split by the subtask that owns the key, and sent as columns.
+"""The edge writers for columns: blocks are cut up as the partitioning says, and sent as columns.
 
-It takes rows too, and sends them as the writer of the record path does. Records of one target keep their order: what
+They take rows too, and send them as the writers of the record path do. Records of one target keep their order: what
 waits in one form leaves before the other comes. In front of a pre-aggregated window, a block is folded before it is cut up.
 """
 
@@ -18,8 +18,15 @@ from funken.columnar.keyed.owners import KeyTargets
 from funken.columnar.keyed.partials import Combiner, joined_alike
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.plan.columnar_hash import ColumnarHash
+from funken.plan.columnar_edges import (
+    ColumnarForward,
+    ColumnarGlobal,
+    ColumnarHash,
+    ColumnarRebalance,
+    ColumnarRescale,
+)
 from funken.runtime.exchange.hash_writer import HashWriter
+from funken.runtime.exchange.writers import EdgeWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
 
 _FACTOR = 8
 """A block of columns for columns holds so many times the records of a block of lists, if the bytes allow."""
@@ -29,22 +36,12 @@ _FOLDED = 4
 """A block of partials stands for so many times the records again at most: it may be written down as records."""
 
 
-class ColumnarHashWriter(HashWriter):
-    """Records with equal keys to one target, by key group."""
+class _ColumnsWriter(EdgeWriter):
+    """Buffers columns per target, beside the writer of the record path that comes behind it."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        partitioning = self.edge.partitioning
-        assert isinstance(partitioning, ColumnarHash)
-        self._result = partitioning.traced.result
-        self._keyed = ColumnPath(self._key_of, TracedFunction(partitioning.key, partitioning.traced))
-        before = partitioning.pre_aggregation
-        self._combiner: Combiner | None = None
-        if before is not None:  # of a small block, the calls cost more than the records
-            self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
-        self._folds = [] if before is None else [TracedFunction(*function) for function in before.functions]
-        self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
-        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
+        self._factor = _FACTOR
         self._blocks: list[list[Columns]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
 
@@ -54,33 +51,21 @@ class ColumnarHashWriter(HashWriter):
         return any(self._blocks) or super().waiting
 
     def emit_block(self, block: Block) -> None:
-        """Spread a block by key."""
-        keyed = self._keyed(block)
-        if keyed is None:
+        """Buffer a block."""
+        if type(block) is not Columns:
             self.emit(*block.rows())
-            return
-        super().flush()
-        columns, key = keyed
-        if self._combiner is not None and all(fold.ready() for fold in self._folds):
-            columns, key = self._combiner.combine(columns, key)
-        self._spread(columns, self._owners.of(key, columns.length))
+        elif block.length:
+            self._flush_rows()
+            self._deal(block)
 
-    def _key_of(self, block: Columns) -> tuple[Columns, Column]:
-        return block, key_of(self._result, block)
+    def _deal(self, block: Columns) -> None:
+        """Buffer columns for their targets."""
+        raise NotImplementedError
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
-        """Spread rows by key."""
+        """Spread rows."""
         self._flush_columns()
         super().emit(values, timestamps)
-
-    def _spread(self, block: Columns, owners: Array | int) -> None:
-        if isinstance(owners, int):
-            self._put(owners, block)
-            return
-        for target in range(self.targets):
-            positions = np.flatnonzero(owners == target)
-            if len(positions):
-                self._put(target, block.take(positions))
 
     def _put(self, target: int, block: Columns) -> None:
         waiting = self._blocks[target]
@@ -107,6 +92,9 @@ class ColumnarHashWriter(HashWriter):
         self._waiting[target] = 0
         self._since[target] = 0.0
 
+    def _flush_rows(self) -> None:
+        super().flush()
+
     def _flush_columns(self) -> None:
         for target, waiting in enumerate(self._blocks):
             if waiting:
@@ -121,3 +109,76 @@ class ColumnarHashWriter(HashWriter):
         """Send every record that waits."""
         self._flush_columns()
         super().flush()
+
+
+class ColumnarOneTargetWriter(_ColumnsWriter, OneTargetWriter):
+    """Everything to one target."""
+
+    def _deal(self, block: Columns) -> None:
+        self._put(self._target, block)
+
+
+class ColumnarRebalanceWriter(_ColumnsWriter, RebalanceWriter):
+    """Round robin, record by record."""
+
+    def _deal(self, block: Columns) -> None:
+        width = len(self._chosen)
+        for offset in range(min(width, block.length)):
+            part = block if width == 1 else block.take(np.arange(offset, block.length, width))
+            self._put(self._chosen[(self._next + offset) % width], part)
+        self._next = (self._next + block.length) % width
+
+
+class ColumnarRescaleWriter(ColumnarRebalanceWriter, RescaleWriter):
+    """Round robin over this subtask's share of the targets."""
+
+
+class ColumnarHashWriter(_ColumnsWriter, HashWriter):
+    """Records with equal keys to one target, by key group."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        partitioning = self.edge.partitioning
+        assert isinstance(partitioning, ColumnarHash)
+        self._result = partitioning.traced.result
+        self._keyed = ColumnPath(self._key_of, TracedFunction(partitioning.key, partitioning.traced))
+        before = partitioning.pre_aggregation
+        self._combiner: Combiner | None = None
+        if before is not None:  # of a small block, the calls cost more than the records
+            self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
+        self._folds = [] if before is None else [TracedFunction(*function) for function in before.functions]
+        self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
+        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
+
+    def emit_block(self, block: Block) -> None:
+        """Spread a block by key."""
+        keyed = self._keyed(block)
+        if keyed is None:
+            self.emit(*block.rows())
+            return
+        self._flush_rows()
+        columns, key = keyed
+        if self._combiner is not None and all(fold.ready() for fold in self._folds):
+            columns, key = self._combiner.combine(columns, key)
+        self._spread(columns, self._owners.of(key, columns.length))
+
+    def _key_of(self, block: Columns) -> tuple[Columns, Column]:
+        return block, key_of(self._result, block)
+
+    def _spread(self, block: Columns, owners: Array | int) -> None:
+        if isinstance(owners, int):
+            self._put(owners, block)
+            return
+        for target in range(self.targets):
+            positions = np.flatnonzero(owners == target)
+            if len(positions):
+                self._put(target, block.take(positions))
+
+
+COLUMNAR: dict[type, type[EdgeWriter]] = {
+    ColumnarHash: ColumnarHashWriter, ColumnarGlobal: ColumnarOneTargetWriter, ColumnarForward: ColumnarOneTargetWriter,
+    ColumnarRebalance: ColumnarRebalanceWriter, ColumnarRescale: ColumnarRescaleWriter,
+}  # fmt: skip
+"""Which writer the partitionings of columns get."""
+
+__all__ = ["COLUMNAR", "ColumnarHashWriter"]

@@ -35,8 +35,8 @@ def writer_for(
     """Make the writer of an edge's partitioning; with a buffer timeout of 0, a block is full at one record."""
     kind = _WRITERS.get(type(edge.partitioning))
     if kind is None:
-        from funken.runtime.exchange.columnar_writer import ColumnarHashWriter  # noqa: PLC0415 - NumPy, only where there are columns
+        from funken.runtime.exchange.columnar_writer import COLUMNAR  # noqa: PLC0415 - NumPy, only where there are columns
 
-        kind = ColumnarHashWriter
+        kind = COLUMNAR[type(edge.partitioning)]
     records = 1 if edge.buffer_timeout == 0 else records
     return kind(edge, subtask, operator, send, ingested_at, records, size)

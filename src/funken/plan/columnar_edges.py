@@ -1,0 +1,80 @@
+"""Edges that carry columns, and how records may be folded before they are sent: what rules decide, and writers do."""
+
+from __future__ import annotations
+
+from funken.columnar.tracing import Traced
+from funken.dataclass import dataclass
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import Forward, Global, Hash, Partitioning, Rebalance, Rescale
+
+
+@dataclass(frozen=True)
+class PreAggregation:
+    """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
+
+    roles: tuple[str, ...]
+    pane: int | None
+    """``None``: all records of a key are in one."""
+    offset: int
+    functions: tuple[tuple[UserFunction, Traced], ...]
+
+
+@dataclass(frozen=True)
+class ColumnarHash(Hash):
+    """``Hash`` of columns."""
+
+    traced: Traced
+    pre_aggregation: PreAggregation | None = None
+    """How a block is folded before it is sent; ``None``: not at all."""
+    to_records: bool = False
+    """Whether the operator behind it works record by record: then blocks are kept smaller."""
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "HASH"
+
+
+class _OfColumns:
+    """What these are called is what they are without columns."""
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return type(self).__name__.removeprefix("Columnar").upper()
+
+
+@dataclass(frozen=True)
+class ColumnarForward(_OfColumns, Forward):
+    """``Forward`` of columns."""
+
+
+@dataclass(frozen=True)
+class ColumnarGlobal(_OfColumns, Global):
+    """``Global`` of columns."""
+
+
+@dataclass(frozen=True)
+class ColumnarRebalance(_OfColumns, Rebalance):
+    """``Rebalance`` of columns."""
+
+
+@dataclass(frozen=True)
+class ColumnarRescale(_OfColumns, Rescale):
+    """``Rescale`` of columns."""
+
+
+OF_COLUMNS: dict[type[Partitioning], type[Partitioning]] = {
+    Forward: ColumnarForward, Global: ColumnarGlobal, Rebalance: ColumnarRebalance, Rescale: ColumnarRescale,
+}  # fmt: skip
+"""What carries columns in place of a partitioning that does not look at records."""
+
+__all__ = [
+    "OF_COLUMNS",
+    "ColumnarForward",
+    "ColumnarGlobal",
+    "ColumnarHash",
+    "ColumnarRebalance",
+    "ColumnarRescale",
+    "PreAggregation",
+]
