@@ -3,7 +3,7 @@
 import pytest
 
 from funken.columnar.keyed import groups
-from funken.operators.columnar import panes, rolling, session_table, sessions, window
+from funken.operators.columnar import list_panes, panes, rolling, session_table, sessions, window
 from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -17,10 +17,15 @@ def test_columns_give_and_keep_what_records_do(first: int) -> None:
     assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
     assert fuzzer.counts["columns"] > PART / 2
     assert fuzzer.counts["window functions"] > PART / 8
-    assert set(fuzzer.refusals) <= {"per record: shows the order of the records of a session"}
+    assert set(fuzzer.refusals) <= {
+        "per record: shows the order of the records of a session",
+        "per record: keeps a list of the records of a window, in their order",
+    }
 
 
-@pytest.mark.parametrize("broken", ["order of sessions", "sums", "minimum", "bounds", "order of records"])
+@pytest.mark.parametrize(
+    "broken", ["order of sessions", "sums", "minimum", "bounds", "order of records", "lists", "alike"]
+)
 def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "order of sessions":
         monkeypatch.setattr(session_table.SessionTable, "due", lambda self, watermark: self.all())
@@ -33,6 +38,10 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
             "given_of",
             lambda given, schema, block: made(given, schema, block.take(range(block.length)[::-1])),
         )
+    elif broken == "lists":
+        monkeypatch.setattr(list_panes, "GREATEST", "least")
+    elif broken == "alike":
+        monkeypatch.setattr(list_panes, "KEEP", "begin")
     elif broken == "order of records":
         monkeypatch.setattr(rolling, "ranks", lambda columns, length: groups.ranks(columns[:1], length))
     else:

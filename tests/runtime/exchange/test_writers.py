@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram, KeyNotHashable
 from funken.operators.user_functions import UserFunction
+from funken.plan.columnar_edges import OF_COLUMNS, ColumnarGlobal
 from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
 from funken.runtime.exchange.factory import writer_for
@@ -104,6 +106,63 @@ def test_no_writer_loses_or_doubles_or_reorders(name, blocks, up, down, subtask,
         "what waits is less than a block, and is sent with the next one"
     )
     assert channels.writer.records == number
+
+
+@given(
+    st.sampled_from(["rebalance", "rescale", "global", "forward"]),
+    st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans(), st.booleans()), max_size=12),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(1, 30),
+)
+def test_columns_arrive_where_records_do(name, blocks, up, down, subtask, records):
+    down = up if name == "forward" else down
+    rows, mixed = (
+        Channels(partitioning, up, down, subtask % up, records)
+        for partitioning in (PARTITIONINGS[name], OF_COLUMNS[type(PARTITIONINGS[name])]())
+    )
+    number = 0
+    for count, stamped, as_columns, flushed in blocks:
+        values = [*range(number, number + count)]
+        stamps = [value * 10 for value in values] if stamped else None
+        number += count
+        rows.writer.emit(values, stamps)
+        if as_columns:
+            mixed.writer.emit_block(columns_of(values, "int", stamps))
+        else:
+            mixed.writer.emit(values, stamps)
+        if flushed:
+            mixed.writer.flush()
+            assert not mixed.writer.waiting
+    barrier = number % 2
+    left = mixed.writer.overtaking_barrier(7, b"") if barrier else []
+    rows.writer.control(BlockKind.END, 0)
+    mixed.writer.control(BlockKind.END, 0)
+
+    for target in range(down):
+        assert mixed.values(target) == rows.values(target)
+        assert mixed.stamps(target) == rows.stamps(target)
+    assert mixed.writer.records == number
+    behind = [value for sent in mixed.sent for value in after_barrier(sent)]
+    assert sorted(value for block in left for value in block.rows()[0]) == sorted(behind if barrier else [])
+
+
+def after_barrier(sent):
+    """Return the records that a barrier has overtaken."""
+    kinds = [first for first, _ in sent]
+    behind = sent[kinds.index(BlockKind.BARRIER) :] if BlockKind.BARRIER in kinds else []
+    return [value for first, _ in behind if not isinstance(first, BlockKind) for value in first]
+
+
+def test_columns_are_sent_as_columns():
+    channels = Channels(ColumnarGlobal(), down=2)
+    kept = []
+    channels.writer._send = lambda target, block: kept.append((target, decode_records(block)))
+    channels.writer.emit_block(columns_of([1, 2, 3], "int"))
+    channels.writer.flush()
+
+    assert [(target, type(block).__name__, block.rows()[0]) for target, block in kept] == [(0, "Columns", [1, 2, 3])]
 
 
 def test_equal_keys_go_to_the_owner_of_their_key_group():

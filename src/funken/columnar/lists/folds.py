@@ -7,11 +7,13 @@ in what is compared.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import (
     Argument,
     At,
+    Binary,
     Choose,
     Compare,
     Constant,
@@ -73,7 +75,7 @@ def list_fold(added: Expression) -> ListFold:
 def _outcome(tree: Expression, case: str | None, compared: list[Expression]) -> str:
     """Return what becomes of the list in a case (``None``: it is empty), and note what is compared."""
     match tree:
-        case Sequence(before, result) if all(map(_is_harmless, before)):
+        case Sequence(before, result) if all(_is_harmless(each, compared) for each in before):
             return _outcome(result, case, compared)
         case Choose(condition, then, otherwise):
             return _outcome(then if _truth(condition, case, compared) else otherwise, case, compared)
@@ -112,29 +114,34 @@ def _truth(condition: Expression, case: str | None, compared: list[Expression]) 
 def _of_first(expression: Expression) -> Expression | None:
     """Return something of the first item of the list as what it is of a record; ``None``: it is of anything else."""
     match expression:
-        case Sequence(before, result) if all(map(_is_harmless, before)):
-            return _of_first(result)
         case At(Argument(1, ()), Constant(0 | -1)):
             return Argument(0)
         case GetItem(record, int() as index):
             found: Any = _of_first(record)
             return Argument(0, (*found.path, index)) if isinstance(found, Argument) else None
-        case Unary("-", operand):
-            inner = _of_first(operand)
-            return None if inner is None else Unary("-", inner)
+        case Sequence(before, result):
+            made = _of_first(result)
+            return made if made is not None and all(_is_harmless(each, [made]) for each in before) else None
+        case Constant():
+            return expression
+        case Unary(_, operand) if (inner := _of_first(operand)) is not None:
+            return replace(expression, operand=inner)
+        case Binary(_, left, right):
+            one, other = _of_first(left), _of_first(right)
+            return None if one is None or other is None else replace(expression, left=one, right=other)
     return None
 
 
-def _is_harmless(expression: Expression) -> bool:
+def _is_harmless(expression: Expression, compared: list[Expression]) -> bool:
     """Whether something raises nothing that what is compared would not."""
     match expression:
         case Sequence(before, result):
-            return all(map(_is_harmless, before)) and _is_harmless(result)
+            return all(_is_harmless(each, compared) for each in before) and _is_harmless(result, compared)
         case GetItem(record):
-            return _is_harmless(record)
+            return _is_harmless(record, compared)
         case Argument() | At(Argument(1, ()), Constant(0 | -1)):
             return True
-    return False
+    return any(repr(each) in (repr(expression), repr(_of_first(expression))) for each in compared)
 
 
 __all__ = ["ADD", "ALL", "BEGIN", "GREATEST", "KEEP", "LEAST", "ListFold", "list_fold"]

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, Expression, ListOf, leaves_of
+from funken.columnar.expressions import INT, Expression, ListOf, children, leaves_of
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import CompositeKey
+from funken.columnar.stateful.typed import parts_of
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -47,7 +48,8 @@ _MOST_RETURNS = 8
 _SMALL, _LARGE, _BLOCKS = 300, 800, 8
 """Records go to the function if blocks have fewer on average, over about so many blocks, until they have more.
 
-A block costs 0.15 to 0.4 ms, what some 400 records cost one by one (benchmarks/keyed_functions.py).
+A block costs 0.15 to 0.4 ms, what some 400 records cost one by one (benchmarks/keyed_functions.py); of functions that compute
+more, and of wide records, as many times so much as ``_weight`` says.
 """
 _FEW_SLOTS = 1 << 16
 """So many keys may be in the arrays, whether they have state or not."""
@@ -79,7 +81,8 @@ class _States:
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
         self._limit = _FEW_SLOTS
         #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller
-        self._size = float(_LARGE)
+        self._weight = max(map(_weight, spec.functions))
+        self._size = _LARGE * self._weight
         self._are_small = False
         self._usable = False
         self._returns = 0
@@ -95,7 +98,7 @@ class _States:
     def given(self, number: int, block: Block) -> Columns | None:
         """Return what a function gives for a block; ``None``: it has to be called."""
         self._size += (len(block) - self._size) / _BLOCKS
-        self._are_small = self._size < (_LARGE if self._are_small else _SMALL)
+        self._are_small = self._size < (_LARGE if self._are_small else _SMALL) * self._weight
         return self._paths[number](block) if self._takes_blocks() else None
 
     def _takes_blocks(self) -> bool:
@@ -227,6 +230,20 @@ class _States:
         known = [*block.leaves, *key, stamp, Column(INT, watermark, True)]
         unknown = [Column(kind, None, True) for _, kind in leaves_of(schema)[len(known) :]]
         return Columns(schema, [*known, *unknown], block.length, stamps)
+
+
+def _weight(function: FunctionOnColumns) -> float:
+    """Return how many times a block costs what one of a function that counts costs.
+
+    A function that counts has 13 expressions and leaves, and 0.15 ms a block; one of 64 takes 4.5 times as long (2 cores).
+    """
+    seen: set[int] = set()
+    todo = list(parts_of(function.typed))
+    for each in todo:
+        if id(each) not in seen:
+            seen.add(id(each))
+            todo += children(each)
+    return max(1.0, (12 + len(seen) + len(leaves_of(function.typed.schema))) / 25)
 
 
 def _key_within(expression: Expression, block: Columns) -> Column:

@@ -6,6 +6,8 @@ need folds that do not show the order of records.
 
 from __future__ import annotations
 
+from typing import Any
+
 from funken.columnar.expressions import (
     ARRAYS,
     INT,
@@ -35,6 +37,7 @@ from funken.columnar.folds import (
     merge_folds,
     reduce_folds,
 )
+from funken.columnar.lists.folds import ALL, ListFold
 from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import ColumnarWindow
@@ -46,6 +49,8 @@ from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.windows import TimeWindow
 
 VECTORIZED = "vectorized"
+_FEW_COPIES = 4
+"""In so many windows a record may be kept: each has a copy of it, where lists of objects share one."""
 
 _TIME_WINDOW = NamedFields((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWindow)
 _WINDOWS = {
@@ -76,6 +81,9 @@ def columnar_window(
         traced, folds = aggregate.added, aggregate.folds
         if aggregate.listed is not None and (batch or spec.strategy is not Strategy.ALIGNED):
             raise NotVectorizable("keeps a list of the records of a window, in their order")
+        overlap: Any = spec.assigner
+        if aggregate.listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
+            raise NotVectorizable("keeps each record in many windows")
     else:
         raise NotVectorizable("keeps every record of a window")
     for fold in folds:

@@ -69,6 +69,25 @@ _EXTREMES = (
     "lambda a, b: a if a[2] >= b[2] else b",
 )
 """Functions of a running reduce."""
+_LISTS = (
+    "        return [*so_far, value]",
+    "        return so_far + [value]",
+    "        if not so_far or {new} {better} {kept}:\n            return [value]\n"
+    "        return [*so_far, value] if {new} == {kept} else so_far",
+    "        if so_far and {new} == {kept}:\n            return so_far + [value]\n"
+    "        return so_far if so_far and {kept} {better} {new} else [value]",
+    "        if len(so_far) == 0:\n            return [value]\n        return [value] if {new} {better}= {kept} else so_far",
+    "        return [value] if not so_far or {new} {better} {kept} else so_far",
+)
+"""What becomes of an accumulator that is a list of records."""
+_OF_LISTS = (
+    "result",
+    "len(result)",
+    "result[0]",
+    "[r[1] for r in result]",
+    "sum(r[2] for r in result)",
+    "(len(result), result)",
+)
 _REDUCES = (
     ("a[0]", "b[0]"),
     ("a[1] + b[1]", "min(a[1], b[1])", "max(a[1], b[1])", "b[1]", "a[1]"),
@@ -107,6 +126,8 @@ class WindowFuzzer:
         if dice.random() < 0.4:
             fields = ", ".join(map(dice.choice, _REDUCES))
             return f"{_CLASSES}\nbuild = lambda keyed: keyed.{window}.reduce(lambda a, b: ({fields}){function})"
+        if dice.random() < 0.25:
+            return WindowFuzzer._of_lists(dice, dice.choice((window, *_ASSIGNERS[:2])), function)
         names = dice.sample(sorted(_FOLDS), dice.randrange(1, 4))
         named = dice.random() < 0.5
         at = {name: repr(name) if named else str(place) for place, name in enumerate(names)}
@@ -131,6 +152,26 @@ class WindowFuzzer:
             f"    def add(self, value, so_far):\n        return {made(1)}",
             f"    def get_result(self, result):\n        return {result}",
             f"    def merge(self, one, other):\n        return {made(2)}",
+            f"build = lambda keyed: keyed.{window}.aggregate(Aggregate(){function})",
+        ])  # fmt: skip
+
+    @staticmethod
+    def _of_lists(dice: random.Random, window: str, function: str) -> str:
+        by = dice.choice(("{}[1]", "-{}[2]", "self.by({})", "{}[1] * self.factor + {}[2]"))
+        added = dice.choice(_LISTS)
+        texts = (
+            ("{new}", by.replace("{}", "value")), ("{kept}", by.replace("{}", "so_far[0]")), ("{better}", dice.choice("<>")),
+        )  # fmt: skip
+        for place, text in texts:
+            added = added.replace(place, text)
+        return "\n".join([
+            _CLASSES,
+            "class Aggregate(AggregateFunction):",
+            "    def __init__(self):\n        self.by, self.factor = (lambda record: record[1] // 2), 3",
+            "    def create_accumulator(self):\n        return []",
+            f"    def add(self, value, so_far):\n{added}",
+            f"    def get_result(self, result):\n        return {dice.choice(_OF_LISTS)}",
+            "    def merge(self, one, other):\n        return one + other",
             f"build = lambda keyed: keyed.{window}.aggregate(Aggregate(){function})",
         ])  # fmt: skip
 
