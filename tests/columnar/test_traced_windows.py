@@ -3,7 +3,7 @@
 import pytest
 
 from funken.columnar.keyed import groups
-from funken.operators.columnar import list_panes, panes, rolling, session_table, sessions, window
+from funken.operators.columnar import panes, rolling, session_table, sessions, window
 from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -39,9 +39,9 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
             lambda given, schema, block: made(given, schema, block.take(range(block.length)[::-1])),
         )
     elif broken == "lists":
-        monkeypatch.setattr(list_panes, "GREATEST", "least")
+        monkeypatch.setattr(panes, "GREATEST", "least")
     elif broken == "alike":
-        monkeypatch.setattr(list_panes, "KEEP", "begin")
+        monkeypatch.setattr(panes, "KEEP", "begin")
     elif broken == "order of records":
         monkeypatch.setattr(rolling, "ranks", lambda columns, length: groups.ranks(columns[:1], length))
     else:

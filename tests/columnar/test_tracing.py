@@ -28,6 +28,13 @@ class Scaling(MapFunction):
         return value * self.factor
 
 
+class Computed(MapFunction):
+    factor = property(lambda self: 3)
+
+    def map(self, value: Any) -> Any:
+        return value * self.factor
+
+
 def unpacking(pair: Any) -> Any:
     name, count = pair
     more = count + 1
@@ -136,9 +143,10 @@ def test_types_without_a_kernel_are_refused(function: Any, shape: Any, reason: s
     assert reason in str(refused.value)
 
 
-def test_a_method_that_uses_its_object_is_refused() -> None:
+def test_attributes_of_the_class_are_constants_and_computed_ones_are_refused() -> None:
+    assert trace(Scaling(), "map", 1).typed("int")[1] == "int"
     with pytest.raises(NotVectorizable) as refused:
-        trace(Scaling(), "map", 1)
+        trace(Computed(), "map", 1)
     assert str(refused.value) == "uses self.factor"
 
 

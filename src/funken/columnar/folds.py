@@ -92,12 +92,11 @@ def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
     """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``."""
     begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2)
     if begun.result == Listed(()):
-        accumulator = ListOf(schema)
-        added, kept = added.typed(schema, accumulator)
-        if kept != accumulator:
-            raise NotVectorizable(f"makes {schema_repr(kept)} of {accumulator}")
-        found = Aggregate(begun, added, (), accumulator, (), listed=list_fold(added.result))
-        return _with_result(found, target)
+        lists = ListOf(schema)
+        added, kept = added.typed(schema, lists)
+        if kept != lists:
+            raise NotVectorizable(f"makes {schema_repr(kept)} of {lists}")
+        return _with_result(Aggregate(begun, added, (), lists, (), listed=list_fold(added.result)), target)
     created, empty = begun.typed()
     start = _constant(created.result)
     if kinds_of(empty) - set(ARRAYS):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.operators.user_functions import UserFunction
@@ -35,8 +37,12 @@ class ColumnarHash(Hash):
         return "HASH"
 
 
+@dataclass(frozen=True)
 class _OfColumns:
     """What these are called is what they are without columns."""
+
+    to_records: bool = False
+    """Whether the operator behind it works record by record: then blocks are kept smaller."""
 
     @property
     def label(self) -> str:
@@ -64,7 +70,7 @@ class ColumnarRescale(_OfColumns, Rescale):
     """``Rescale`` of columns."""
 
 
-OF_COLUMNS: dict[type[Partitioning], type[Partitioning]] = {
+OF_COLUMNS: dict[type[Partitioning], Any] = {
     Forward: ColumnarForward, Global: ColumnarGlobal, Rebalance: ColumnarRebalance, Rescale: ColumnarRescale,
 }  # fmt: skip
 """What carries columns in place of a partitioning that does not look at records."""

@@ -271,14 +271,15 @@ def _presence(unit: Unit, unknown: set[Path]) -> Step | None:
     own = Argument(0, unit.path)
     parts: list[tuple[StateChange, ...]] = []
     for there in (True, False):
-        changes = []
+        changes: list[StateChange] = []
         for each in unit.changes:
             if (Unary("not", own) if there else own) in each.guards:
                 continue  # not under this assumption
             guards = tuple(guard for guard in each.guards if guard not in (own, Unary("not", own)))
-            changes.append(replace(each, guards=guards))
-        if all(each.of == Constant(there) for each in changes):
-            changes = []  # stays as it is
+            change = replace(each, guards=guards)
+            if each.of == Constant(there) and are_exclusive(change, changes):
+                continue  # it stays as it is
+            changes.append(change)
         parts.append(tuple(changes))
     where_held, where_not = parts
     if any(_open(guard, unknown) for each in (*where_held, *where_not) for guard in each.guards):

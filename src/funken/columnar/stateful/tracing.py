@@ -97,6 +97,8 @@ class _StateTracer(StateUses):
         self, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
     ) -> tuple[Expression, ...]:
         name, argument = operation.name, operation.argument
+        # A call of a method of what has the name of an imported module is one of an attribute: NULL is below it then.
+        loads = {"LOAD_METHOD": 2, "LOAD_ATTR": 1}.get(name, 0)
         if name == "LOAD_ATTR" and stack.peek(1, "self"):
             stack.pop()
             stack.push(self._attribute(argument))
@@ -104,21 +106,21 @@ class _StateTracer(StateUses):
             own = stack.pop()
             stack.push(Marker("own method", f"self.{argument}", self._method(argument)))
             stack.push(own)
-        elif name == "LOAD_METHOD" and stack.peek(1, "state"):
+        elif loads and stack.peek(1, "state"):
             state = stack.pop()
-            for _ in range(2):
+            for _ in range(loads):
                 stack.push(Marker("state method", state.name, (state.value, argument)))
-        elif name == "LOAD_METHOD" and stack.peek(1, "context"):
+        elif loads and stack.peek(1, "context"):
             stack.pop()
             if argument not in (*_ASKED, "timer_service"):
                 raise NotVectorizable(f"uses ctx.{argument}()")
-            for _ in range(2):
+            for _ in range(loads):
                 stack.push(Marker("context method", "its context", argument))
-        elif name == "LOAD_METHOD" and stack.peek(1, "timer service"):
+        elif loads and stack.peek(1, "timer service"):
             stack.pop()
             if argument not in (*_SETS_TIMERS, "current_watermark"):
                 raise NotVectorizable("uses timers, or the time, of the clock")
-            for _ in range(2):
+            for _ in range(loads):
                 stack.push(Marker("timer method", "its timer service", argument))
         elif name == "CALL" and argument == 0 and (stack.peek(1, "context method") or stack.peek(1, "timer method")):
             asked = stack.pop().value
@@ -129,7 +131,7 @@ class _StateTracer(StateUses):
             return super()._step(operation, stack, variables, dropped)
         elif name == "GET_ITER" and stack.peek(1, "state") and self._is_list(stack.top().value):
             stack.push(Marker("iterator", value=self._listed(stack.pop().value, variables)))
-        elif name in ("GET_ITER", "LOAD_METHOD", "LOAD_ATTR") and stack.peek(1, "state"):
+        elif name == "GET_ITER" and stack.peek(1, "state"):
             raise NotVectorizable(f"uses {stack.pop().name} in a way that has no kernel")
         else:
             return super()._step(operation, stack, variables, dropped)

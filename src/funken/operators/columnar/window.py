@@ -22,8 +22,7 @@ from funken.columnar.keyed.keys import coded, key_of
 from funken.columnar.keyed.partials import Partials
 from funken.columnar.records import fits
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.list_panes import ListPane, listed_records
-from funken.operators.columnar.panes import ArrayPane, ColumnPane, Contribution
+from funken.operators.columnar.panes import ArrayPane, ColumnPane, Contribution, ListPane, listed_records
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction

@@ -39,7 +39,7 @@ from funken.operators.stateful.specs import (
     FunctionOnColumns,
     StatesOnColumns,
 )
-from funken.operators.stateful.timers import MOST_BLOCKS, DueTimers, in_order_of_time, set_timers
+from funken.operators.stateful.timers import MOST_BLOCKS, DueTimers, check_later, in_order_of_time, set_timers
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
@@ -213,6 +213,8 @@ class _States:
         schema = function.typed.results
         given = made.given(function.typed.given.emissions, INT if schema is None else schema)
         records, times, deletes = made.timers(function.typed.timers)
+        if function is self._spec.on_timer:
+            check_later(block, records, times, deletes)
         made.keep()
         if times:
             assert self._timers is not None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import INT, RecordSchema
-from funken.columnar.kernels.columns import Column, Columns, columns_of, joined
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.records import fits
 from funken.timing.timers import InternalTimerService
@@ -94,6 +94,15 @@ def set_timers(timers: InternalTimerService, changes: Iterable[tuple[int, Any, b
         (delete if deletes else register)(key, None, at)
 
 
+def check_later(block: Columns, records: Array, times: list[int], deletes: list[bool]) -> None:
+    """Raise ``FallBackToRows`` if timers set others that are not later: these fire behind them, though their time is before."""
+    if times and any(
+        at <= now and not is_deleted
+        for at, is_deleted, now in zip(times, deletes, block.leaves[0].data.take(records).tolist(), strict=True)
+    ):
+        raise FallBackToRows("a timer in the past")
+
+
 def in_order_of_time(blocks: list[Columns]) -> Columns:
     """Return results of timers in the order of their times; of one time, in that of the blocks."""
     whole = joined([each for each in blocks if each.length])
@@ -101,4 +110,4 @@ def in_order_of_time(blocks: list[Columns]) -> Columns:
     return whole.take(np.argsort(whole.timestamps, kind="stable"))
 
 
-__all__ = ["MOST_BLOCKS", "DueTimers", "in_order_of_time", "set_timers"]
+__all__ = ["MOST_BLOCKS", "DueTimers", "check_later", "in_order_of_time", "set_timers"]

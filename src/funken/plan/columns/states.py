@@ -141,6 +141,8 @@ def _object_of(function: UserFunction, method: str) -> Any:
 
 
 def _has_timers(target: Any) -> bool:
+    if "on_timer" in getattr(target, "__dict__", {}):
+        raise NotVectorizable("has an on_timer() that is replaced on the object")
     found = getattr(type(target), "on_timer", None)
     return found is not None and not (found.__module__ or "").startswith("funken.api.")
 

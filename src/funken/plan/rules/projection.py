@@ -170,6 +170,8 @@ class _Reached:
         self._reads(node, function, traced, near)
 
     def _with_state(self, node: Node, function: UserFunction, of: FunctionOnColumns, near: bool) -> None:
+        assert of.key is not None
+        assert of.traced_key is not None
         self._function(node, of.key, of.traced_key, near)
         if of.traced.attributes:  # an attribute of the object may change, and then other fields may be read
             raise _TakesAll(node.name)

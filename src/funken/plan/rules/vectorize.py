@@ -336,7 +336,7 @@ class _Vectorizer:
             return
         alike = OF_COLUMNS.get(type(edge.partitioning))
         if alike is not None and not edge.feedback:
-            self._carriers[edge.id] = alike()
+            self._carriers[edge.id] = alike(to_records=to_records)
             return
         if type(edge.partitioning) is not Hash:
             raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")

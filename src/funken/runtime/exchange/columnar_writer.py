@@ -41,7 +41,10 @@ class _ColumnsWriter(EdgeWriter):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._factor = _FACTOR
+        partitioning: Any = self.edge.partitioning
+        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
+        if self._max_records == 1:  # nothing waits
+            self._factor = 1
         self._blocks: list[list[Columns]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
 
@@ -56,9 +59,9 @@ class _ColumnsWriter(EdgeWriter):
             self.emit(*block.rows())
         elif block.length:
             self._flush_rows()
-            self._deal(block)
+            self._buffer(block)
 
-    def _deal(self, block: Columns) -> None:
+    def _buffer(self, block: Columns) -> None:
         """Buffer columns for their targets."""
         raise NotImplementedError
 
@@ -114,14 +117,14 @@ class _ColumnsWriter(EdgeWriter):
 class ColumnarOneTargetWriter(_ColumnsWriter, OneTargetWriter):
     """Everything to one target."""
 
-    def _deal(self, block: Columns) -> None:
+    def _buffer(self, block: Columns) -> None:
         self._put(self._target, block)
 
 
 class ColumnarRebalanceWriter(_ColumnsWriter, RebalanceWriter):
     """Round robin, record by record."""
 
-    def _deal(self, block: Columns) -> None:
+    def _buffer(self, block: Columns) -> None:
         width = len(self._chosen)
         for offset in range(min(width, block.length)):
             part = block if width == 1 else block.take(np.arange(offset, block.length, width))
@@ -148,7 +151,6 @@ class ColumnarHashWriter(_ColumnsWriter, HashWriter):
             self._combiner = Combiner(before.roles, before.pane, before.offset, max(1, self._max_records // 2))
         self._folds = [] if before is None else [TracedFunction(*function) for function in before.functions]
         self._owners = KeyTargets(self.edge.target_max_parallelism, self.targets)
-        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
 
     def emit_block(self, block: Block) -> None:
         """Spread a block by key."""

@@ -232,7 +232,15 @@ class StateProgram:
         kind = dice.choice(("write", "write", "write", "yield", "if", "if", "return", *["timer"] * 2 * self._timers))
         if kind == "timer":
             service = dice.choice(("ctx.timer_service()", "timers"))
-            set_ = "delete" if self._fires else dice.choice(("register", "register", "delete"))
+            set_ = dice.choice(("register", "register", "delete"))
+            if self._fires and set_ == "register":  # none that are due for ever
+                test, at = dice.choice(
+                    (
+                        ("0 <= timestamp", f"timestamp + {dice.randrange(1, 30)}"),
+                        ("timestamp % 7 == 3", "timestamp - 1"),
+                    )
+                )
+                return [f"{indent}if {test}:", f"{indent}    ctx.timer_service().register_event_time_timer({at})"]
             at = self._int() if dice.random() < 0.7 else "max(ctx.timer_service().current_watermark(), 0) + value[1]"
             lines = [f"{indent}timers = ctx.timer_service()"] if service == "timers" else []
             return [*lines, f"{indent}{service}.{set_}_event_time_timer({at})"]
