@@ -85,7 +85,7 @@ def check_sums(values: Array, sets: Array, initial: Array) -> None:
         raise FallBackToRows("an overflow")
 
 
-def most(some: Participants, values: Array, sets: Array, initial: Array, greatest: bool) -> Array:
+def most(some: Participants | Any, values: Array, sets: Array, initial: Array, greatest: bool) -> Array:
     """Return the greatest values, or the least, that participants leave."""
     if not len(values):
         return values

@@ -151,6 +151,9 @@ class StateProgram:
     def __init__(self, dice: random.Random, timers: bool = False) -> None:
         self._dice = dice
         self._timers, self._fires = timers, False
+        #: which timers a timer sets: later ones, or those before it, for with both they would be due for ever
+        later = ("0 <= timestamp", f"timestamp + {dice.randrange(1, 30)}")
+        self._again = dice.choice((later, ("timestamp % 7 == 3", "timestamp - 1")))
         self._states = dice.sample(sorted(_DECLARED), dice.randrange(1, 4))
         self._map_key = dice.choice(_MAP_KEYS)
 
@@ -181,9 +184,6 @@ class StateProgram:
             ]
             self._fires = True  # and sets none that may be due for ever
             lines += self._body(True)
-            if self._dice.random() < 0.3:
-                again = f"ctx.timer_service().register_event_time_timer(timestamp + {self._dice.randrange(1, 9)})"
-                lines += ["        if 0 <= timestamp < 70:", f"            {again}"]
         return "\n".join(lines)
 
     def _body(self, second: bool) -> list[str]:
@@ -233,13 +233,8 @@ class StateProgram:
         if kind == "timer":
             service = dice.choice(("ctx.timer_service()", "timers"))
             set_ = dice.choice(("register", "register", "delete"))
-            if self._fires and set_ == "register":  # none that are due for ever
-                test, at = dice.choice(
-                    (
-                        ("0 <= timestamp", f"timestamp + {dice.randrange(1, 30)}"),
-                        ("timestamp % 7 == 3", "timestamp - 1"),
-                    )
-                )
+            if self._fires and set_ == "register":
+                test, at = self._again
                 return [f"{indent}if {test}:", f"{indent}    ctx.timer_service().register_event_time_timer({at})"]
             at = self._int() if dice.random() < 0.7 else "max(ctx.timer_service().current_watermark(), 0) + value[1]"
             lines = [f"{indent}timers = ctx.timer_service()"] if service == "timers" else []
