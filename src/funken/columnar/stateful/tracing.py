@@ -40,6 +40,7 @@ _DEEPEST = 10
 _ASKED = {"get_current_key": KEY, "timestamp": STAMP}
 _SETS_TIMERS = {"register_event_time_timer": False, "delete_event_time_timer": True}
 """What is called of the timer service, and whether it deletes a timer."""
+_METHODS = ("state method", "context method", "timer method")
 _NOTHING = object()
 
 
@@ -97,7 +98,7 @@ class _StateTracer(StateUses):
         self, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
     ) -> tuple[Expression, ...]:
         name, argument = operation.name, operation.argument
-        # A call of a method of what has the name of an imported module is one of an attribute: NULL is below it then.
+        # A call of a method of what has the name of an imported module is one of an attribute, with NULL beside it.
         loads = {"LOAD_METHOD": 2, "LOAD_ATTR": 1}.get(name, 0)
         if name == "LOAD_ATTR" and stack.peek(1, "self"):
             stack.pop()
@@ -131,6 +132,8 @@ class _StateTracer(StateUses):
             return super()._step(operation, stack, variables, dropped)
         elif name == "GET_ITER" and stack.peek(1, "state") and self._is_list(stack.top().value):
             stack.push(Marker("iterator", value=self._listed(stack.pop().value, variables)))
+        elif name == "PUSH_NULL" and any(stack.peek(1, kind) for kind in _METHODS):  # above it, from 3.13 on
+            stack.push(stack.top())
         elif name == "GET_ITER" and stack.peek(1, "state"):
             raise NotVectorizable(f"uses {stack.pop().name} in a way that has no kernel")
         else:
