@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from funken.columnar.bytecode import Operation, is_generator
+from funken.columnar.bytecode import Operation, ends_loops_twice, is_generator
 from funken.columnar.callables import Marker, constant_of, expression_on
 from funken.columnar.dependencies import Dependency, attribute_of, fingerprint
 from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary
@@ -109,20 +109,17 @@ class _StateTracer(StateUses):
             stack.push(own)
         elif loads and stack.peek(1, "state"):
             state = stack.pop()
-            for _ in range(loads):
-                stack.push(Marker("state method", state.name, (state.value, argument)))
+            self._push(stack, Marker("state method", state.name, (state.value, argument)), loads)
         elif loads and stack.peek(1, "context"):
             stack.pop()
             if argument not in (*_ASKED, "timer_service"):
                 raise NotVectorizable(f"uses ctx.{argument}()")
-            for _ in range(loads):
-                stack.push(Marker("context method", "its context", argument))
+            self._push(stack, Marker("context method", "its context", argument), loads)
         elif loads and stack.peek(1, "timer service"):
             stack.pop()
             if argument not in (*_SETS_TIMERS, "current_watermark"):
                 raise NotVectorizable("uses timers, or the time, of the clock")
-            for _ in range(loads):
-                stack.push(Marker("timer method", "its timer service", argument))
+            self._push(stack, Marker("timer method", "its timer service", argument), loads)
         elif name == "CALL" and argument == 0 and (stack.peek(1, "context method") or stack.peek(1, "timer method")):
             asked = stack.pop().value
             stack.pop()
@@ -132,13 +129,27 @@ class _StateTracer(StateUses):
             return super()._step(operation, stack, variables, dropped)
         elif name == "GET_ITER" and stack.peek(1, "state") and self._is_list(stack.top().value):
             stack.push(Marker("iterator", value=self._listed(stack.pop().value, variables)))
-        elif name == "PUSH_NULL" and any(stack.peek(1, kind) for kind in _METHODS):  # above it, from 3.13 on
+        elif name == "PUSH_NULL" and ends_loops_twice() and self._is_alone(stack):  # above it, from 3.13 on
             stack.push(stack.top())
         elif name == "GET_ITER" and stack.peek(1, "state"):
             raise NotVectorizable(f"uses {stack.pop().name} in a way that has no kernel")
         else:
             return super()._step(operation, stack, variables, dropped)
         return dropped
+
+    @staticmethod
+    def _push(stack: Stack, method: Marker, times: int) -> None:
+        for _ in range(times):
+            stack.push(method)
+
+    @staticmethod
+    def _is_alone(stack: Stack) -> bool:
+        """Whether a method was loaded as an attribute, and is not there twice."""
+        if not any(stack.peek(1, kind) for kind in _METHODS):
+            return False
+        below = stack.copy()
+        method = below.pop()
+        return not below.depth() or below.pop() is not method
 
     def _attribute(self, name: str) -> Any:
         if name in self._states:
