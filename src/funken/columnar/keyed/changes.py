@@ -19,7 +19,21 @@ from funken.columnar.keyed.groups import Groups, running_float_sum, running_most
 _MOST_BITS = 16
 
 
-class Participants:
+class Runs:
+    """Records that change a value, group behind group: what the scans below need of them."""
+
+    def __init__(self, changed: Array, firsts: Array) -> None:
+        #: the groups that have any, and of each the first among these records
+        self.changed, self.firsts = changed, firsts
+
+    def segments(self, starts: Array) -> Segments:
+        """Return the parts of them that begin with a group, or where ``starts`` is true."""
+        begins = starts.copy()
+        begins[self.firsts] = True
+        return Segments(np.flatnonzero(begins), len(begins))
+
+
+class Participants(Runs):
     """The records of a block where a mask is true.
 
     >>> groups = Groups(np.array([0, 1, 0, 0]), 2)
@@ -42,15 +56,7 @@ class Participants:
         #: of each group, where the last value is
         self.after: Array = np.where(ends > begins, ends + (len(numbers) - 1), numbers)
         changed = np.flatnonzero(ends > begins)
-        #: the groups that have participants, and of each the first among these
-        self.changed: Array = changed
-        self.firsts: Array = begins.take(changed)
-
-    def segments(self, starts: Array) -> Segments:
-        """Return the parts of participants that begin with a group, or where ``starts`` is true."""
-        begins = starts.copy()
-        begins[self.firsts] = True
-        return Segments(np.flatnonzero(begins), len(begins))
+        super().__init__(changed, begins.take(changed))
 
 
 class Segments:
@@ -85,7 +91,7 @@ def check_sums(values: Array, sets: Array, initial: Array) -> None:
         raise FallBackToRows("an overflow")
 
 
-def most(some: Participants | Any, values: Array, sets: Array, initial: Array, greatest: bool) -> Array:
+def most(some: Runs, values: Array, sets: Array, initial: Array, greatest: bool) -> Array:
     """Return the greatest values, or the least, that participants leave."""
     if not len(values):
         return values
@@ -122,7 +128,7 @@ def toggled(some: Participants, values: Array, toggles: Array, initial: Array) -
     return running_sum(numbers, segments) % 2 == 1
 
 
-def _begun(some: Participants, values: Array, sets: Array, initial: Array, join: Any) -> Array:
+def _begun(some: Runs, values: Array, sets: Array, initial: Array, join: Any) -> Array:
     """Return values, of which the first ones of groups are joined with what was there, unless they are set."""
     joins = ~sets.take(some.firsts)
     values, firsts = values.copy(), some.firsts[joins]
@@ -130,4 +136,4 @@ def _begun(some: Participants, values: Array, sets: Array, initial: Array, join:
     return values
 
 
-__all__ = ["Participants", "Segments", "added", "check_sums", "most", "toggled", "united"]
+__all__ = ["Participants", "Runs", "Segments", "added", "check_sums", "most", "toggled", "united"]

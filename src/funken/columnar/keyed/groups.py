@@ -28,10 +28,11 @@ _SIDE_BY_SIDE = 128
 class Groups:
     """The records of a block by slot; slots that occur are ``slots``, in the order of the groups."""
 
-    __slots__ = ("begins", "counts", "ends", "length", "order", "slots")
+    __slots__ = ("_of_records", "begins", "counts", "ends", "length", "order", "slots")
 
     def __init__(self, numbers: Array, slots: int) -> None:
         self.length = len(numbers)
+        self._of_records: Array | None = None
         numbers_in_block = numbers
         if slots > _NARROW:
             import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for many keys only
@@ -50,6 +51,12 @@ class Groups:
     def spread(self, per_group: Array) -> Array:
         """Repeat one value per group for each of its records, sorted."""
         return np.repeat(per_group, self.counts)
+
+    def of_records(self) -> Array:
+        """Return the number of each record's group, in the order of the block."""
+        if self._of_records is None:
+            self._of_records = self.back(self.spread(np.arange(len(self.slots))))
+        return self._of_records
 
     def back(self, by_group: Array) -> Array:
         """Bring sorted values into the order of the block."""

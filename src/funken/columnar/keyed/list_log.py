@@ -7,12 +7,11 @@ and items of lists that were emptied leave it when they are half of it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from funken.columnar.expressions import RecordSchema
 from funken.columnar.kernels.columns import Array, Columns, columns_of, joined
+from funken.columnar.keyed.kept import grown
 
 _FEWEST = 64
 _FEW_ITEMS = 4096
@@ -53,7 +52,7 @@ class ListLog:
         if self._runs > len(self._starts):
             room = max(_FEWEST, 2 * self._runs)
             self._starts, self._counts, self._before, self._stored = (
-                _grown(each, room) for each in (self._starts, self._counts, self._before, self._stored)
+                grown(each, room) for each in (self._starts, self._counts, self._before, self._stored)
             )
         new = slice(begin, self._runs)
         self._starts[new] = self._items + np.cumsum(counts) - counts
@@ -95,7 +94,7 @@ class ListLog:
     def _reserve(self, slots: int) -> None:
         if slots > len(self._last):
             room, known = max(_FEWEST, 2 * slots), len(self._last)
-            self._last, self._lengths = _grown(self._last, room), _grown(self._lengths, room)
+            self._last, self._lengths = grown(self._last, room), grown(self._lengths, room)
             self._last[known:] = -1
 
     def _found(self, slots: Array, new: bool) -> tuple[Array, Array, Array]:
@@ -157,12 +156,6 @@ class ListLog:
             some = np.flatnonzero(of)
             if len(some):
                 self.append(slots.take(some), of.take(some), items.take(np.flatnonzero(which)), stored)
-
-
-def _grown(array: Array, room: int) -> Array:
-    larger: Any = np.zeros(room, array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 __all__ = ["ListLog"]

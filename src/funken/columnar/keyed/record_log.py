@@ -6,15 +6,13 @@ however few they are, and less than 1 us of objects.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from funken.columnar.expressions import STR, RecordSchema, leaves_of
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of
+from funken.columnar.expressions import RecordSchema, leaves_of
+from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown, objects
 
 _FEWEST = 64
-_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
 
 
 class RecordLog:
@@ -31,7 +29,7 @@ class RecordLog:
     def __init__(self, schema: RecordSchema) -> None:
         self._schema = schema
         self._kinds = [kind for _, kind in leaves_of(schema)]
-        self._leaves: list[Array] = [np.empty(0, _TYPES[kind]) for kind in self._kinds]
+        self._leaves: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for kind in self._kinds]
         self._room = self._length = 0
 
     def __len__(self) -> int:
@@ -42,25 +40,15 @@ class RecordLog:
         begin, end = self._length, self._length + records.length
         if end > self._room:
             self._room = max(_FEWEST, 2 * end)
-            for number, leaf in enumerate(self._leaves):
-                larger = np.empty(self._room, leaf.dtype)
-                larger[:begin] = leaf[:begin]
-                self._leaves[number] = larger
+            self._leaves = [grown(leaf, self._room) for leaf in self._leaves]
         for leaf, column in zip(self._leaves, records.leaves, strict=True):
-            leaf[begin:end] = (
-                column.data
-                if column.constant
-                else column.to_list(records.length)
-                if column.kind == STR
-                else column.data
-            )
+            leaf[begin:end] = objects(column, records.length)
         self._length = end
         return begin
 
     def leaf(self, number: int, places: Array) -> Column:
         """Return a leaf of the records at some places."""
-        values, kind = self._leaves[number].take(places), self._kinds[number]
-        return column_of(values.tolist(), STR) if kind == STR else Column(kind, values)
+        return column_from(self._leaves[number].take(places), self._kinds[number])
 
     def take(self, places: Array) -> Columns:
         """Return the records at some places."""

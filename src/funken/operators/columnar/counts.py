@@ -15,10 +15,11 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Array, Columns
 from funken.columnar.keyed.groups import Groups
+from funken.columnar.keyed.kept import grown
 from funken.columnar.keyed.keys import key_of
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns
+from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
 from funken.operators.columnar.panes import Contribution, joined_leaf, reach
 from funken.operators.columnar.path import ColumnPath
 from funken.operators.columnar.specs import ColumnarWindow

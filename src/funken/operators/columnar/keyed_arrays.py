@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR, RecordSchema, leaves_of
+from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.records import fits
 
-LEAF_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
-"""What a leaf is kept in, by its kind."""
 _FEWEST = 64
 _AT_ONCE = 1024
 """How many records are made of arrays at a time."""
@@ -95,31 +94,14 @@ class KeyedArrays:
             for (_, kind), array in zip(self.leaves, state, strict=True):
                 if array is None:
                     leaves.append(column_of(keys, kind))
-                elif kind == STR:
-                    leaves.append(column_of(array[part].tolist(), kind))
                 else:
-                    leaves.append(Column(kind, array[part]))
+                    leaves.append(column_from(array[part], kind))
             yield from zip(keys, Columns(self.schema, leaves, len(keys)).to_list(), strict=True)
 
 
 def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], str]], arrays: Sequence[Array]) -> list[Column]:
     """Return leaves as they are kept as columns."""
-    return [
-        column_of(array.tolist(), STR) if kind == STR else Column(kind, array)
-        for (_, kind), array in zip(leaves, arrays, strict=True)
-    ]
+    return [column_from(array, kind) for (_, kind), array in zip(leaves, arrays, strict=True)]
 
 
-def grown(array: Array, size: int) -> Array:
-    """Return an array with room for more; what is new is zero."""
-    larger = np.zeros(size, array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
-def objects(column: Column, length: int) -> Array:
-    """Return the values of a column as they are kept: text as Python objects."""
-    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
-
-
-__all__ = ["LEAF_TYPES", "KeyedArrays", "grown", "leaf_columns", "objects"]
+__all__ = ["KeyedArrays", "leaf_columns"]

@@ -17,11 +17,12 @@ from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import ranks
+from funken.columnar.keyed.kept import objects
 from funken.columnar.keyed.keys import Slots, column_of_keys
 from funken.columnar.lists.folds import ADD, ALL, GREATEST, KEEP, ListFold
 from funken.columnar.records import fits
 from funken.dataclass import dataclass
-from funken.operators.columnar.keyed_arrays import KeyedArrays, objects
+from funken.operators.columnar.keyed_arrays import KeyedArrays
 from funken.operators.window.contents import Pane
 
 _FEWEST = 4096

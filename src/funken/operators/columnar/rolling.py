@@ -21,10 +21,11 @@ from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
+from funken.columnar.keyed.kept import grown, objects
 from funken.columnar.keyed.keys import key_of
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.keyed_arrays import KeyedArrays, grown, leaf_columns, objects
+from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
 from funken.operators.columnar.panes import ArrayPane, Contribution
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce

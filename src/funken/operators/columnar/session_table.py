@@ -9,8 +9,8 @@ import numpy as np
 from funken.columnar.expressions import RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array
 from funken.columnar.keyed.groups import each_once
+from funken.columnar.keyed.kept import LEAF_TYPES, grown
 from funken.columnar.keyed.keys import Slots
-from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown
 
 _FEWEST = 64
 _NONE = -1

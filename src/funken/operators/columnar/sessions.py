@@ -20,11 +20,12 @@ from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import each_once
+from funken.columnar.keyed.kept import LEAF_TYPES, objects
 from funken.columnar.keyed.keys import column_of_keys, key_of
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.keyed_arrays import LEAF_TYPES, leaf_columns, objects
+from funken.operators.columnar.keyed_arrays import leaf_columns
 from funken.operators.columnar.panes import Contribution
 from funken.operators.columnar.path import ColumnPath
 from funken.operators.columnar.session_table import SessionTable, merged_order

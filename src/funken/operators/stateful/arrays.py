@@ -14,12 +14,12 @@ import numpy as np
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.keyed.pairs import PairSlots
 from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.records import fits
 from funken.columnar.stateful.traced import FIRST_STATE
-from funken.operators.columnar.keyed_arrays import LEAF_TYPES, grown
 from funken.state.backend import Table
 from funken.state.descriptors import StateKind
 from funken.state.handles import State
@@ -223,9 +223,4 @@ def _log_of(first: Columns) -> RecordLog:
     return log
 
 
-def column_from(values: Array, kind: str) -> Column:
-    """Return a leaf as it is kept as a column."""
-    return column_of(values.tolist(), STR) if kind == STR else Column(kind, values)
-
-
-__all__ = ["StateArrays", "column_from"]
+__all__ = ["StateArrays"]

@@ -12,31 +12,25 @@ import numpy as np
 from funken.columnar.expressions import BOOL, FLOAT, INT, STR, Expression, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.changes import Segments, most
+from funken.columnar.keyed.changes import Runs, most
 from funken.columnar.keyed.groups import Groups, ranks
+from funken.columnar.keyed.kept import column_from
 from funken.columnar.stateful.best import BestChanges
 from funken.columnar.stateful.changes import MOST
 from funken.columnar.stateful.steps import Best, Unit
-from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.records import kept_leaves
 from funken.operators.stateful.units import ChangeLayout
 
 
-class _Runs:
-    """Participants, group behind group: what the scans of ``keyed/changes.py`` need of them."""
+class _Records(Runs):
+    """Participants of groups that are numbered one after the other."""
 
     def __init__(self, counts: Array) -> None:
+        super().__init__(np.arange(len(counts)), np.cumsum(counts) - counts)
         self.counts = counts
-        self.firsts: Array = np.cumsum(counts) - counts
-        self.changed: Array = np.arange(len(counts))
         self.group_of: Array = np.repeat(self.changed, counts)
-
-    def segments(self, starts: Array) -> Segments:
-        """Return the parts that begin with a group, or where ``starts`` is true."""
-        begins = starts.copy()
-        begins[self.firsts] = True
-        return Segments(np.flatnonzero(begins), len(begins))
 
     def before(self, own: Array, initial: Array, sets: Array, greatest: bool) -> Array:
         """Return the best of what came before each participant; ``initial`` is what its group had."""
@@ -64,12 +58,13 @@ class _Deciding:
         leaves = [kept.get(path, Column(kind, None, True)) for path, kind in leaves_of(schema)]
         self._of_groups = BlockEvaluation(Columns(schema, leaves, len(slots)))
 
-    def of(self, number: int) -> tuple[Column, Column]:
-        """Return one of them, of groups and of participants."""
+    def of(self, number: int, which: tuple[Array, Array] | None = None) -> tuple[Column, Column]:
+        """Return one of them, of groups and of participants, or of some groups and some participants."""
         initial: Any = self._of_groups.where(()).of(self._step.best.own[number])
-        new = self._layout.operand(
-            self._values, _deciding(self._step, number, initial.kind), self._layout.some.positions
-        )
+        positions = self._layout.some.positions
+        if which is not None:
+            initial, positions = initial.take(which[0]), positions.take(which[1])
+        new = self._layout.operand(self._values, _deciding(self._step, number, initial.kind), positions)
         assert new is not None
         return initial, new
 
@@ -79,7 +74,7 @@ def kept_records(
 ) -> Array:  # fmt: skip
     """Return which record each participant leaves: below the number of groups that which a group had, then participants'."""
     some, count = layout.some, len(groups.slots)
-    runs = _Runs(np.diff(np.append(some.firsts, len(some.positions))))
+    runs = _Records(np.diff(np.append(some.firsts, len(some.positions))))
     deciding = _Deciding(step, layout, values, arrays, groups.slots.take(some.changed))
     takes = layout.sets | _better(step.best, deciding, runs, layout.sets)
     numbers = np.arange(len(takes)) * 2
@@ -91,7 +86,7 @@ def kept_records(
     return np.where(found & 1, some.changed.take(runs.group_of), count + (found >> 1))
 
 
-def _better(best: BestChanges, deciding: _Deciding, runs: _Runs, sets: Array) -> Array:
+def _better(best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array) -> Array:
     """Return which participants are better than what came before them, if they are not set in any case."""
     # Hot: to put 26,000 records in order takes 4 ms. What decides first, if it is an int, needs no order, and often no more.
     first = deciding.of(0)
@@ -109,24 +104,20 @@ def _better(best: BestChanges, deciding: _Deciding, runs: _Runs, sets: Array) ->
             with_ties = np.zeros(len(runs.counts), np.bool_)
             with_ties[runs.group_of[alike]] = True
             which, of_groups = np.flatnonzero(with_ties.take(runs.group_of)), np.flatnonzero(with_ties)
-            part = _Runs(runs.counts.take(of_groups))
+            part = _Records(runs.counts.take(of_groups))
             better[which] = _by_order(best, deciding, part, sets.take(which), (of_groups, which))
             return better
     return _by_order(best, deciding, runs, sets, None)
 
 
 def _by_order(
-    best: BestChanges, deciding: _Deciding, runs: _Runs, sets: Array, which: tuple[Array, Array] | None
+    best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array, which: tuple[Array, Array] | None
 ) -> Array:  # fmt: skip
     """Return the same, by the places of all in the order of what decides; ``which``: those of some groups and participants."""
     lengths = [len(runs.counts), len(sets)]
-    columns = [Column(INT, np.concatenate((runs.changed, runs.group_of)))]
-    for number in range(len(best.own)):
-        both = list(deciding.of(number))
-        if which is not None:
-            both = [column.take(some) for column, some in zip(both, which, strict=True)]
-        columns.append(_comparable(joined_columns(both, lengths)))
-    places = ranks(columns, sum(lengths))
+    group = Column(INT, np.concatenate((runs.changed, runs.group_of)))
+    values = [joined_columns(list(deciding.of(number, which)), lengths) for number in range(len(best.own))]
+    places = ranks([group, *map(_comparable, values)], sum(lengths))
     initial, own = places[: lengths[0]], places[lengths[0] :]
     return _is_better(own, runs.before(own, initial, sets, best.how == MOST), best)
 

@@ -17,11 +17,12 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
+from funken.columnar.keyed.kept import column_from, objects
 from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange
 from funken.operators.columnar.flat_map import Made, combined
-from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.best import kept_records
 from funken.operators.stateful.evaluating import BlockEvaluation, RecordsWhere
 from funken.operators.stateful.lists import ListsBefore, StateLists
@@ -32,7 +33,6 @@ from funken.operators.stateful.units import (
     UnitOfLists,
     UnitOfValues,
     check_bits,
-    kept_values,
     subset,
 )
 
@@ -53,7 +53,6 @@ class BlockOfStates:
         self._values = BlockEvaluation(block)
         self._layouts: dict[Any, ChangeLayout] = {}
         self._everyone: dict[int, Participants] = {}
-        self._groups_of: dict[int, Array] = {}
         self._after: list[tuple[int, Path, Array, Array]] = []
         self._lists: list[tuple[int, Array, Array, Array, Columns]] = []
         self._records: list[tuple[int, Array, Columns]] = []
@@ -87,7 +86,7 @@ class BlockOfStates:
                 both = joined_columns([both, left], [len(initial), len(some.positions)])
             if unit.used:
                 self._values.set(unit.path, Picked(both, some.before))
-            after = kept_values(both.take(some.after.take(some.changed)), len(some.changed))
+            after = objects(both.take(some.after.take(some.changed)), len(some.changed))
         else:
             values: Any = np.concatenate((initial, left)) if len(some.positions) else initial  # type: ignore[arg-type]
             if unit.used:
@@ -101,9 +100,7 @@ class BlockOfStates:
     def _unchanged(self, unit: Unit) -> None:
         """Note what a unit is that no record changes."""
         where, groups = self._where[unit.state]
-        group_of = self._groups_of.get(id(groups))
-        if group_of is None:
-            group_of = self._groups_of[id(groups)] = groups.back(groups.spread(np.arange(len(groups.slots))))
+        group_of = groups.of_records()
         if isinstance(where, StateLists):
             counts, items = where.log.lists(groups.slots)
             lists = Lists(where.kind, np.concatenate(([0], np.cumsum(counts))), items)

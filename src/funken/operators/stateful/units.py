@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, INT, STR, Expression, leaves_of
+from funken.columnar.expressions import FLOAT, INT, Expression, leaves_of
 from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.kernels.arithmetic import as_float
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, MadeLater, joined_columns, lists_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.changes import Participants
 from funken.columnar.keyed.groups import Groups
+from funken.columnar.keyed.kept import column_from, objects
 from funken.columnar.stateful.changes import KEEP, SET, StateChange
 from funken.columnar.stateful.steps import Unit
-from funken.operators.stateful.arrays import StateArrays, column_from
+from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.lists import StateLists
 
@@ -90,11 +91,6 @@ def check_bits(values: Any, bits: int) -> None:
         raise FallBackToRows("an int that is converted")
 
 
-def kept_values(column: Column, length: int) -> Array:
-    """Return values as arrays keep them: texts as Python objects."""
-    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
-
-
 class UnitOfValues:
     """A leaf that is computed round by round."""
 
@@ -102,7 +98,7 @@ class UnitOfValues:
         assert isinstance(arrays, StateArrays)
         self.unit, self._arrays, self._groups = unit, arrays, groups
         self._now = arrays.at(unit.path, groups.slots)
-        self._group_of: Array = groups.back(groups.spread(np.arange(len(groups.slots))))
+        self._group_of: Array = groups.of_records()
         self._before: Array = np.empty(groups.length, self._now.dtype)
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
 
@@ -114,7 +110,7 @@ class UnitOfValues:
 
     def change(self, positions: Array, left: Column) -> None:
         """Set it to what some of these records leave."""
-        values = kept_values(left, len(positions))
+        values = objects(left, len(positions))
         if self.unit.bits < 64 and self.unit.kind == INT:
             check_bits(values, self.unit.bits)
         places = self._group_of.take(positions)
@@ -140,7 +136,7 @@ class UnitOfLists:
         assert isinstance(lists, StateLists)
         self.unit, self._lists, self._groups = unit, lists, groups
         counts, items = lists.log.lists(groups.slots)
-        self._group_of: Array = groups.back(groups.spread(np.arange(len(groups.slots))))
+        self._group_of: Array = groups.of_records()
         #: what was the last round, at first as if all groups had a record: its lists, and of each group which is its own
         self._now: Column = Lists(lists.kind, np.concatenate(([0], np.cumsum(counts))), items)
         self._row_of: Array = np.arange(len(groups.slots))
@@ -189,4 +185,4 @@ class UnitOfLists:
         self._lists.change(slots, slots.take(some), counts.take(some), lists.content())
 
 
-__all__ = ["ChangeLayout", "Picked", "UnitOfLists", "UnitOfValues", "check_bits", "kept_values", "subset"]
+__all__ = ["ChangeLayout", "Picked", "UnitOfLists", "UnitOfValues", "check_bits", "subset"]
