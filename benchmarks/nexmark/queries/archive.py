@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from streams import Streams
 
-from funken import BucketAssigner, DataStream, Encoder, FileSink, Sink
-from queries.reports import MINUTE, day, minute
+from funken import BucketAssigner, DataStream, FileSink, Sink, Types
+from funken.connectors import CsvSchema
+from funken.connectors.files.csv_files import CsvReaderFormat
+from queries.reports import day, minute
 
 
 def q10(streams: Streams) -> DataStream:
@@ -29,27 +29,14 @@ class Minutes(BucketAssigner):
 
     def get_bucket_id(self, element: Any, context: Any) -> str:
         """Return the folder of a bid."""
-        return _folder(element[3] // MINUTE)
-
-
-@lru_cache(maxsize=1024)
-def _folder(minutes: int) -> str:
-    return f"dt={day(minutes * MINUTE)}/hm={minute(minutes * MINUTE)}"
-
-
-class Csv(Encoder):
-    """A line of comma-separated values per record."""
-
-    def encode(self, values: list[Any]) -> bytes:
-        """Return the lines."""
-        text = io.StringIO()
-        csv.writer(text).writerows(values)
-        return text.getvalue().encode()
+        return f"dt={day(element[3])}/hm={minute(element[3])}"
 
 
 def log(folder: str) -> Sink:
-    """Return the sink."""
-    return FileSink.for_row_format(Path(folder) / "log", Csv()).with_bucket_assigner(Minutes()).build()
+    """Return the sink: a line of comma-separated values per bid."""
+    bid = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG(), Types.LONG(), Types.STRING()])
+    lines = CsvReaderFormat.for_schema(CsvSchema(bid)).encoder()
+    return FileSink.for_row_format(Path(folder) / "log", lines).with_bucket_assigner(Minutes()).build()
 
 
 def logged(folder: str) -> list[Any]:

@@ -10,7 +10,7 @@ subtask, and the checkpoint for which the committable was prepared.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funken.connectors.context import CommitterContext, ConnectorContext
@@ -67,6 +67,10 @@ class SinkWriter:
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Write a block; ``timestamps`` (ms) are the records', ``now`` is processing time (ms)."""
+        raise NotImplementedError
+
+    def write_groups(self, groups: list[tuple[Any, Any]], now: int) -> None:
+        """Write a block in parts: what ``Sink.grouped_by`` gives, and the columns of the records for which it does."""
         raise NotImplementedError
 
     def flush(self, end_of_input: bool) -> None:
@@ -284,6 +288,9 @@ class Sink(Generic[T_contra]):
 
     takes_columns = False
     """Whether ``write`` takes blocks of columns as they are; else it is given lists."""
+    grouped_by: Callable[[Any, Any], str] | None = None
+    """Of a sink that takes columns: a method of a record and a context, of which it asks ``timestamp()`` only. If it can be
+    computed of columns, ``write_groups`` is given them by its results; ``None``: ``write`` is given them as they are."""
     reads_only: bool = False
     """Whether ``write`` neither changes records nor needs them when it has returned, so that nothing must be copied for it."""
     never_waits: bool = False

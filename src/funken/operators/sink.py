@@ -67,6 +67,11 @@ class WriterSinkLogic(Operator):
         assert self._writer is not None
         self._writer.write(values, timestamps, self.context.processing_time())
 
+    def write_groups(self, groups: list[tuple[Any, Any]]) -> None:
+        """Write the parts of a block."""
+        assert self._writer is not None
+        self._writer.write_groups(groups, self.context.processing_time())
+
     def finish(self) -> None:
         """Prepare the last transaction; with checkpoints, the last of them does it."""
         assert self._writer is not None

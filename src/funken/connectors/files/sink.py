@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from typing import IO, Any
 from uuid import uuid4
@@ -149,6 +149,16 @@ class FileSink(Sink):
         True
         """
         return bool(getattr(self.encoder, "takes_columns", False))
+
+    @property
+    def grouped_by(self) -> Callable[[Any, Any], str] | None:  # type: ignore[override]
+        """How the assigner finds the folder of a record; ``None`` if one folder is that of a whole block.
+
+        >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build().grouped_by  # by the time of day
+        """
+        assigner = self.bucket_assigner
+        of_records = type(assigner).bucket_of_block is BucketAssigner.bucket_of_block
+        return assigner.get_bucket_id if of_records else None
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]
@@ -287,6 +297,15 @@ class FileWriter(SinkWriter):
                 groups.setdefault(assign(value, context), []).append(value)
             for name, group in groups.items():
                 self._append(name, group, now)
+        self._written(count, now)
+
+    def write_groups(self, groups: list[tuple[str, Block]], now: int) -> None:
+        """Write columns by bucket; files that are full or old are closed after them."""
+        for name, group in groups:
+            self._append(name, group, now)
+        self._written(sum(len(group) for _, group in groups), now)
+
+    def _written(self, count: int, now: int) -> None:
         if self._next_check is None or now >= self._next_check:
             self._next_check = now + self._sink.bucket_check_interval
             policy = self._sink.rolling_policy

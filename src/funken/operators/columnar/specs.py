@@ -11,6 +11,7 @@ import enum
 from dataclasses import replace
 
 from funken.columnar.expressions import Constant, RecordSchema, fields_of_leaves
+from funken.columnar.flat_maps.contexts import TracedWithContext
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate, Fold
 from funken.columnar.tracing import Traced
@@ -182,7 +183,9 @@ class ColumnarWindow(WindowSpec):
 
 @dataclass(frozen=True)
 class ColumnarSink(WriterSink):
-    """A sink that looks at no record."""
+    """A sink that takes columns; in parts, by what ``grouped`` computes, if there is that (``Sink.grouped_by``)."""
+
+    grouped: TracedWithContext | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -191,7 +194,7 @@ class ColumnarSink(WriterSink):
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarSinkLogic", self.sink)
+        return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarSinkLogic", self)
 
 
 class BatchResult(enum.Enum):

@@ -1,0 +1,74 @@
+"""What a function makes of a record and a context that it may ask for the record's timestamp, and for nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import FunctionType
+from typing import Any
+
+from funken.columnar.bytecode import Operation
+from funken.columnar.callables import Marker
+from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.expressions import Argument, Expression, NotVectorizable
+from funken.columnar.stack import Stack
+from funken.columnar.tracing import Traced, Tracer, function_of_method
+from funken.dataclass import dataclass
+
+STAMP = Argument(1)
+
+
+@dataclass(frozen=True)
+class TracedWithContext:
+    """A function of a record and its timestamp (ms), and whether it asks for the latter."""
+
+    traced: Traced
+    asks: bool
+
+
+def trace_with_context(target: Any, method: str) -> TracedWithContext:
+    """Return what a method of ``target`` makes of a record and a context; raise ``NotVectorizable`` with the reason.
+
+    >>> class Hours:
+    ...     def get_bucket_id(self, element, context):
+    ...         return context.timestamp() // 3_600_000
+    >>> found = trace_with_context(Hours(), "get_bucket_id")
+    >>> found.traced.result, found.asks
+    (Binary(op='//', left=Argument(argument=1, path=()), right=Constant(value=3600000)), True)
+    """
+    function = function_of_method(target, method)
+    tracer = _ContextTracer(function, target)
+    traced = tracer.run()
+    known = Dependency("method", method, fingerprint(function.__code__))
+    return TracedWithContext(replace(traced, dependencies=(*traced.dependencies, known)), tracer.asks)
+
+
+class _ContextTracer(Tracer):
+    """Follows one method."""
+
+    def __init__(self, function: FunctionType, target: Any) -> None:
+        super().__init__(function, 2, bound=True, target=target)
+        self._start[list(self._start)[2]] = Marker("context", "its context")
+        self.asks = False
+
+    def _step(
+        self, operation: Operation, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...]
+    ) -> tuple[Expression, ...]:
+        name, argument = operation.name, operation.argument
+        if name == "LOAD_METHOD" and stack.peek(1, "context"):
+            if argument != "timestamp":
+                raise NotVectorizable(f"asks its context for {argument}()")
+            method = Marker("context method", "a method of its context")
+            stack.pop()
+            stack.push(method)
+            stack.push(method)
+        elif name == "CALL" and argument == 0 and stack.peek(1, "context method"):
+            self.asks = True
+            stack.pop()
+            stack.pop()
+            stack.push(STAMP)
+        else:
+            return super()._step(operation, stack, variables, dropped)
+        return dropped
+
+
+__all__ = ["STAMP", "TracedWithContext", "trace_with_context"]
