@@ -18,7 +18,8 @@ from funken.errors import InvalidProgram
 BURST_MS = 1000
 """After a stall, at most what was due in this time is made up for."""
 
-LONGEST_WAIT_MS = 10
+LONGEST_WAIT_MS = 1000
+"""A source is asked again after so long at the latest; a task that waits is woken by what arrives."""
 
 
 class Pace:
@@ -50,7 +51,7 @@ class Pace:
         self._spent += count
 
     def wait(self, now: int) -> int:
-        """Return in how many ms the next record is due: at least 1, and no more than is good for responsiveness."""
+        """Return in how many ms the next record is due: at least 1, at most ``LONGEST_WAIT_MS``."""
         at = self._start + math.ceil(self._spent * 1000 / self._rate)
         return max(1, min(at - now, LONGEST_WAIT_MS))
 

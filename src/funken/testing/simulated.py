@@ -1,8 +1,8 @@
 """A whole job in one process under virtual time: nothing sleeps, and the test turns the clock.
 
 The same plan, tasks and blocks as on a cluster; only the clock is a ``ManualClock``. Processing-time windows and timers,
-periodic watermarks, idleness and paced sources all follow it, so an hour of processing time takes milliseconds and every
-run gives the same output.
+periodic watermarks, idleness and paced sources all follow it, so an hour of processing time takes seconds, and every run
+gives the same output.
 """
 
 from __future__ import annotations
