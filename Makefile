@@ -88,7 +88,7 @@ test-simulation: setup ## whole jobs under faults without Spark, 200 random sche
 
 test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"
-	@$(BIN)/python -m pytest -q -m "spark and not services"
+	@$(BIN)/python -m pytest -q -m "spark and not services" -n 2 --dist loadfile
 
 test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL, HDFS and others
 	@echo "tests with real servers"

@@ -124,7 +124,7 @@ def collect():
 def script(tmp_path):
     """Run a program as a script of its own, in an empty folder; an environment variable that is None is not there."""
 
-    def run(source, *arguments, timeout=100, **environment):
+    def run(source, *arguments, timeout=200, **environment):
         path = tmp_path / "program.py"
         path.write_text(source)
         return subprocess.run(

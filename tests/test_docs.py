@@ -73,7 +73,7 @@ def run_as_script(script: Path) -> tuple[int, str, str]:
         env=os.environ | {"PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

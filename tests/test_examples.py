@@ -116,7 +116,7 @@ ONE_KEY = {
 """Where the lines of one key only have an order at every parallelism, and how to find the key in a line."""
 
 
-def run(name, folder, *options, timeout=100):
+def run(name, folder, *options, timeout=200):
     done = subprocess.run(
         [sys.executable, "-m", "funken", "run", *options, EXAMPLES / name],
         cwd=folder,

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -34,11 +36,11 @@ if "hold" in sys.argv:
 @pytest.fixture
 def funken(tmp_path):
     """Run the command line in a folder of its own, as a user without any session."""
-    (tmp_path / "run").mkdir(mode=0o700)
     (tmp_path / "modules").mkdir()
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "here").touch()
-    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "WHOSE": "nobody"}
+    short = tempfile.TemporaryDirectory()  # the path of a socket has at most 107 characters
+    environment = os.environ | {"XDG_RUNTIME_DIR": short.name, "WHOSE": "nobody"}
 
     def start(*arguments, **variables):
         return subprocess.Popen(
@@ -52,9 +54,10 @@ def funken(tmp_path):
         assert child.returncode == 0, said
         return out
 
-    run.start = start
-    yield run
-    run("down")
+    run.start, run.folder = start, Path(short.name)
+    with short:
+        yield run
+        run("down")
 
 
 def version(tmp_path, number):
@@ -72,6 +75,7 @@ def found(out):
 @pytest.mark.timeout(400)  # Spark starts twice, beside other programs
 def test_runs_share_a_jvm_and_nothing_else(funken, tmp_path):
     assert "A warm session is up" in funken("up")
+    assert list((funken.folder / "funken").glob("warm-*"))
     assert "is there already" in funken("up")
 
     version(tmp_path, 1)
@@ -96,7 +100,7 @@ def test_runs_share_a_jvm_and_nothing_else(funken, tmp_path):
     assert again == jvm, "the lease of a program that was killed has ended"
 
     assert "1 warm session ended" in funken("down")
-    assert list((tmp_path / "run" / "funken").glob("warm-*")) == []
+    assert list((funken.folder / "funken").glob("warm-*")) == []
     with pytest.raises(ProcessLookupError):
         os.kill(int(jvm), 0)
 

@@ -245,7 +245,7 @@ def test_a_join_beyond_memory_makes_no_records(kind, hint, monkeypatch):
 @pytest.mark.parametrize("hint", HINTS)
 def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(hint, monkeypatch):
     def program(env):
-        constant = env.generate_sequence(0, 40_000).map(lambda n: (n % 5000, n, 1.0))
+        constant = env.generate_sequence(0, 20_000).map(lambda n: (n % 5000, n, 1.0))
         start = env.generate_sequence(0, 4999).map(lambda n: (n, 0)).iterate(4)
         step = start.join(constant, hint).where(0).equal_to(0).using(lambda a, b: (b[1] % 5000, a[1] + 1))
         return start.close_with(step.group_by(0).max(1))

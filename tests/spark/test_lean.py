@@ -46,7 +46,7 @@ def test_a_program_on_spark_does_without_pandas(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
     env = os.environ | {"PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, "job.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "job.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False
     )
 
     assert done.stdout == "[2, 3] 2 []\n", done.stderr

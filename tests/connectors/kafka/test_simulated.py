@@ -67,6 +67,4 @@ def test_a_broken_sink_is_seen(monkeypatch, where, name, broken):
     monkeypatch.setattr(where, name, broken)
     monkeypatch.setattr("funken.testing.simulation.run._BOUND", 10_000)  # it may fail for ever
 
-    assert any(
-        TransactionSimulation(seed, **FAULTY).run().violation for seed in SEEDS
-    )  # of blind commits 8 show it
+    assert any(TransactionSimulation(seed, **FAULTY).run().violation for seed in SEEDS)  # of blind commits 8 show it
