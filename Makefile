@@ -92,7 +92,7 @@ test-spark: setup ## the tests that start Spark
 
 test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL, HDFS and others
 	@echo "tests with real servers"
-	@$(BIN)/python -m pytest -q -m services tests/services
+	@$(BIN)/python -m pytest -q -m services tests/services -n 2 --dist loadfile
 
 docs: setup ## run every example in the documentation and the docstrings
 	@$(BIN)/python -m pytest -q tests/test_docs.py
