@@ -70,7 +70,19 @@ class SinkWriter:
         raise NotImplementedError
 
     def write_groups(self, groups: list[tuple[Any, Any]], now: int) -> None:
-        """Write a block in parts: what ``Sink.grouped_by`` gives, and the columns of the records for which it does."""
+        """Write a block in parts: what ``Sink.grouped_by`` gives, and the columns of the records for which it does.
+
+        >>> class Counts(SinkWriter):
+        ...     def __init__(self):
+        ...         self.found = {}
+        ...     def write_groups(self, groups, now):
+        ...         for folder, records in groups:
+        ...             self.found[folder] = self.found.get(folder, 0) + len(records)
+        >>> counts = Counts()
+        >>> counts.write_groups([("day=1", ["a", "b"]), ("day=2", ["c"])], now=0)
+        >>> counts.found
+        {'day=1': 2, 'day=2': 1}
+        """
         raise NotImplementedError
 
     def flush(self, end_of_input: bool) -> None:

@@ -281,38 +281,33 @@ class FileWriter(SinkWriter):
             self._waiting.restore(self._restored)
 
     def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
-        """Write a block, of records or of columns; files that are full or old are closed after it."""
-        if not (count := len(values)):
-            return
-        context = BucketContext(now)
+        """Write a block, of records or of columns."""
+        if len(values):
+            self.write_groups(self._by_bucket(values, timestamps, BucketContext(now)), now)
+
+    def _by_bucket(self, values: Any, timestamps: Any, context: BucketContext) -> list[tuple[str, Any]]:
         bucket = self._sink.bucket_assigner.bucket_of_block(context)
         if bucket is not None:
-            self._append(bucket, values, now)
-        else:
-            if isinstance(values, Block):
-                values, timestamps = values.rows()
-            assign = self._sink.bucket_assigner.get_bucket_id
-            groups: dict[str, list[Any]] = {}
-            for value in context.each(values, timestamps):
-                groups.setdefault(assign(value, context), []).append(value)
-            for name, group in groups.items():
-                self._append(name, group, now)
-        self._written(count, now)
+            return [(bucket, values)]
+        if isinstance(values, Block):
+            values, timestamps = values.rows()
+        assign = self._sink.bucket_assigner.get_bucket_id
+        groups: dict[str, list[Any]] = {}
+        for value in context.each(values, timestamps):
+            groups.setdefault(assign(value, context), []).append(value)
+        return list(groups.items())
 
-    def write_groups(self, groups: list[tuple[str, Block]], now: int) -> None:
-        """Write columns by bucket; files that are full or old are closed after them."""
+    def write_groups(self, groups: list[tuple[str, Any]], now: int) -> None:
+        """Write a block by bucket; files that are full or old are closed after it."""
         for name, group in groups:
             self._append(name, group, now)
-        self._written(sum(len(group) for _, group in groups), now)
-
-    def _written(self, count: int, now: int) -> None:
         if self._next_check is None or now >= self._next_check:
             self._next_check = now + self._sink.bucket_check_interval
             policy = self._sink.rolling_policy
             old = [name for name, part in self._parts.items() if policy.is_old(now - part.created, now - part.written)]
             for name in old:
                 self._roll(name)
-        self._sent.inc(count)
+        self._sent.inc(sum(len(group) for _, group in groups))
 
     def _append(self, bucket: str, values: Any, now: int) -> None:
         part = self._parts.get(bucket)

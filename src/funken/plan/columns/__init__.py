@@ -1,4 +1,4 @@
-"""Which windows and which functions with state work on columns: what ``plan/rules/vectorize.py`` asks.
+"""Which windows, functions with state and sinks work on columns: what ``plan/rules/vectorize.py`` asks.
 
-May import ``columnar``, ``operators`` and ``plan``.
+May import ``columnar``, ``connectors``, ``operators`` and ``plan``.
 """

@@ -27,14 +27,12 @@ from funken.columnar.expressions import (
     RecordSchema,
     leaves_of,
 )
-from funken.columnar.flat_maps.contexts import TracedWithContext, trace_with_context
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.records import NamedFields, has_documents, name_of
 from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
-from funken.connectors.sink import Sink
 from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
@@ -44,7 +42,6 @@ from funken.operators.columnar.specs import (
     ColumnarFlatMap,
     ColumnarMap,
     ColumnarReduce,
-    ColumnarSink,
     ColumnarSource,
     ColumnarTimestamps,
     VectorizedCall,
@@ -60,6 +57,7 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.sinks import columnar_sink
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
 from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
@@ -273,7 +271,7 @@ class _Vectorizer:
             case WindowSpec() if type(spec) is WindowSpec:
                 return self._window(spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
-                return _Found(ColumnarSink(sink, _grouped(sink, schema)))
+                return _Found(columnar_sink(sink, schema))
             case KeyedMap() if type(spec) is KeyedMap:
                 return self._with_state(*columnar_keyed_map(spec, self._in_order(schema)))
             case KeyedProcess() if type(spec) is KeyedProcess:
@@ -378,24 +376,6 @@ def _traced(function: Any, method: str, arguments: int) -> Traced:
             raise NotVectorizable(f"{name} is no plain method")
         return trace(owner, name, arguments)
     return trace(function, None, arguments) if callable(function) else trace(function, method, arguments)
-
-
-def _grouped(sink: Sink, schema: RecordSchema) -> TracedWithContext | None:
-    """Return by what a sink wants columns grouped; where it cannot be computed of them, records are what it needs."""
-    function = sink.grouped_by if declares(sink, "grouped_by", "writer") else None
-    if function is None:
-        return None
-    if not isinstance(function, MethodType):
-        raise NotVectorizable(f"is grouped by {function!r}, which is no method")
-    owner, name = function.__self__, function.__name__
-    try:
-        found = trace_with_context(owner, name)
-        traced, kind = found.traced.typed(schema, INT)
-    except NotVectorizable as reason:
-        raise NotVectorizable(f"its {type(owner).__qualname__}.{name} {reason}") from None
-    if kind != STR:
-        raise NotVectorizable(f"its {type(owner).__qualname__}.{name} gives no text")
-    return replace(found, traced=traced)
 
 
 def _stamped(strategy: WatermarkStrategy, schema: RecordSchema) -> Traced | None:
