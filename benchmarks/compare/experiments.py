@@ -155,7 +155,7 @@ def _json() -> Iterable[Case]:
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        Experiment("grep", "Grep: one line in a thousand passes", _systems("grep", *EVERY)),
+        Experiment("grep", "Grep: one line in a thousand passes", _systems("grep", *EVERY, "python")),
         Experiment(
             "keyed",
             "Keyed running reduce, 1000 keys, one result per record",
@@ -192,7 +192,7 @@ EXPERIMENTS = {
 MAIN = ("grep", "keyed", "windows")
 
 AIMED = {
-    "grep": ("funken", "flink-sql", "funken-mixed", "funken-vectorised", "flink-java"),
+    "grep": ("funken", "python", "flink-sql", "funken-mixed", "funken-vectorised", "flink-java"),
     "keyed": (
         "funken", "pyflink-process", "pyflink-thread", "bytewax", "flink-sql", "funken-mixed", "funken-vectorised",
         "flink-java",

@@ -28,6 +28,7 @@ COLOURS = {
     "pyflink-process": "#16a085",
     "pyflink-thread": "#58b99f",
     "bytewax": "#8e44ad",
+    "python": "#f1c40f",
     "spark": "#7f8c8d",
     "spark-transform": "#b2babb",
 }

@@ -30,6 +30,7 @@ SYSTEMS = {
         System("flink-java-reuse", "the same, object reuse", "flink_java.py", "pyflink", "object-reuse"),
         System("spark", "Spark, native", "spark_streaming.py", "spark", "native"),
         System("spark-transform", "Spark, transformWithState", "spark_streaming.py", "spark", "transform"),
+        System("python", "Python alone, no engine", "python_alone.py", "funken"),
         System("kafka-funken", "Funken, opaque lambdas", "kafka_funken.py", "funken", "lambdas"),
         System("kafka-funken-vectorised", "Funken, vectorized", "kafka_funken.py", "funken", "vectorised"),
         System("kafka-latency", "Funken, Kafka to Kafka", "kafka_latency.py", "funken"),
