@@ -192,7 +192,7 @@ EXPERIMENTS = {
 MAIN = ("grep", "keyed", "windows")
 
 AIMED = {
-    "grep": ("funken", "python", "flink-sql", "funken-mixed", "funken-vectorised", "flink-java"),
+    "grep": ("funken", "flink-sql", "funken-mixed", "funken-vectorised", "flink-java"),
     "keyed": (
         "funken", "pyflink-process", "pyflink-thread", "bytewax", "flink-sql", "funken-mixed", "funken-vectorised",
         "flink-java",
