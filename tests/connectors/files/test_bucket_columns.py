@@ -26,7 +26,8 @@ from funken.connectors import CsvSchema
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.errors import JobExecutionError
-from funken.operators.columnar.stateless import grouped_by
+from funken.operators.columnar.stateless import ColumnarSinkLogic, grouped_by
+from funken.plan.columns.sinks import columnar_sink
 
 UNTIMED = WatermarkStrategy.no_watermarks()
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row["i"] * 1000)
@@ -184,15 +185,15 @@ def test_columns_of_parquet_stay_columns(tmp_path, monkeypatch):
         assert [tuple(row.values()) for row in rows] == [row for row in ROWS if row[0] == letter]
 
 
-def test_an_assigner_that_changes_is_called(tmp_path):
-    assigner = ByMinute()
-    traced = trace_with_context(assigner, "get_bucket_id").traced
-    assert traced.holds(assigner, "get_bucket_id")
-    ByMinute.get_bucket_id, before = (lambda self, element, context: "new"), ByMinute.get_bucket_id
-    try:
-        assert not traced.holds(assigner, "get_bucket_id")
-    finally:
-        ByMinute.get_bucket_id = before
+def test_an_assigner_that_has_changed_is_asked_for_each_record():
+    assigner = ByTable()
+    logic = ColumnarSinkLogic(columnar_sink(csv("/data/out", assigner), ("str", "int")))
+    block = columns_of(ROWS, ("str", "int"))
+    assert [name for name, _ in logic._groups(block)] == ["first", "rest"]
+
+    assigner.names = {"a": "new"}
+
+    assert logic._groups(block) is None
 
 
 def test_what_else_is_asked_of_the_context_is_refused():

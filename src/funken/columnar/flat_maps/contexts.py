@@ -57,18 +57,28 @@ class _ContextTracer(Tracer):
         if name == "LOAD_METHOD" and stack.peek(1, "context"):
             if argument != "timestamp":
                 raise NotVectorizable(f"asks its context for {argument}()")
-            method = Marker("context method", "a method of its context")
-            stack.pop()
-            stack.push(method)
-            stack.push(method)
-        elif name == "CALL" and argument == 0 and stack.peek(1, "context method"):
             self.asks = True
             stack.pop()
-            stack.pop()
-            stack.push(STAMP)
-        else:
+            push_answer(stack, STAMP, "a method of its context")
+        elif not answered(operation, stack):
             return super()._step(operation, stack, variables, dropped)
         return dropped
 
 
-__all__ = ["STAMP", "TracedWithContext", "trace_with_context"]
+def push_answer(stack: Stack, value: Any, name: str) -> None:
+    """Leave on the stack what a method without arguments returns when it is called."""
+    for _ in range(2):
+        stack.push(Marker("answer", name, value))
+
+
+def answered(operation: Operation, stack: Stack) -> bool:
+    """Call such a method; return whether it was one."""
+    if operation.name != "CALL" or operation.argument != 0 or not stack.peek(1, "answer"):
+        return False
+    found = stack.pop().value
+    stack.pop()
+    stack.push(found)
+    return True
+
+
+__all__ = ["TracedWithContext", "answered", "push_answer", "trace_with_context"]

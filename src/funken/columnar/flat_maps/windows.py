@@ -14,6 +14,7 @@ from funken.columnar.bytecode import Operation
 from funken.columnar.callables import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Binary, Constant, Expression
+from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer, Variables
 from funken.columnar.stack import Stack
@@ -21,6 +22,7 @@ from funken.columnar.tracing import function_of_method, plain_function
 
 KEY, RESULT, WINDOW = (Argument(0, (number,)) for number in range(3))
 _END = Argument(0, (2, 1))
+_METHOD = "a method of its window"
 
 
 def trace_window_function(target: Any, method: str | None, keyed: bool, context: bool, bounds: bool) -> TracedFlatMap:
@@ -57,23 +59,13 @@ class _WindowTracer(FlatMapTracer):
     ) -> tuple[Expression, ...]:
         name, argument = operation.name, operation.argument
         if name == "LOAD_METHOD" and argument == "window" and stack.peek(1, "context"):
-            self._answer(stack, stack.pop().value)
+            push_answer(stack, stack.pop().value, _METHOD)
         elif name == "LOAD_METHOD" and argument == "max_timestamp" and stack.top() is WINDOW:
             stack.pop()
-            self._answer(stack, Binary("-", _END, Constant(1)))
-        elif name == "CALL" and argument == 0 and stack.peek(1, "answer"):
-            found = stack.pop().value
-            stack.pop()
-            stack.push(found)
-        else:
+            push_answer(stack, Binary("-", _END, Constant(1)), _METHOD)
+        elif not answered(operation, stack):
             return super()._step(operation, stack, variables, dropped)
         return dropped
-
-    @staticmethod
-    def _answer(stack: Stack, value: Any) -> None:
-        """Leave on the stack what a method without arguments returns when it is called."""
-        for _ in range(2):
-            stack.push(Marker("answer", "a method of its window", value))
 
 
 __all__ = ["KEY", "trace_window_function"]
