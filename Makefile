@@ -26,7 +26,7 @@ comma := ,
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,6 +126,10 @@ bench-compare: setup ## Funken beside PyFlink, Flink, Bytewax and Spark: ONLY=ke
 	  $(if $(QUICK),--quick) $(if $(AIMS),--aims) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(WARMUP),--warmup $(WARMUP)) $(if $(RESULTS),--results '$(RESULTS)') $(if $(FRESH),--fresh) $(if $(DOCS),--docs) \
 	  $(if $(REPORT),--report)
+
+TURNS ?= keyed funken flink-sql
+bench-turns: setup ## ratios on a machine that changes by the minute: one runs at a time, for seconds: TURNS='grep funken python flink-sql --rounds 20'
+	@$(BIN)/python -W ignore benchmarks/compare/in_turns.py $(TURNS)
 
 bench-micro: setup ## what a record costs in the engine's inner loops, and in what could take their place
 	@$(BIN)/python benchmarks/micro.py

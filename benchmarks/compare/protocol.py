@@ -36,6 +36,8 @@ class Spec:
     seconds: float = 10
     warmup: float = 3
     folder: str = ""
+    progress: str = ""
+    """A file to which each reading is written while the program runs: by this machine's clock, by the system's, and the count."""
 
     def dump(self) -> str:
         """Return this as JSON."""
@@ -118,6 +120,9 @@ def watch(read: Callable[[], Reading | None], wanted: Spec, total: int = 0) -> d
         if reading is None or reading[1] <= last_count:
             continue
         last_count = reading[1]
+        if wanted.progress:
+            with open(wanted.progress, "a") as file:
+                file.write(json.dumps([time.monotonic(), *reading]) + "\n")
         if begun is None:
             begun, earliest = reading[0], reading
             deadline = time.monotonic() + wanted.warmup + 4 * wanted.seconds + 60

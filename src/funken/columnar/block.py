@@ -7,7 +7,12 @@ conversion there is. Columns (``kernels/columns.py``) are a block too; this modu
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+from types import MappingProxyType
 from typing import Any
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 class Block:
@@ -71,16 +76,22 @@ class RowBlock(Block):
 class TupleBlock(Block):
     """Records that are tuples of one length, as Python objects field by field: not everybody needs the tuples.
 
-    >>> block = TupleBlock([["to", "be", "or"], [1, 2, 3]])
+    ``constants`` are the fields that are the same in all records, by their place in the tuples, in order; ``fields`` are the
+    others, at least one.
+
+    >>> block = TupleBlock([["to", "be", "or"], [1, 2, 3]], constants={1: "a word"})
     >>> len(block), block[1:].rows()
-    (3, ([('be', 2), ('or', 3)], None))
+    (3, ([('be', 'a word', 2), ('or', 'a word', 3)], None))
     """
 
-    __slots__ = ("fields",)
+    __slots__ = ("constants", "fields")
 
-    def __init__(self, fields: list[list[Any]], timestamps: list[int] | None = None) -> None:
+    def __init__(
+        self, fields: list[list[Any]], timestamps: list[int] | None = None, constants: Mapping[int, Any] = _NONE
+    ) -> None:
         self.fields = fields
         self.timestamps = timestamps
+        self.constants = constants
 
     def __len__(self) -> int:
         return len(self.fields[0])
@@ -92,11 +103,19 @@ class TupleBlock(Block):
 
     def __getitem__(self, part: slice) -> TupleBlock:
         stamps = None if self.timestamps is None else self.timestamps[part]
-        return TupleBlock([field[part] for field in self.fields], stamps)
+        return TupleBlock([field[part] for field in self.fields], stamps, self.constants)
+
+    @property
+    def form(self) -> tuple[int, ...]:
+        """How many fields the tuples have, and the places of those that are constants: what a loop over fields is made for."""
+        return (len(self.fields) + len(self.constants), *self.constants)
 
     def rows(self) -> tuple[list[Any], list[int] | None]:
         """Make the tuples."""
-        return list(zip(*self.fields, strict=True)), self.timestamps
+        columns: list[Iterable[Any]] = [*self.fields]
+        for place, value in self.constants.items():
+            columns.insert(place, repeat(value, len(self)))
+        return list(zip(*columns, strict=True)), self.timestamps
 
 
 __all__ = ["Block", "RowBlock", "TupleBlock"]

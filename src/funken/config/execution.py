@@ -15,7 +15,12 @@ BUFFER_TIMEOUT = _option(
     "How long a record may wait for its block to fill (ms), at most. 0: not at all; -1: until the block is full.",
     ("execution.buffer-timeout",),
 )
-BLOCK_RECORDS = _option("execution.block.records", at_least(1), 2000, "Records in a full block.")
+BLOCK_RECORDS = _option(
+    "execution.block.records",
+    at_least(1),
+    8000,
+    "Records in a full block between tasks, if its bytes allow. A task handles 2000 of them at a time at most, or fewer.",
+)
 BLOCK_BYTES = _option("execution.block.bytes", at_least(1), 256 * 1024, "Bytes a block should not exceed by much.")
 QUEUEING_TARGET = _option(
     "execution.queueing-target",

@@ -19,7 +19,7 @@ from funken.columnar.block import Block, TupleBlock
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.codegen.fields import by_field
+from funken.operators.codegen.fields import by_field, fields_made, names_of_fields, rows_of_fields
 from funken.operators.codegen.loops import LoopStep, LoopText
 from funken.operators.context import OperatorContext
 from funken.operators.results import shared
@@ -33,6 +33,8 @@ from funken.types.copying import IMMUTABLE, can_change, copied
 
 _MISSING = object()
 _MANY = 5000
+_RARE = 50
+"""Where less than one key of so many is new, looking one up may be dear when it fails."""
 _AGGREGATE = ValueStateDescriptor("_rolling.aggregate")
 
 
@@ -78,11 +80,11 @@ class RollingReduceLogic(Operator):
         self._own: Callable[[Any], Any] = copied
         #: the type of results that are taken for what cannot be changed, although it may hold what can
         self._fixed: list[type | None] = [tuple]
-        loop = self._generate()
-        assert loop is not None
-        self._loop = loop
-        #: the loops over tuples field by field, for each number of fields; None: the functions need the tuples
-        self._loops: dict[int, Callable[..., None] | None] = {}
+        #: the loops, by whether most keys are known and by the form of tuples that come field by field, (): whole records.
+        #: None: the functions need the tuples
+        self._loops: dict[tuple[bool, tuple[int, ...]], Callable[..., None] | None] = {}
+        #: whether nearly all records of the last block had keys that were there already
+        self._known = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -135,54 +137,72 @@ class RollingReduceLogic(Operator):
         if self._function.rich:
             self._process_with_state(values, timestamps)
             return
-        self._run(self._loop, values, timestamps)
+        loop = self._loop(())
+        assert loop is not None
+        self._run(loop, values, timestamps)
 
     def process_block(self, block: Block) -> None:
         """Reduce a block; tuples that came field by field are made for the first records of keys only."""
         if type(block) is TupleBlock and not self.context.batch and not self._function.rich:
-            fields = block.fields
-            count = len(fields)
-            if count not in self._loops:
-                self._loops[count] = self._generate(count)
-            loop = self._loops[count]
+            loop = self._loop(block.form)
             if loop is not None:
-                self._run(loop, zip(*fields, strict=True), block.timestamps)
+                self._run(loop, rows_of_fields(block), block.timestamps, *block.constants.values())
                 return
         self.process(*block.rows())
 
-    def _run(self, loop: Callable[..., None], values: Iterable[Any], timestamps: Timestamps) -> None:
+    def _loop(self, form: tuple[int, ...]) -> Callable[..., None] | None:
+        known = self._known
+        if (known, form) not in self._loops:
+            self._loops[known, form] = self._generate(known, form)
+        return self._loops[known, form]
+
+    def _run(
+        self, loop: Callable[..., None], values: Iterable[Any], timestamps: Timestamps, *constants: Any
+    ) -> None:  # fmt: skip
         results: list[Any] = []
-        loop(values, self._new, self._new.get, self._kept.get, results.append, self._own, self._first, self._fixed)
+        state, before = self._new, len(self._new)
+        loop(values, state, state.get, self._kept.get, results.append, self._own, self._first, self._fixed, *constants)
+        self._known = (len(state) - before) * _RARE < len(results)
         self._keep_if_many()
         self.output.emit(results, timestamps)
 
-    def _generate(self, fields: int = 0) -> Callable[..., None] | None:
-        """Make the loop; over tuples of so many ``fields`` if the functions do not need them whole, else ``None``."""
-        text = LoopText("reduce", "values, state, get, kept, append, own, first, fixed")
+    def _generate(self, known: bool, form: tuple[int, ...] = ()) -> Callable[..., None] | None:
+        """Make the loop; over tuples field by field if the functions do not need them whole, else ``None``.
+
+        ``known``: nearly all keys are in the newer table.
+        """
+        names, each, constants = names_of_fields("value", form)
+        text = LoopText("reduce", ", ".join(["values, state, get, kept, append, own, first, fixed", *constants]))
         text.name("missing", _MISSING)
         text.name("immutable", IMMUTABLE)
         key = text.step(self, self._key, "value")
         reduce = text.step(self, self._reduce, "old", "value")
-        # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
-        names = [f"value_{number}" for number in range(fields)]
-        if fields:
+        if form:
             of_fields = by_field(key, "value", names), by_field(reduce, "value", names)
             if None in of_fields:
                 return None
             key, reduce = cast(tuple[LoopStep, LoopStep], of_fields)
-            text.line(f"for [{', '.join(names)}] in values:")
-        else:
-            text.line("for value in values:")
+        # Hot: a key, a lookup, the user's function, a store, an append; nothing else.
+        text.line(f"for {each} in values:")
         text.line(f"of = {key.expression}", key)
-        text.line("old = get(of, missing)")
-        text.line("if old is missing: old = kept(of, missing)")
+        if known:  # 30 ns instead of 42, but ten times as much where it fails
+            text.line("try:")
+            text.line("old = state[of]")
+            text.dedent()
+            text.line("except KeyError: old = missing")
+        else:
+            text.line("old = get(of, missing)")
         text.line("if old is missing:")
-        text.line(f"state[of] = value = ({', '.join(names)},)" if fields else "state[of] = value")
+        text.line("old = kept(of, missing)")
+        text.line("if old is missing:")
+        text.line(f"state[of] = value = ({', '.join(names)},)" if form else "state[of] = value")
         text.line("append(value if type(value) in immutable else first(value))")
         text.line("continue")
         text.dedent()
+        text.dedent()
         text.line(f"state[of] = new = {reduce.expression}", reduce)
-        text.line("if new is old and type(new) is not fixed[0] and type(new) not in immutable: new = own(new)")
+        if fields_made(reduce) is None:  # a tuple that is made here is another one
+            text.line("if new is old and type(new) is not fixed[0] and type(new) not in immutable: new = own(new)")
         text.line("append(new)")
         return text.compile()
 

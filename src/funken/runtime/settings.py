@@ -18,6 +18,9 @@ from funken.state.settings import StateSettings
 OperatorSubtaskId = tuple[str, int]
 """A stable operator id and a subtask."""
 
+PIECE_RECORDS = 2000
+"""Of how many records a piece of work is at most; one of columns is of a multiple of it."""
+
 
 @dataclass(frozen=True)
 class CheckpointPlan:
@@ -84,7 +87,7 @@ class TaskSettings:
     pausing: bool = False
     """Whether this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
     object_reuse: bool = False
-    block_records: int = 2000
+    block_records: int = 8000
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10
     queueing_target: int = 12
@@ -98,6 +101,11 @@ class TaskSettings:
     latency: LatencySettings = field(default_factory=LatencySettings)
     feedback: FeedbackSettings = field(default_factory=FeedbackSettings)
     job_parameters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def piece_records(self) -> int:
+        """How many records a task handles at a time at most: what it makes of more is out of the caches before it is used."""
+        return min(self.block_records, PIECE_RECORDS)
 
     @staticmethod
     def of(configuration: Configuration, job_id: str, batch: bool, attempt: int = 0) -> TaskSettings:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken import Configuration, RuntimeExecutionMode, StreamExecutionEnvironment, TimestampAssigner, WatermarkStrategy
+from funken import (
+    Configuration,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+    TimestampAssigner,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 from funken.columnar.block import RowBlock, TupleBlock
 from funken.errors import OperatorFailed, RecordNotPicklable
 from funken.operators.user_functions import UserFunction
@@ -38,7 +45,7 @@ def sent(monkeypatch):
     encode = wire.encode_fields
 
     def encoded(*arguments):
-        found.append(len(arguments[0]))
+        found.append(arguments[0].form[0])
         return encode(*arguments)
 
     monkeypatch.setattr("funken.runtime.exchange.hash_writer.encode_fields", encoded)
@@ -90,6 +97,74 @@ def test_a_keyed_reduce_gives_what_an_oracle_gives(numbers, name, stamped, batch
         expected.append(state[made[0]])
     assert Counter(found) == Counter(state.values() if batch else expected)
     assert all(type(record) is tuple for record in found)
+
+
+#: maps of a number to (key, number, text), some of whose fields are written as constants
+MAPS = {
+    "a text": lambda number: (number % 4, number, "one"),
+    "a number": lambda number: (number % 4, 1, str(number)),
+    "two": lambda number: (number % 4, 1, ""),
+    "the key": lambda number: (True, number, str(number)),
+    "all but the number": lambda number: (None, number, b""),
+    "all": lambda number: (-1, 1, 1.5),
+    "none": lambda number: (number % 4, number, [number]),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 40), max_size=40), st.sampled_from(sorted(MAPS)),
+    st.sampled_from(["sum", "window", "again", "stamped"]),
+)  # fmt: skip
+def test_fields_that_are_constants_give_what_an_oracle_gives(numbers, name, how):
+    made = MAPS[name]
+    numbers = numbers if how in ("sum", "again") else sorted(numbers)  # nothing is late
+    stream = environment(2, execution__block__records="3").from_collection(numbers).set_parallelism(1)
+    if how in ("window", "stamped"):
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Millis())
+        stream = stream.assign_timestamps_and_watermarks(strategy).set_parallelism(1)
+    stream = stream.map(made).set_parallelism(1)
+    if how == "again":  # what a map only passes on is a constant still
+        stream = stream.map(lambda made: (made[0], made[1], made[2])).set_parallelism(1)
+    keyed = stream.key_by(lambda made: made[0])
+    if how == "window":
+        keyed = keyed.window(TumblingEventTimeWindows.of(1000))
+    found = keyed.reduce(lambda old, new: (old[0], old[1] + new[1], new[2])).execute_and_collect(limit=1000)
+
+    state, expected = {}, []
+    for key, number, text in map(made, numbers):
+        state[key] = (key, state[key][1] + number if key in state else number, text)
+        expected.append(state[key])
+    assert Counter(map(repr, found)) == Counter(map(repr, state.values() if how == "window" else expected))
+
+
+def test_a_constant_is_sent_once_a_block():
+    text = "a text that is the same in all records"
+    content = encode_fields(TupleBlock([[*range(90)]], None, {1: text}), "up", 0)
+    block = decode_records(pack_header(BlockKind.DATA, 5, 0, 0, 0, 0, 0.0, content))
+
+    assert block.rows()[0] == [(number, text) for number in range(90)]
+    assert len(content) < 350
+
+
+@pytest.mark.parametrize("name", sorted(set(MAPS) - {"none"}))
+def test_constants_are_no_fields_of_a_block(monkeypatch, name):
+    forms = []
+
+    def encoded(block, *others):
+        forms.append((len(block.fields), dict(block.constants)))
+        return encode_fields(block, *others)
+
+    monkeypatch.setattr("funken.runtime.exchange.hash_writer.encode_fields", encoded)
+    stream = environment().from_collection([*range(10)]).map(MAPS[name]).key_by(lambda made: made[0])
+    stream.reduce(lambda old, new: new).execute_and_collect(limit=10)
+    expected = {
+        "a text": (2, {2: "one"}), "a number": (2, {1: 1}), "two": (1, {1: 1, 2: ""}), "the key": (2, {0: True}),
+        "all but the number": (1, {0: None, 2: b""}), "all": (1, {1: 1, 2: 1.5}),
+    }  # fmt: skip
+
+    assert forms
+    assert all(form == expected[name] for form in forms)
 
 
 def test_they_do_travel_field_by_field(sent):
@@ -168,7 +243,7 @@ def test_a_field_that_cannot_be_pickled_is_named_with_its_record():
     with pytest.raises(
         RecordNotPicklable, match=r"'up' \(subtask 3\) emitted a record of type 'tuple'.*\(2, <unlocked"
     ):
-        encode_fields([[1, 2], ["a", threading.Lock()]], None, "up", 3)
+        encode_fields(TupleBlock([[1, 2], ["a", threading.Lock()]]), "up", 3)
 
 
 class Sent:
@@ -184,7 +259,7 @@ class Sent:
         self.writer = writer_for(
             edge, 0, "up", lambda target, block: self.blocks.append(block), IngestionTime(), records, 1 << 20
         )
-        assert self.writer.take_fields(2)
+        assert self.writer.take_fields(2, {})
 
     def spread(self, values, stamps=None):
         def plain(known, find, values):
@@ -200,7 +275,7 @@ class Sent:
                 two(second)
                 stamp(at)
 
-        self.writer.spread_fields(lambda with_stamps, _: stamped if with_stamps else plain, values, stamps)
+        self.writer.spread_fields(lambda with_stamps, *_: stamped if with_stamps else plain, values, stamps)
 
     def arrived(self):
         for block in self.blocks:

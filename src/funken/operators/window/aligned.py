@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from funken.columnar.block import Block, TupleBlock
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output, Timestamps, Values
+from funken.operators.codegen.fields import rows_of_fields
 from funken.operators.context import OperatorContext
 from funken.operators.strides import MANY, Stride
 from funken.operators.window.base import WindowOperator
@@ -105,10 +106,11 @@ class AlignedWindows(WindowOperator):
         if self._loops is None or not self._event_time or not stamps or (earliest := min(stamps)) < self._open_from:
             return False
         start = earliest - (earliest - self._offset) % self._slice
-        fields, places = len(block.fields), self._places(start)
-        if max(stamps) >= start + self._slice or not self._loops.takes(len(places), fields):
+        form, places = block.form, self._places(start)
+        if max(stamps) >= start + self._slice or not self._loops.takes(len(places), form):
             return False
-        self._loops.collect([self._pane(place) for place in places], zip(*block.fields, strict=True), fields)
+        panes = [self._pane(place) for place in places]
+        self._loops.collect(panes, rows_of_fields(block), form, block.constants.values())
         return True
 
     def _file_by_clock(self, values: Values) -> None:

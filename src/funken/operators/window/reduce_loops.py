@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from funken.operators.base import Operator
-from funken.operators.codegen.fields import by_field
+from funken.operators.codegen.fields import by_field, names_of_fields
 from funken.operators.codegen.loops import LoopText
 from funken.state.delta_tables import DeltaTable
 
@@ -22,7 +22,7 @@ Loop = Callable[..., None]
 
 
 class ReduceLoops:
-    """The loops of one operator, made when they are first needed: by number of panes, and of fields (0: whole records).
+    """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records).
 
     ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something.
     """
@@ -38,33 +38,35 @@ class ReduceLoops:
         self._key = key
         self._reduce = reduce
         self._older = older
-        self._loops: dict[tuple[int, int], Loop | None] = {}
+        self._loops: dict[tuple[int, tuple[int, ...]], Loop | None] = {}
 
-    def takes(self, panes: int, fields: int = 0) -> bool:
-        """Whether there is a loop for so many panes at once and tuples of so many fields."""
-        return self._loop(panes, fields) is not None
+    def takes(self, panes: int, form: tuple[int, ...] = ()) -> bool:
+        """Whether there is a loop for so many panes at once and tuples of such a form."""
+        return self._loop(panes, form) is not None
 
-    def collect(self, panes: Sequence[DeltaTable], values: Iterable[Any], fields: int = 0) -> None:
-        """Add records, in order, to each of the panes. ``fields``: ``values`` are rows of so many fields, tuples to be."""
-        loop = self._loop(len(panes), fields)
+    def collect(
+        self, panes: Sequence[DeltaTable], values: Iterable[Any], form: tuple[int, ...] = (), constants: Iterable[Any] = ()
+    ) -> None:  # fmt: skip
+        """Add records, in order, to each of the panes. ``form``: ``values`` are the fields of tuples, but for ``constants``."""
+        loop = self._loop(len(panes), form)
         assert loop is not None
-        loop(values, self._older, *panes)
+        loop(values, self._older, *panes, *constants)
 
-    def _loop(self, panes: int, fields: int) -> Loop | None:
-        if (panes, fields) not in self._loops:
-            self._loops[panes, fields] = self._generate(panes, fields) if 0 < panes <= _MOST_PANES else None
-        return self._loops[panes, fields]
+    def _loop(self, panes: int, form: tuple[int, ...]) -> Loop | None:
+        if (panes, form) not in self._loops:
+            self._loops[panes, form] = self._generate(panes, form) if 0 < panes <= _MOST_PANES else None
+        return self._loops[panes, form]
 
-    def _generate(self, panes: int, fields: int) -> Loop | None:
+    def _generate(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         places = range(panes)
-        text = LoopText("windows", ", ".join(["values", "older", *(f"pane{place}" for place in places)]))
+        names, each, constants = names_of_fields("value", form)
+        text = LoopText("windows", ", ".join(["values", "older", *(f"pane{place}" for place in places), *constants]))
         key = text.step(self._operator, self._key, "value")
         steps = [text.step(self._operator, self._reduce, f"stored{place}", "value") for place in places]
         if not key.inlined or not steps[0].inlined:
             return None
-        names = [f"value_{number}" for number in range(fields)]
         whole = "value"
-        if fields:
+        if form:
             taken = [by_field(step, "value", names) for step in (key, *steps)]
             if any(step is None for step in taken):
                 return None
@@ -75,7 +77,7 @@ class ReduceLoops:
             text.line(f"get{place} = new{place}.get")
             text.line(f"has_older{place} = bool(pane{place}.base)")
         # Hot: a key, and per pane a lookup, the user's function, a store.
-        text.line(f"for [{', '.join(names)}] in values:" if fields else "for value in values:")
+        text.line(f"for {each} in values:")
         text.line(f"of = {key.expression}", key)
         for place, step in zip(places, steps, strict=True):
             text.line(f"stored{place} = get{place}(of)")

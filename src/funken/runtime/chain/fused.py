@@ -15,7 +15,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.codegen.fields import by_field, fields_made
+from funken.operators.codegen.fields import by_field, constant_of, fields_made
 from funken.operators.codegen.loops import LoopStep, LoopText, step_at
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.hash_writer import HashWriter
@@ -29,13 +29,13 @@ class FusedOperators:
         self._operators = operators
         self._writer = writer
         self._keeps_stamps = all(isinstance(operator, MapLogic) for operator in operators)
-        #: how many fields the tuples have that go to the writer field by field, 0: records go as they are
-        self._fields = 0 if writer is None else self._fields_to(writer)
+        #: the variables that hold what is appended of tuples that go to the writer field by field; none: records go as they are
+        self._fields = [] if writer is None else self._fields_to(writer)
         self._spread: Callable[..., None] | None = None
         if writer is not None:
             self._spread = writer.spread_fields if self._fields else writer.spread
-        #: the loops, by whether records have timestamps, and whether a writer is given the keys of a block
-        self._loops = {(stamped, False): self._generate(stamped=stamped) for stamped in (False, True)}
+        #: the loops, by whether records have timestamps, a writer is given the keys of a block, and has one object of equal texts
+        self._loops = {(stamped, False, False): self._generate(stamped=stamped) for stamped in (False, True)}
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Take a block through the run."""
@@ -55,10 +55,10 @@ class FusedOperators:
             if results:
                 self.last.output.emit(results, stamps)
 
-    def _loop(self, stamped: bool, gathered: bool = False) -> Callable[..., Any]:
-        form = stamped, gathered
+    def _loop(self, stamped: bool, gathered: bool = False, one_text: bool = False) -> Callable[..., Any]:
+        form = stamped, gathered, one_text
         if form not in self._loops:
-            self._loops[form] = self._generate(stamped=stamped, gathered=gathered)
+            self._loops[form] = self._generate(stamped=stamped, gathered=gathered, one_text=one_text)
         return self._loops[form]
 
     def _at_key(self, error: TypeError) -> bool:
@@ -71,16 +71,20 @@ class FusedOperators:
             trace = trace.tb_next
         return False
 
-    def _fields_to(self, writer: HashWriter) -> int:
-        """Make the writer ready for the fields of the tuples that reach it; 0: the key needs the tuples, or they are none."""
+    def _fields_to(self, writer: HashWriter) -> list[str]:
+        """Make the writer ready for the fields of the tuples that reach it; none: the key needs the tuples, or they are none."""
         text = LoopText("fused", "values")
         value = self._run_through(text, _LoopValue("value0"))
         names = value.fields
         if not names or by_field(text.step(self.last, writer.key, value.name), value.name, names) is None:
-            return 0
-        return len(names) if writer.take_fields(len(names)) else 0
+            return []
+        same = {place: value.constants[name] for place, name in enumerate(names) if name in value.constants}
+        if len(same) == len(names):
+            del same[0]
+        appended = [name for place, name in enumerate(names) if place not in same]
+        return appended if writer.take_fields(len(appended), same) else []
 
-    def _generate(self, *, stamped: bool, gathered: bool = False) -> Callable[..., Any]:
+    def _generate(self, *, stamped: bool, gathered: bool = False, one_text: bool = False) -> Callable[..., Any]:
         parameters = "values, timestamps" if stamped else "values"
         if self._writer is not None:
             parameters = f"{'keep, appends' if gathered else 'known, find'}, {parameters}"
@@ -95,7 +99,8 @@ class FusedOperators:
                 text.line("stamp = stamps.append")
         # Hot: from here to the append every line is once per record.
         text.line("for value0, at in zip(values, timestamps, strict=True):" if stamped else "for value0 in values:")
-        self._end(text, self._run_through(text, _LoopValue("value0")), stamped=stamped, gathered=gathered)
+        value = self._run_through(text, _LoopValue("value0"))
+        self._end(text, value, stamped=stamped, gathered=gathered, one_text=one_text)
         return text.compile()
 
     def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
@@ -110,7 +115,7 @@ class FusedOperators:
                     made = fields_made(step)
                     if made is not None and not _reads_fields(reader, len(made)):
                         made = None
-                    value = _LoopValue(following)
+                    value = _LoopValue(following, constants=value.constants)
                     if made is None:
                         text.line(f"{following} = {step.expression}", step)
                         continue
@@ -118,6 +123,8 @@ class FusedOperators:
                         each if _is_value(each) else name
                         for name, each in zip(_names(following, len(made)), made, strict=True)
                     ]
+                    for name, each in zip(value.fields, made, strict=True):
+                        value.constants |= constant_of(name, each)
                     new = [f"{name} = {each}" for name, each in zip(value.fields, made, strict=True) if name != each]
                     if new:  # on one line, for it is one step of which errors may be
                         text.line("; ".join(new), step)
@@ -148,19 +155,19 @@ class FusedOperators:
 
     def _appends(self, stamped: bool) -> list[str]:
         """Return the names of what appends to the lists of a target."""
-        return [*(_names("append", self._fields) or ["append"]), *(["stamp"] if stamped else [])]
+        return [*(_names("append", len(self._fields)) or ["append"]), *(["stamp"] if stamped else [])]
 
-    def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool, gathered: bool) -> None:
+    def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool, gathered: bool, one_text: bool) -> None:
         writer = self._writer
         if writer is not None:
             key = replace(self._step(text, value, self.last, writer.key), key=True)
-            appends, given = self._appends(stamped), [*(value.fields if self._fields else [value.name]), "at"]
+            appends, given = self._appends(stamped), [*(self._fields or [value.name]), "at"]
             if not self._fields:
                 self._make(text, value)
             if gathered:
                 text.line(f"keep({key.expression})", key)
             else:
-                found = ", ".join([*appends, "same", "kind"] if self._fields else appends)
+                found = ", ".join([*appends, "same", "kind"] if one_text else appends)
                 text.line(f"of = {key.expression}", key)
                 text.line("try:")
                 text.line(f"{found} = known[of]", key)
@@ -168,8 +175,9 @@ class FusedOperators:
                 text.line("except KeyError:")
                 text.line(f"{found} = find(of)", key)
                 text.dedent()
-                of = key.expression.strip("()") if self._fields else ""
-                given = [f"same if type({name}) is kind else {name}" if name == of else name for name in given]
+                if one_text:
+                    of = key.expression.strip("()")
+                    given = [f"same if type({name}) is kind else {name}" if name == of else name for name in given]
             for append, name in zip(appends, given, strict=False):
                 text.line(f"{append}({name})")
             return
@@ -189,6 +197,8 @@ class _LoopValue:
     fields: list[str] = field(default_factory=list)
     made: bool = False
     """Whether the tuple is in its variable, too."""
+    constants: dict[str, Any] = field(default_factory=dict)
+    """The variables that hold the same in all records, and what."""
 
 
 def _is_value(expression: str) -> bool:

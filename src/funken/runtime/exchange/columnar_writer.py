@@ -29,7 +29,7 @@ from funken.runtime.exchange.hash_writer import HashWriter
 from funken.runtime.exchange.writers import EdgeWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
 
 _FACTOR = 8
-"""A block of columns for columns holds so many times the records of a block of lists, if the bytes allow."""
+"""A block of columns for columns holds so many times the records of a piece, if the bytes allow."""
 _TO_RECORDS = 2
 """The same of a block that becomes records where it arrives: they are worked off in one go, which others wait for."""
 _FOLDED = 4
@@ -42,6 +42,7 @@ class _ColumnsWriter(EdgeWriter):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         partitioning: Any = self.edge.partitioning
+        self._max_records = self._limit
         self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
         if self._max_records == 1:  # nothing waits
             self._factor = 1

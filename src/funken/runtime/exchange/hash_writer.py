@@ -6,7 +6,7 @@ are more than the cache holds, the loop keeps them instead, and where they belon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from funken.columnar.block import Block, TupleBlock
@@ -21,8 +21,8 @@ from funken.state.keygroups import KeyRouter
 CACHED_KEYS = 200_000
 """For so many keys it is known where they belong."""
 
-_ALIKE = frozenset({int, str, bytes})
-"""Types whose equal objects differ in nothing but where they are."""
+_TEXTS = frozenset({str, bytes})
+"""Types whose equal objects differ in nothing but where they are, and are pickled once if they are one."""
 
 Loop: TypeAlias = Callable[..., None]
 """Appends the records of a block, and their timestamps if there are any.
@@ -30,27 +30,43 @@ Loop: TypeAlias = Callable[..., None]
 ``loop(known, find, values[, timestamps])``: to what a router knows of their keys, or finds. ``loop(keep, appends, values[,
 timestamps])``: all to the same lists, and each key is given to ``keep``.
 """
-Loops: TypeAlias = Callable[[bool, bool], Loop]
-"""Returns the loop over records with timestamps or without, and the one that keeps keys or that looks them up."""
+Loops: TypeAlias = Callable[[bool, bool, bool], Loop]
+"""Returns the loop over records with timestamps or without, the one that keeps keys or that looks them up, and the one to which
+a router gives one object for all equal texts or not."""
 
 
 class FieldRouter(KeyRouter):
-    """A router to what appends the fields of tuples, the key, and the type of those that the key may stand for.
+    """A router to what appends the fields of tuples; with ``one_text`` also the key, and the type of those that it may stand for.
 
-    A field that is the key becomes the key that is here: of equal ones one object remains. It takes less memory than many, and
-    so caches, and texts are pickled in a third of the time and read in half of it.
+    A field that is the key then becomes the key that is here: of equal texts one object remains, which is pickled in a third of
+    the time and read in half of it. Of numbers it would save nothing, and a look at their types costs a quarter of the loop.
 
-    >>> sums = FieldRouter(128, 1, lambda target: ([].append,))
-    >>> [sums[key][1:] for key in (1000, 1000.0, 0.5)]
-    [(1000, <class 'int'>), (1000, <class 'int'>), (0.5, None)]
+    >>> texts = FieldRouter(128, 1, lambda target: ([].append,), one_text=True)
+    >>> [texts[key][1:] for key in ("to", b"be", 0.5)]
+    [('to', <class 'str'>), (b'be', <class 'bytes'>), (0.5, None)]
+    >>> numbers = FieldRouter(128, 1, lambda target: "append")
+    >>> numbers[1], numbers.texts, numbers["to"], numbers.texts
+    ('append', False, 'append', True)
     """
 
-    __slots__ = ()
+    __slots__ = ("one_text", "texts")
+
+    def __init__(
+        self, max_parallelism: int, parallelism: int, choose: Callable[[int], Any], limit: int = CACHED_KEYS,
+        one_text: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(max_parallelism, parallelism, choose, limit)
+        self.one_text = one_text
+        self.texts = False
+        """Whether any key was a text."""
 
     def choice(self, key: Any) -> Any:
         """Return them."""
         kind = type(key)
-        return (*super().choice(key), key, kind if kind in _ALIKE else None)
+        if kind in _TEXTS:
+            self.texts = True
+        found = super().choice(key)
+        return (*found, key, kind if kind in _TEXTS else None) if self.one_text else found
 
 
 class HashWriter(EdgeWriter):
@@ -66,24 +82,42 @@ class HashWriter(EdgeWriter):
         self._append = self._router(lambda target: self._values[target].append)
         self._appends = self._router(lambda target: (self._values[target].append, self._stamps[target].append))
         self._many_keys = ManyKeys(self.edge.target_max_parallelism, self.targets, CACHED_KEYS)
+        self._known_keys = CACHED_KEYS
 
         #: tuples that wait field by field, of each target; empty unless ``take_fields`` was called
         self._fields: list[list[list[Any]]] = []
+        #: the fields that all of these tuples have in common
+        self._constants: Mapping[int, Any] = {}
 
     def _router(self, choose: Callable[[int], Any]) -> KeyRouter:
         return KeyRouter(self.edge.target_max_parallelism, self.targets, choose, CACHED_KEYS)
 
-    def take_fields(self, count: int) -> bool:
-        """Be ready for tuples field by field; whether that is possible."""
+    def take_fields(self, count: int, constants: Mapping[int, Any]) -> bool:
+        """Be ready for tuples field by field; whether that is possible.
+
+        ``count`` fields of theirs are appended, at least one; ``constants`` are the others, by their place in the tuples.
+        """
         if type(self) is not HashWriter:
             return False
+        self._constants = constants
         self._fields = [[[] for _ in range(count)] for _ in range(self.targets)]
-        limit, appends = self.edge.target_max_parallelism, [[each.append for each in lists] for lists in self._fields]
-        self._field_appends = FieldRouter(limit, self.targets, lambda target: (*appends[target],), CACHED_KEYS)
-        self._stamped_field_appends = FieldRouter(
-            limit, self.targets, lambda target: (*appends[target], self._stamps[target].append), CACHED_KEYS
-        )
+        self._route_fields(one_text=False)
         return True
+
+    def _route_fields(self, *, one_text: bool) -> None:
+        """Make the routers to what appends fields; a single one is no tuple."""
+        appends = [[each.append for each in lists] for lists in self._fields]
+        alone = len(appends[0]) == 1 and not one_text
+
+        def of(target: int) -> Any:
+            return appends[target][0] if alone else (*appends[target],)
+
+        def of_stamped(target: int) -> Any:
+            return (*appends[target], self._stamps[target].append)
+
+        groups, keys = self.edge.target_max_parallelism, self._known_keys
+        self._field_appends = FieldRouter(groups, self.targets, of, keys, one_text)
+        self._stamped_field_appends = FieldRouter(groups, self.targets, of_stamped, keys, one_text)
 
     @property
     def waiting(self) -> bool:
@@ -106,7 +140,7 @@ class HashWriter(EdgeWriter):
                 raise self.unhashable(error) from error
         self._send_full()
 
-    def _own_loop(self, stamped: bool, _: bool) -> Loop:
+    def _own_loop(self, stamped: bool, gathered: bool, one_text: bool) -> Loop:
         return self._by_key_stamped if stamped else self._by_key
 
     def _by_key(self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values) -> None:
@@ -150,7 +184,9 @@ class HashWriter(EdgeWriter):
             self._gather(loops, len(self._fields[0]), values, stamps, self._fields)
         else:
             router = self._field_appends if stamps is None else self._stamped_field_appends
-            self._route(loops, router, values, stamps)
+            self._route(loops, router, values, stamps, router.one_text)
+            if router.texts and not router.one_text:
+                self._route_fields(one_text=True)
         at, limit = self._ingestion_time.at, self._limit
         for target, fields in enumerate(self._fields):
             if fields[0]:
@@ -159,10 +195,12 @@ class HashWriter(EdgeWriter):
                 if len(fields[0]) >= limit:
                     self._send_fields(target)
 
-    def _route(self, loops: Loops, router: KeyRouter, values: Values, stamps: list[int] | None) -> None:
+    def _route(
+        self, loops: Loops, router: KeyRouter, values: Values, stamps: list[int] | None, one_text: bool = False
+    ) -> None:  # fmt: skip
         before = router.cleared
         given = (values,) if stamps is None else (values, stamps)
-        loops(stamps is not None, False)(router.known, router.find, *given)
+        loops(stamps is not None, False, one_text)(router.known, router.find, *given)
         self._many_keys.note(len(values), router.cleared - before)
 
     def _gather(
@@ -172,7 +210,7 @@ class HashWriter(EdgeWriter):
         given = (values,) if stamps is None else (values, stamps)
         keys: list[Any] = []
         block: list[list[Any]] = [[] for _ in range(columns + len(given) - 1)]
-        loops(stamps is not None, True)(keys.append, [each.append for each in block], *given)
+        loops(stamps is not None, True, False)(keys.append, [each.append for each in block], *given)
         self._deal(keys, block, buffers)
 
     def _deal(self, keys: list[Any], block: list[list[Any]], buffers: list[list[list[Any]]]) -> None:
@@ -192,7 +230,8 @@ class HashWriter(EdgeWriter):
 
     def _send_fields(self, target: int) -> None:
         fields, stamps = self._fields[target], self._stamps[target]
-        payload = encode_fields(fields, stamps if self._stamped else None, self._operator, self._subtask)
+        block = TupleBlock(fields, stamps if self._stamped else None, self._constants)
+        payload = encode_fields(block, self._operator, self._subtask)
         count = len(fields[0])
         self._adapt(len(payload), count)
         self.records += count
@@ -214,7 +253,7 @@ class HashWriter(EdgeWriter):
     def overtaking_barrier(self, number: int, content: bytes) -> list[Block]:
         """Send a barrier to every target, ahead of the records that wait; return these."""
         waiting: list[Block] = [
-            TupleBlock([list(each) for each in fields], list(stamps) if self._stamped else None)
+            TupleBlock([list(each) for each in fields], list(stamps) if self._stamped else None, self._constants)
             for fields, stamps in zip(self._fields, self._stamps, strict=False)
             if fields[0]
         ]

@@ -16,6 +16,7 @@ from funken.operators.base import Timestamps, Values
 from funken.plan.nodes import Custom, Global
 from funken.plan.physical import Edge
 from funken.runtime.exchange.wire import BlockKind, encode_records, pack_header
+from funken.runtime.settings import PIECE_RECORDS
 
 Send = Callable[[int, bytes], None]
 
@@ -41,7 +42,9 @@ class EdgeWriter:
         self._operator = operator
         self._send = send
         self._ingestion_time = ingested_at
-        self._max_records = self._limit = max(1, records)
+        self._max_records = max(1, records)
+        #: how many records make a block; it grows while their bytes allow
+        self._limit = min(self._max_records, PIECE_RECORDS)
         self._max_bytes = size
         self._stamped = False
         self.records = 0

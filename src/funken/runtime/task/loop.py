@@ -77,7 +77,7 @@ class Task:
         self.throttle = SourceThrottle(plan, task, settings, clock)
         self._edges = plan.edges
         self._work: deque[QueuedBlock] = deque()
-        self._pieces = PieceSize(clock, settings.block_records)
+        self._pieces = PieceSize(clock, settings.piece_records)
         self._relayed_ends = 0
         self._reported_finished = False
         self._may_read = not settings.together
