@@ -154,8 +154,8 @@ def build(env: StreamExecutionEnvironment, wanted: Spec, count: int, per_ms: int
             lines = numbers.map(lambda i: "line " + str(i) + " of the text")
             if wanted.variant == "mixed":
                 return lines.filter(lambda line: ("999 " in line) is True)  # to compare identities is not traced
-        else:  # as the other systems' sources do, without a call per record
-            lines = numbers.map_block(lambda block: [f"line {i} of the text" for i in block])
+        else:
+            lines = numbers.map(lambda i: f"line {i} of the text")
         return lines.filter(lambda line: "999 " in line)
     if program == "keyed" and wanted.stamped:
         triples = numbers.map(lambda record: (record[0] % keys, 1, record[1]))
