@@ -39,7 +39,7 @@ class Configuration:
     >>> from funken import config
     >>> conf = Configuration({"parallelism.default": 2}).set_string("execution.buffer-timeout.interval", "5 ms")
     >>> conf.get(config.BUFFER_TIMEOUT), conf.get(config.BLOCK_RECORDS)
-    (5, 2000)
+    (5, 8000)
     >>> conf.contains_key("parallelism.default"), sorted(conf.key_set()), conf.to_dict()["parallelism.default"]
     (True, ['execution.buffer-timeout.interval', 'parallelism.default'], 2)
 

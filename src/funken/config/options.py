@@ -369,7 +369,7 @@ def options() -> list[Option[Any]]:
     """Return every declared option, by key.
 
     >>> [(option.key, option.default) for option in options() if option.key.startswith("execution.block.")]
-    [('execution.block.bytes', 262144), ('execution.block.records', 2000)]
+    [('execution.block.bytes', 262144), ('execution.block.records', 8000)]
     """
     return [_OPTIONS[key] for key in sorted(_OPTIONS)]
 
