@@ -78,6 +78,18 @@ def test_a_slow_reader_holds_the_writer_up():
     assert [collector.get() for _ in range(last)] == [[n] for n in range(1, last + 1)]
 
 
+def test_large_blocks_hold_the_writer_up_sooner():
+    collector = Collector()
+    for _ in range(2):
+        collector.put([0] * 64_000)
+    done, _ = in_thread(lambda: collector.put([1]))
+    assert not done.wait(0.2)
+
+    assert len(collector.get()) == 64_000
+    assert done.wait(10)
+    assert [len(collector.get()) for _ in range(2)] == [64_000, 1]
+
+
 def test_closing_lets_the_writer_go_and_drops_everything():
     collector = Collector()
     waiting, _ = fill(collector)

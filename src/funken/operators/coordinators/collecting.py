@@ -9,11 +9,11 @@ from typing import Any
 
 from funken.timing.waiting import until
 
-_COLLECT_BLOCKS = 64
+_COLLECT_BLOCKS, _COLLECT_RECORDS = 64, 128_000
 
 
 class Collector:
-    """Records on their way to the program: a bounded queue of blocks, so that a slow reader slows the job.
+    """Records on their way to the program: a queue that is bounded in blocks and in records, so that a slow reader slows the job.
 
     No wait is unbounded: ``close`` wakes a writer that waits for room, and either end wakes the reader.
     """
@@ -22,6 +22,7 @@ class Collector:
         self.limit: float = _COLLECT_BLOCKS
         """How many blocks may wait."""
         self._blocks: deque[list[Any]] = deque()
+        self._records = 0
         self._changed = threading.Condition()
         self._closed = False
         self._ended = False
@@ -29,10 +30,16 @@ class Collector:
     def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
         """Add a block; waits for room, unless the reader has closed or the attempt that it is from was abandoned."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or given_up() or len(self._blocks) < self.limit)
+            self._changed.wait_for(lambda: self._closed or given_up() or self._has_room())
             if not self._closed and not given_up():
                 self._blocks.append(records)
+                self._records += len(records)
                 self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        if self.limit == float("inf"):
+            return True
+        return len(self._blocks) < self.limit and self._records < _COLLECT_RECORDS
 
     def wake(self) -> None:
         """Wake all waiting threads to check their condition again."""
@@ -50,6 +57,7 @@ class Collector:
         with self._changed:
             self._closed = True
             self._blocks.clear()
+            self._records = 0
             self._changed.notify_all()
 
     def waiting(self) -> bool:
@@ -64,6 +72,7 @@ class Collector:
             if not self._blocks:
                 return None
             block = self._blocks.popleft()
+            self._records -= len(block)
             self._changed.notify_all()
             return block
 
