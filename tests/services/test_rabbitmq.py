@@ -104,11 +104,12 @@ class Reading:
         self.reader.add_splits([RMQSplit("share", tuple(ids or ()))])
         self.values, self.now = [], 0
 
-    def read(self, count, limit=1000):
-        """Poll until there are so many values in all."""
+    def read(self, count, limit=None):
+        """Poll until there are so many values in all; with a ``limit`` of a poll no more than these are read."""
         waited = threading.Event()
         for _ in range(4000):
-            found = self.reader.poll(limit, self.now)
+            most = 1000 if limit is None else min(limit, count - len(self.values))
+            found = self.reader.poll(most, self.now)
             self.values += getattr(found, "values", [])
             if len(self.values) >= count:
                 return self.values
