@@ -2,9 +2,10 @@
 
 A system is started after the other, checks its result and runs on; then all but one are stopped (``SIGSTOP``), and each is let
 run for ``--slice`` seconds in turn, forwards and backwards. What passes in the first ``--settle`` of them does not count: queues
-are long and sockets full. A ratio is the median over the rounds, of slices that are seconds apart, not minutes.
+are long and sockets full. All run at full load: what has a rate would make up for the time in which it was stopped. A ratio is
+the median over the rounds, of slices that are seconds apart, not minutes.
 
-usage: in_turns.py PROGRAM SYSTEM... [--rounds N] [--slice S] [--settle S] [--stamped] [--rate R]
+usage: in_turns.py PROGRAM SYSTEM... [--rounds N] [--slice S] [--settle S] [--stamped]
 
 ``SYSTEM`` is one of ``systems.py``, as ``funken``; ``funken@FOLDER`` runs the package of another tree, ``funken:KEY=VALUE,...``
 sets options. The last one is what the others are compared with.
@@ -37,7 +38,7 @@ LISTENS = {"heartbeat.timeout": "3600 s", "heartbeat.interval": "600 s"}
 class Turn:
     """A system that runs in its turn."""
 
-    def __init__(self, name: str, program: str, folder: str, stamped: bool, rate: float) -> None:
+    def __init__(self, name: str, program: str, folder: str, stamped: bool) -> None:
         self.name = name
         self.figures: list[dict[str, float]] = []
         self._progress = Path(folder, "progress")
@@ -50,7 +51,7 @@ class Turn:
         timeout = 5 if stamped else None
         spec = Spec(
             program=program, variant=system.variant, seconds=ENDLESS, folder=folder, progress=str(self._progress),
-            options=options, stamped=stamped, rate=rate, buffer_timeout=timeout,
+            options=options, stamped=stamped, buffer_timeout=timeout,
         )  # fmt: skip
         variables = {**environments.variables(system.environment), "TMPDIR": folder}
         if tree:
@@ -125,7 +126,6 @@ def main() -> None:
     parser.add_argument(
         "--stamped", action="store_true", help="records with the time at which they were made: latencies"
     )
-    parser.add_argument("--rate", type=float, default=0.0, help="records a second, 0: as many as go")
     args = parser.parse_args()
     for name in args.systems:
         if name.partition(":")[0].partition("@")[0] not in SYSTEMS:
@@ -138,7 +138,7 @@ def main() -> None:
             for number, name in enumerate(args.systems):
                 own = Path(folder, str(number))
                 own.mkdir()
-                turns.append(Turn(name, args.program, str(own), args.stamped, args.rate))
+                turns.append(Turn(name, args.program, str(own), args.stamped))
                 turns[-1].begin()
             for number in range(args.rounds):
                 for turn in turns if number % 2 == 0 else turns[::-1]:

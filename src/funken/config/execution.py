@@ -19,7 +19,8 @@ BLOCK_RECORDS = _option(
     "execution.block.records",
     at_least(1),
     8000,
-    "Records in a full block between tasks, if its bytes allow. A task handles 2000 of them at a time at most, or fewer.",
+    "Records in a full block between tasks, if its bytes allow. A task handles up to 2000 of them at a time, more only of "
+    "columns and where fast records end in the vertex of their source.",
 )
 BLOCK_BYTES = _option("execution.block.bytes", at_least(1), 256 * 1024, "Bytes a block should not exceed by much.")
 QUEUEING_TARGET = _option(

@@ -104,7 +104,7 @@ class TaskSettings:
 
     @property
     def piece_records(self) -> int:
-        """How many records a task handles at a time at most: what it makes of more is out of the caches before it is used."""
+        """How many records a task handles at a time, but for those of columns: larger pieces are longer bursts, for little."""
         return min(self.block_records, PIECE_RECORDS)
 
     @staticmethod

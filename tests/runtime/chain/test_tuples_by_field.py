@@ -259,7 +259,7 @@ class Sent:
         self.writer = writer_for(
             edge, 0, "up", lambda target, block: self.blocks.append(block), IngestionTime(), records, 1 << 20
         )
-        assert self.writer.take_fields(2, {})
+        assert self.writer.take_fields(2, {}, True)
 
     def spread(self, values, stamps=None):
         def plain(known, find, values):

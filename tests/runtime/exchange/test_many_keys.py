@@ -152,6 +152,16 @@ def test_texts_that_are_equal_travel_once():
     assert all(other is first for other in others) and block.count(b"1000") == 1
 
 
+def test_a_text_that_is_a_key_but_no_field_is_not_looked_for():
+    sent = Sent(lambda pair: str(pair[0]), MANY)
+    run = FusedOperators([Map(UserFunction(lambda number: (number, 1))).build()], sent.writer)
+    for _ in range(2):
+        run.process([*range(20)], None)
+
+    assert sent.writer._field_appends.texts and not sent.writer._field_appends.one_text
+    assert Counter(value for _, value, _ in sent.arrived()) == Counter({(number, 1): 2 for number in range(20)})
+
+
 def test_the_cache_is_used_again_when_keys_are_few():
     sent = Sent(lambda i: i, 50)
     deals = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from funken.timing.waiting import until
 
-_COLLECT_BLOCKS, _COLLECT_RECORDS = 64, 128_000
+_COLLECT_BLOCKS, _BLOCK_RECORDS = 64, 2000
 
 
 class Collector:
@@ -20,7 +20,7 @@ class Collector:
 
     def __init__(self) -> None:
         self.limit: float = _COLLECT_BLOCKS
-        """How many blocks may wait."""
+        """How many blocks may wait, or as many records as so many blocks of 2000 have."""
         self._blocks: deque[list[Any]] = deque()
         self._records = 0
         self._changed = threading.Condition()
@@ -37,9 +37,7 @@ class Collector:
                 self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        if self.limit == float("inf"):
-            return True
-        return len(self._blocks) < self.limit and self._records < _COLLECT_RECORDS
+        return len(self._blocks) < self.limit and self._records < self.limit * _BLOCK_RECORDS
 
     def wake(self) -> None:
         """Wake all waiting threads to check their condition again."""

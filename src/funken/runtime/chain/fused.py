@@ -76,13 +76,14 @@ class FusedOperators:
         text = LoopText("fused", "values")
         value = self._run_through(text, _LoopValue("value0"))
         names = value.fields
-        if not names or by_field(text.step(self.last, writer.key, value.name), value.name, names) is None:
+        key = by_field(text.step(self.last, writer.key, value.name), value.name, names) if names else None
+        if key is None:
             return []
         same = {place: value.constants[name] for place, name in enumerate(names) if name in value.constants}
         if len(same) == len(names):
             del same[0]
         appended = [name for place, name in enumerate(names) if place not in same]
-        return appended if writer.take_fields(len(appended), same) else []
+        return appended if writer.take_fields(len(appended), same, _bare(key) in appended) else []
 
     def _generate(self, *, stamped: bool, gathered: bool = False, one_text: bool = False) -> Callable[..., Any]:
         parameters = "values, timestamps" if stamped else "values"
@@ -176,7 +177,7 @@ class FusedOperators:
                 text.line(f"{found} = find(of)", key)
                 text.dedent()
                 if one_text:
-                    of = key.expression.strip("()")
+                    of = _bare(key)
                     given = [f"same if type({name}) is kind else {name}" if name == of else name for name in given]
             for append, name in zip(appends, given, strict=False):
                 text.line(f"{append}({name})")
@@ -199,6 +200,10 @@ class _LoopValue:
     """Whether the tuple is in its variable, too."""
     constants: dict[str, Any] = field(default_factory=dict)
     """The variables that hold the same in all records, and what."""
+
+
+def _bare(step: LoopStep) -> str:
+    return step.expression.strip("()")
 
 
 def _is_value(expression: str) -> bool:

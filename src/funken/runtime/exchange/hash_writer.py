@@ -88,18 +88,20 @@ class HashWriter(EdgeWriter):
         self._fields: list[list[list[Any]]] = []
         #: the fields that all of these tuples have in common
         self._constants: Mapping[int, Any] = {}
+        self._has_key = False
 
     def _router(self, choose: Callable[[int], Any]) -> KeyRouter:
         return KeyRouter(self.edge.target_max_parallelism, self.targets, choose, CACHED_KEYS)
 
-    def take_fields(self, count: int, constants: Mapping[int, Any]) -> bool:
+    def take_fields(self, count: int, constants: Mapping[int, Any], has_key: bool) -> bool:
         """Be ready for tuples field by field; whether that is possible.
 
         ``count`` fields of theirs are appended, at least one; ``constants`` are the others, by their place in the tuples.
+        ``has_key``: whether one of the former is the key.
         """
         if type(self) is not HashWriter:
             return False
-        self._constants = constants
+        self._constants, self._has_key = constants, has_key
         self._fields = [[[] for _ in range(count)] for _ in range(self.targets)]
         self._route_fields(one_text=False)
         return True
@@ -185,7 +187,7 @@ class HashWriter(EdgeWriter):
         else:
             router = self._field_appends if stamps is None else self._stamped_field_appends
             self._route(loops, router, values, stamps, router.one_text)
-            if router.texts and not router.one_text:
+            if router.texts and self._has_key and not router.one_text:
                 self._route_fields(one_text=True)
         at, limit = self._ingestion_time.at, self._limit
         for target, fields in enumerate(self._fields):

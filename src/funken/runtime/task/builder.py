@@ -48,7 +48,7 @@ MIXED_FACTOR, FAST_SECONDS = 4, 0.5e-6
 
 The kernels that make texts take 28 us for a block and 8 ns a record: grep with a traced map and a filter that is called makes
 34.7 in place of 25.0 million records/s on two cores, and its blocks take 0.5 ms. A source whose records leave for no other vertex
-is given a whole block of theirs likewise: to grep such takes 0.90 of the CPU, for a piece costs as much as 400 of its records.
+is given a whole block of theirs likewise: to grep such takes 0.93 of the CPU, for a piece costs as much as 400 of its records.
 """
 
 MakeContext = Callable[[Vertex, Node], OperatorContext]
