@@ -3,9 +3,10 @@
 A system is started after the other, checks its result and runs on; then all but one are stopped (``SIGSTOP``), and each is let
 run for ``--slice`` seconds in turn, forwards and backwards. What passes in the first ``--settle`` of them does not count: queues
 are long and sockets full. All run at full load: what has a rate would make up for the time in which it was stopped. A ratio is
-the median over the rounds, of slices that are seconds apart, not minutes.
+the median over the rounds, of slices that are seconds apart, not minutes. Funken's flow control takes a system that was stopped
+for one whose records are late: it settles in 4 seconds.
 
-usage: in_turns.py PROGRAM SYSTEM... [--rounds N] [--slice S] [--settle S] [--stamped]
+usage: in_turns.py PROGRAM SYSTEM... [--rounds N] [--slice S] [--settle S] [--stamped] [--threads]
 
 ``SYSTEM`` is one of ``systems.py``, as ``funken``; ``funken@FOLDER`` runs the package of another tree, ``funken:KEY=VALUE,...``
 sets options. The last one is what the others are compared with.
@@ -28,6 +29,7 @@ import environments
 from processes import end_session, members
 from protocol import ENDLESS, PATIENCE, Spec, percentiles
 from systems import SYSTEMS
+from threads import Use, threads_of, used_between
 
 CHECKS = 200.0
 """How long (s) a system may take to check its result, beyond the patience for a first record."""
@@ -41,6 +43,8 @@ class Turn:
     def __init__(self, name: str, program: str, folder: str, stamped: bool) -> None:
         self.name = name
         self.figures: list[dict[str, float]] = []
+        #: what the kinds of threads used per record in each slice
+        self.threads: list[dict[str, Use]] = []
         self._progress = Path(folder, "progress")
         known, _, given = name.partition(":")
         known, _, tree = known.partition("@")
@@ -79,9 +83,9 @@ class Turn:
         """Run for so long; return the figures of the time after what it took to ``settle``."""
         self._signal(signal.SIGCONT)
         time.sleep(settle)
-        begin, used = time.monotonic(), self._used()
+        begin, used, before = time.monotonic(), self._used(), threads_of(self._process.pid)
         time.sleep(seconds - settle)
-        used, passed = self._used() - used, time.monotonic() - begin
+        used, passed, after = self._used() - used, time.monotonic() - begin, threads_of(self._process.pid)
         self._signal(signal.SIGSTOP)
         readings = [reading for reading in self._readings() if reading[0] >= begin]
         if len(readings) < 2:
@@ -89,6 +93,9 @@ class Turn:
         first, last = readings[0], readings[-1]
         rate = (last[2] - first[2]) / (last[1] - first[1])
         latency = {int(bucket): n - first[3].get(bucket, 0) for bucket, n in last[3].items()}
+        kinds = used_between(before, after)
+        records = rate * passed
+        self.threads.append({kind: Use(use.cpu / records, use.switches / records) for kind, use in kinds.items()})
         self.figures.append({"rate": rate, "cpu": used / passed / rate, **percentiles(latency)})
         return self.figures[-1]
 
@@ -126,6 +133,7 @@ def main() -> None:
     parser.add_argument(
         "--stamped", action="store_true", help="records with the time at which they were made: latencies"
     )
+    parser.add_argument("--threads", action="store_true", help="what a record costs in each kind of thread")
     args = parser.parse_args()
     for name in args.systems:
         if name.partition(":")[0].partition("@")[0] not in SYSTEMS:
@@ -149,17 +157,36 @@ def main() -> None:
             for turn in turns:
                 turn.end()
     report(turns)
+    if args.threads:
+        report_threads(turns)
 
 
 def report(turns: list[Turn]) -> None:
     """Print medians, and the ratios to the last system."""
-    print(f"\n{'':<40}{'M records/s':>12}{'CPU ns':>8}{'ratio':>8}{'least':>7}{'most':>7}{'p50':>8}{'p99':>8} ms")
+    print(
+        f"\n{'':<40}{'M records/s':>12}{'CPU ns':>8}{'ratio':>8}{'least':>7}{'most':>7}{'of CPU':>8}{'p50':>8}{'p99':>8} ms"
+    )
     for turn in turns:
-        pairs = [mine["rate"] / other["rate"] for mine, other in zip(turn.figures, turns[-1].figures, strict=True)]
+        neighbours = list(zip(turn.figures, turns[-1].figures, strict=True))
+        pairs = [mine["rate"] / other["rate"] for mine, other in neighbours]
+        costs = median(mine["cpu"] / other["cpu"] for mine, other in neighbours)
         rate, cpu = (median(figures[key] for figures in turn.figures) for key in ("rate", "cpu"))
         p50, p99 = (median(figures.get(key, 0.0) for figures in turn.figures) for key in ("p50", "p99"))
-        ratios = f"{median(pairs):>8.2f}{min(pairs):>7.2f}{max(pairs):>7.2f}"
+        ratios = f"{median(pairs):>8.2f}{min(pairs):>7.2f}{max(pairs):>7.2f}{costs:>8.2f}"
         print(f"{turn.name[-40:]:<40}{rate / 1e6:>12.3f}{cpu * 1e9:>8.0f}{ratios}{p50:>8.1f}{p99:>8.1f}")
+
+
+def report_threads(turns: list[Turn]) -> None:
+    """Print what a record costs in each kind of thread, the dearest first."""
+    for turn in turns:
+        print(f"\n{turn.name}: CPU ns a record, switches a million records")
+        found = []
+        for kind in {kind for each in turn.threads for kind in each}:
+            uses = [each.get(kind, Use(0.0, 0)) for each in turn.threads]
+            found.append((median(use.cpu for use in uses), median(use.switches for use in uses), kind))
+        for cpu, switches, kind in sorted(found, reverse=True):
+            if cpu > 1e-9:
+                print(f"{kind:<40}{cpu * 1e9:>12.0f}{switches * 1e6:>12.0f}")
 
 
 if __name__ == "__main__":

@@ -99,6 +99,36 @@ def test_without_a_timeout_only_full_blocks_leave_and_what_a_watermark_pushes(ti
     assert len(upstream.sent()) == 1
 
 
+@pytest.mark.parametrize(("timeout", "default"), [(None, 10), (1000, 10), (None, -1)])
+def test_what_waits_for_a_timeout_has_an_age(timeout, default):
+    upstream = Upstream(timeout, default)
+    flushing = upstream.task.flushing
+    assert flushing.oldest == float("inf")
+    upstream.pass_time(3)
+    first = upstream.clock.wall()
+    upstream.pass_time(2)
+    assert flushing.oldest == (first if default > 0 else float("inf")), "no full block is sent any earlier"
+    upstream.task.flush()
+    assert flushing.oldest == (first if timeout else float("inf"))
+    flushing.flush_timed()
+    assert flushing.oldest == float("inf")
+
+
+def test_while_a_window_holds_the_source_back_what_waits_for_long_is_sent():
+    upstream = Upstream(None)
+    upstream.pass_time(3)
+    throttle, read = upstream.task.throttle, len(upstream.task.outbox)
+    held, throttle.pause = [], lambda: 7
+    throttle.must_send = lambda oldest: held.append(upstream.clock.wall() - oldest) or held[-1] >= 0.02
+    for _ in range(10):
+        upstream.clock.advance(3)
+        assert upstream.task.poll() == 7
+    assert held[:7] == pytest.approx([0.003 * turn for turn in range(1, 8)])
+    assert held[7:] == [float("-inf")] * 3
+    assert len(upstream.task.outbox) > read
+    assert upstream.task.take_urgent_flush()
+
+
 def test_the_environments_timeout_is_the_loops_affair():
     upstream = Upstream(None)
     upstream.pass_time(3)

@@ -135,3 +135,18 @@ def test_what_may_be_read_is_found_out_anew_after_a_report_and_after_a_milliseco
     pause = window.pause(0.6)
     assert window.pause(0.6) == pause > 0
     assert window.room(1.5, 1000) == 1000  # it has grown
+
+
+def test_while_a_window_holds_a_source_back_what_it_sent_waits_for_a_part_of_its_time() -> None:
+    window = InFlightWindow(windows=True)
+    assert window.holds == float("inf"), "it waits for the buffer timeout"
+    window.on_read(0.0, 50)
+    assert window.holds == 0, "the job begins"
+    for i in range(1, 3000):
+        window.on_read(i / 1000, 50)
+        window.pause(i / 1000)
+        if i > 2000:
+            window.on_throttle("slow", ingested_at=i / 4000, excess=i * 3 / 4000 - 0.03, now=i / 1000)
+    assert window.limited
+    # 30 ms beside what is too much, and 50 ms for a report's way
+    assert 0.07 / 3 < window.holds < 0.09 / 3

@@ -112,3 +112,23 @@ def test_a_job_without_an_exchange_begins_at_full_speed() -> None:
     source = throttle(ManualClock(10_000), TaskId(0, 0), keyed=False)
     assert source.room(10.0, 2000) == 2000
     assert throttle(ManualClock(10_000), TaskId(0, 0)).room(10.0, 2000) == FIRST_RECORDS
+
+
+def test_a_fast_task_says_half_as_often_how_late_records_are_once_the_job_runs() -> None:
+    clock = ManualClock(10_000)
+    task = throttle(clock, ONE)
+    task.on_start()
+    for _ in range(10):
+        assert task.tells_after == 0.01, "the job begins"
+        task.on_block(9.0, 1.0)
+    assert task.take_report(idle=False) is not None
+    clock.advance(10_000)
+    for blocks in range(10):
+        assert task.tells_after == (0.01 if blocks < 4 else 0.02)
+        task.on_block(19.0, 1.0)
+    assert task.take_report(idle=False) is not None
+    assert task.tells_after == 0.01
+    task.every = 0.25
+    for _ in range(10):
+        task.on_block(19.0, 1.0)
+    assert task.tells_after == 0.25, "a job that is very wide"

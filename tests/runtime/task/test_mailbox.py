@@ -21,12 +21,13 @@ class Meter:
 
 
 class Throttle:
-    every = 0.005
+    every = tells_after = 0.005
 
     def __init__(self):
         self.excess = None
         self.idle = 0
         self.job_begins = False
+        self.pausing = False
 
     def take_report(self, idle):
         return self.excess or (("in time", idle) if self.job_begins else None)
@@ -279,6 +280,16 @@ def test_a_source_that_has_more_to_read_or_nothing_to_send_waits_for_the_timeout
         assert flushed == [False] * 9 + [True]
 
 
+def test_a_source_that_pauses_has_more_to_read_and_waits_for_the_timeout():
+    rig = reading()
+    rig.task.throttle.pausing = True
+    flushed = []
+    for _ in range(10):
+        rig.clock.advance(1)
+        flushed.append("flush" in rig.turn())
+    assert flushed == [False] * 9 + [True]
+
+
 def test_a_source_flushes_more_rarely_where_that_takes_long():
     rig = reading()
     flush = rig.task.flush
@@ -328,6 +339,23 @@ def flushes_of(had, turns=2000):
 def test_time_without_a_core_fills_no_blocks(had, apart):
     found = flushes_of(had)[1:]  # what happened before the first flush is not known
     assert all(apart <= each <= apart + 1 for each in found)
+
+
+@pytest.mark.parametrize(("read", "apart"), [(10, 10), (1, 100), (0, 200)])
+def test_time_in_which_a_source_pauses_fills_no_blocks(read, apart):
+    rig = reading()
+    rig.loop._clock = rig.clock = CrowdedClock(1000)
+    rig.clock.had = 1.0
+    at = []
+    for turn in range(1000):
+        pausing = turn % 10 >= read
+        rig.task.poll = lambda pausing=pausing: setattr(rig.task.throttle, "pausing", pausing) or int(pausing)
+        rig.clock.advance(1)
+        if "flush" in rig.turn():
+            at.append(turn)
+    found = [after - before for before, after in pairwise(at[1:])]
+    assert found
+    assert all(apart / 2 <= each <= apart + 10 for each in found)  # a wait that is rounded to 0 is no pause
 
 
 def test_what_a_task_was_kept_from_a_core_while_it_was_idle_does_not_count():

@@ -9,6 +9,7 @@ block pushes; n sends n ms after the first record was seen to wait. Looked at on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from funken.plan.physical import Edge
 from funken.runtime.exchange.writers import EdgeWriter
@@ -51,6 +52,12 @@ class FlushTimers:
     def waiting(self) -> bool:
         """Whether records wait for the environment's timeout."""
         return any(writer.waiting for writer in self._untimed)
+
+    @property
+    def oldest(self) -> float:
+        """When the oldest record that waits for a timeout was ingested (wall clock, s), ``inf``: none waits."""
+        writers = [*self._untimed, *(writer for writer, _ in self._timed)]
+        return min((writer.oldest for writer in writers), default=inf)
 
     def request_urgent_flush(self) -> None:
         """Request that what was sent waits in no buffer on its way."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from funken.columnar.block import Block, RowBlock
@@ -62,6 +63,11 @@ class EdgeWriter:
     def waiting(self) -> bool:
         """Whether records are buffered."""
         return any(self._values)
+
+    @property
+    def oldest(self) -> float:
+        """When the oldest of the records that are buffered was ingested (wall clock, s), ``inf``: there is none."""
+        return min((since for since in self._since if since), default=inf)
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Buffer a block of the operator's output."""

@@ -10,6 +10,8 @@ tasks report which records were late, and by how much (``queue_delay.py``).
   come through, a source estimates the length of the queue. If one pause cannot drain it, it keeps a *window*: no more
   records in flight than come through in the time that is aimed at. While nothing is late the window grows exponentially,
   and is then forgotten; a job begins with such a window (decision 0007), which grows with what comes through (``slow_start.py``).
+* A source that pauses goes on filling its blocks, up to the buffer timeout; under a window not for much of its time (``holds``,
+  decision 0068).
 * Where sources read few records at a time, and the tasks behind them cannot keep up with so many small blocks, partly filled
   ones wait longer than the buffer timeout: ``min_flush_delay``.
 
@@ -60,6 +62,8 @@ _DENSE_PIECE, _DENSE_REPORTS = 0.015, 2
 _FEW_RECORDS, _VERY_LATE, _UNPROVEN = 8, 1.0, 4.0
 """Unless fewer records came through than the first, or they were later than the second: a single record may take longer. Then
 the window keeps at most so many times what is measured."""
+_HELD = 1 / 3
+"""What waits for its block to fill is in flight as well, and comes through no sooner: so much of the window's time at most."""
 _FAIRNESS = 0.5
 """By how much more the window of a source grows that no report is about."""
 _SHARE_SECONDS, _SHARE, _MOST_SHARE, _LONGEST_AGE = 1.0, 1.5, 0.75, 1.0
@@ -185,6 +189,13 @@ class InFlightWindow:
     def limited(self) -> bool:
         """Whether what is in flight is limited in records."""
         return bool(self._limiting)
+
+    @property
+    def holds(self) -> float:
+        """How long (s) what was sent may wait for a block to fill while the sources pause; ``inf``: for its buffer timeout."""
+        if None in self._limiting:
+            return 0.0
+        return min((self._progress[task].allowed for task in self._limiting), default=float("inf")) * _HELD
 
     @property
     def _limited_by_task(self) -> bool:

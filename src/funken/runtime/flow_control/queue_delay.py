@@ -38,7 +38,7 @@ class QueueDelayMonitor:
         self._waited, self._awaited, self._since = 0, float("inf"), 0.0
         self._late: tuple[float, float] | None = None
         #: since the last report: all blocks, and those that were waited for
-        self._blocks = self._idle = 0
+        self.blocks = self._idle = 0
 
     def on_block(self, ingested_at: float, age: float, waited: bool = False) -> None:
         """Note a block: when it was born, and how old it was when it was handled (s); whether the task ``waited`` for it.
@@ -48,7 +48,7 @@ class QueueDelayMonitor:
         >>> queueing.on_block(11.0, 0.105); born, excess, waited = queueing.take_excess(); born, round(excess, 3), waited
         (11.0, 0.075, 0.0)
         """
-        self._blocks += 1
+        self.blocks += 1
         self._least = min(self._least, age)
         if waited:
             self._idle += 1
@@ -70,5 +70,5 @@ class QueueDelayMonitor:
         if self._late is None:
             return None
         (ingested_at, excess), self._late = self._late, None
-        waited, self._blocks, self._idle = self._idle / self._blocks, 0, 0
+        waited, self.blocks, self._idle = self._idle / self.blocks, 0, 0
         return ingested_at, excess, waited

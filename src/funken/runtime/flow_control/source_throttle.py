@@ -16,6 +16,9 @@ from funken.runtime.messages import QueueDelayReported, TaskId, Throttle
 from funken.runtime.settings import TaskSettings
 from funken.timing.clock import Clock
 
+_MANY_BLOCKS, _MANY_SECONDS = 4, 0.02
+"""A task that has worked off the first since its last report waits for the second."""
+
 
 class SourceThrottle:
     """Queue delays of a task, and the throttle of its sources; ``every``: how often (s) ``take_report`` may be called."""
@@ -32,8 +35,16 @@ class SourceThrottle:
         self._beginning = Beginning()
         self._reports_beginning = windows and task.stage > 0
         self._was_idle = False
+        #: whether the sources paused when they were to be polled last
+        self.pausing = False
         #: when the newest record that was handled was ingested
         self._newest = 0.0
+
+    @property
+    def tells_after(self) -> float:
+        """How long (s) after a report the next may follow: a fast task knows little more each time."""
+        many = self._queue_delay.blocks >= _MANY_BLOCKS and not self.begins()
+        return max(self.every, _MANY_SECONDS) if many else self.every
 
     def on_start(self) -> None:
         """All tasks are open: sources start to read."""
@@ -73,12 +84,13 @@ class SourceThrottle:
 
     def pause(self) -> int:
         """Return how long (ms) the sources have to pause."""
-        return self._window.pause(self._clock.wall())
+        millis = self._window.pause(self._clock.wall())
+        self.pausing = millis > 0
+        return millis
 
-    @property
-    def limited(self) -> bool:
-        """Whether the sources' in-flight records are limited: what they sent must not wait for a block to fill."""
-        return self._window.limited
+    def must_send(self, oldest: float) -> bool:
+        """Return whether what was read, first at a time (s), waits too long for a block to fill while the sources pause."""
+        return self._clock.wall() - oldest >= self._window.holds
 
     def room(self, now: float, most: int) -> int:
         """Return how many records may be read."""

@@ -253,7 +253,7 @@ class Task:
             return _BEGIN_MILLIS
         if pause := self.throttle.pause():
             self.meter.hold()
-            if self.throttle.limited:
+            if self.throttle.must_send(self.flushing.oldest):
                 self._send_all()
             return pause
         self.meter.release()
@@ -344,7 +344,7 @@ class Task:
                 subtask.chain.flush()
 
     def _send_all(self) -> None:
-        """The sources' in-flight records are limited: flush everything, without delay on the way."""
+        """The sources have to pause until what they sent has come through: flush everything, without delay on the way."""
         self.flush()
         with self._failures:
             self.flushing.flush_timed()

@@ -76,6 +76,8 @@ class TaskLoop:
         self._due = math.inf
         #: when a busy task flushed, and how long (s) it had been kept from a core by then
         self._kept: tuple[float, float | None] = (0.0, None)
+        #: when the last turn ended, if it was to wait; for how long (s) sources had to pause
+        self._ended = self._paused = 0.0
         #: until when it is not looked at again
         self._fills = 0.0
 
@@ -86,7 +88,10 @@ class TaskLoop:
         """
         task = self.task
         if self._due < math.inf:
-            self._late += (max(0.0, self._clock.monotonic() - self._due) - self._late) / 8
+            now = self._clock.monotonic()
+            self._late += (max(0.0, now - self._due) - self._late) / 8
+            if task.throttle.pausing:
+                self._paused += now - self._ended
         self.wait = self._work(task.advance(), blocks, may_poll)
         if task.outbox:
             yield task.take_urgent_flush()
@@ -96,7 +101,7 @@ class TaskLoop:
             task.flush()
             yield True
             self._cost += (self._clock.monotonic() - now - self._cost) / 8
-        if self._reports_delay and now - self._told >= task.throttle.every:
+        if self._reports_delay and now - self._told >= task.throttle.tells_after:
             self._told = now
             if (report := task.throttle.take_report(idle=self.wait > 0)) is not None:
                 self._report(report)
@@ -107,7 +112,8 @@ class TaskLoop:
         if self.wait > 0:
             if self._reports_delay and task.throttle.begins():
                 self.wait = min(self.wait, round(1000 * max(task.throttle.every - (now - self._told), 0.001), 6))
-            self._due = self._clock.monotonic() + self.wait / 1000
+            self._ended = self._clock.monotonic()
+            self._due = self._ended + self.wait / 1000
             task.throttle.on_idle()
 
     def _work(self, due: int | None, blocks: int, may_poll: bool) -> float:
@@ -137,30 +143,30 @@ class TaskLoop:
         return wait
 
     def _flush_is_due(self, now: float) -> bool:
-        if not self.task.work and self.mailbox.flushes():
+        task, timeout = self.task, self._timeout
+        if not task.work and self.mailbox.flushes():
             return True
-        timeout = self._timeout
-        if self.wait > 0 and self.task.has_sources and self.task.flushing.waiting:
+        if self.wait > 0 and task.has_sources and not task.throttle.pausing and task.flushing.waiting:
             timeout = min(timeout, max(IDLE_FLUSH_SECONDS, _COSTS * self._cost, _DELAYS * self._late))
-        left = max(timeout, self.task.throttle.min_flush_delay()) - (now - self._flushed)
-        if left <= 0 and not self.wait:
+        left = max(timeout, task.throttle.min_flush_delay()) - (now - self._flushed)
+        if left <= 0 and (not self.wait or task.throttle.pausing):
             left = self._still_fills(now)
         if left > 0:
             self.wait = min(self.wait, round(left * 1000, 6))
         return left <= 0
 
     def _still_fills(self, now: float) -> float:
-        """Return for how long (s) blocks are still filled by a task that has work, but not always a core.
+        """Return for how long (s) blocks are still filled by a task that has work, but not always a core, or may not read on.
 
-        The time in which it has none does not fill blocks, and there is the less of a core the more is spent on blocks.
+        That time does not fill blocks, and there is the less of a core the more is spent on blocks.
         """
         at, before = self._kept
         if at != self._flushed:  # it was idle when it flushed last, and nothing is known of the time since
-            self._kept = (now, self._clock.run_delay())
+            self._kept = (now, self._kept_back())
             return 0.0
         if now < self._fills:
             return self._fills - now
-        kept, past = self._clock.run_delay(), now - self._flushed
+        kept, past = self._kept_back(), now - self._flushed
         if before is not None and kept is not None:
             left = min(self._timeout - past + min(kept - before, past), _MOST_TIMEOUTS * self._timeout - past)
             if left > 0:
@@ -168,3 +174,8 @@ class TaskLoop:
                 return left
         self._kept = (now, kept)
         return 0.0
+
+    def _kept_back(self) -> float | None:
+        """Return for how long (s) the task had no core, or its sources paused; ``None``: nobody knows."""
+        delay = self._clock.run_delay()
+        return None if delay is None else delay + self._paused
