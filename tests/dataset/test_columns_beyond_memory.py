@@ -245,9 +245,9 @@ def test_a_join_beyond_memory_makes_no_records(kind, hint, monkeypatch):
 @pytest.mark.parametrize("hint", HINTS)
 def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(hint, monkeypatch):
     def program(env):
-        constant = env.generate_sequence(0, 20_000).map(lambda n: (n % 5000, n, 1.0))
-        start = env.generate_sequence(0, 4999).map(lambda n: (n, 0)).iterate(4)
-        step = start.join(constant, hint).where(0).equal_to(0).using(lambda a, b: (b[1] % 5000, a[1] + 1))
+        constant = env.generate_sequence(0, 12_000).map(lambda n: (n % 3000, n, 1.0))
+        start = env.generate_sequence(0, 2999).map(lambda n: (n, 0)).iterate(3)
+        step = start.join(constant, hint).where(0).equal_to(0).using(lambda a, b: (b[1] % 3000, a[1] + 1))
         return start.close_with(step.group_by(0).max(1))
 
     monkeypatch.setattr(HybridHashJoin, "build", None)
@@ -257,7 +257,7 @@ def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(h
     total = program(env).map(lambda pair: (0, pair[0], pair[1], 1)).group_by(0)
     found = total.reduce(lambda a, b: (0, a[1] + b[1], a[2] + b[2], a[3] + b[3])).collect()
 
-    assert found == [(0, sum(range(5000)), 4 * 5000, 5000)]
+    assert found == [(0, sum(range(3000)), 3 * 3000, 3000)]
     assert sum(made) <= 2
     result = env.get_last_job_execution_result()
     assert result.spilled_bytes > 0

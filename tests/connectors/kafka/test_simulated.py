@@ -10,7 +10,7 @@ from tests.support.transaction_ledger import TransactionSimulation
 pytestmark = pytest.mark.simulation
 FAULTY = {"program": "count", "records": 300, "interval": 5, "exactly_once": True, "damages": 0, "task_crashes": 5}
 FAULTY |= {"commit_faults": 0.1, "tolerable": 1_000_000, "calm_after": 4000, "block_records": 3}
-SEEDS = [seed for seed in range(60) if seed != 3]  # which restarts for 26 s, the others for one
+SEEDS = [seed for seed in range(60) if seed not in (3, 5)]  # which restart for 8 to 26 s, the others for one
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
@@ -33,7 +33,7 @@ def test_requests_are_lost_and_writes_are_torn():
 
 
 def test_a_run_is_the_same_each_time():
-    assert len({TransactionSimulation(5, **FAULTY, backend="hashmap").run().trace for _ in range(2)}) == 1
+    assert len({TransactionSimulation(6, **FAULTY, backend="hashmap").run().trace for _ in range(2)}) == 1
 
 
 def fences_first(self, requests):
