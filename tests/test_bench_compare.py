@@ -253,3 +253,28 @@ def test_what_a_run_or_its_server_uses_is_not_what_others_use():
     assert own.share() < mistaken.share() <= 1
     assert served.share() < mistaken.share()
     assert (own.used > 0.1, served.used, processes.used_by(child.pid)) == (True, 0, 0)
+
+
+def test_what_a_session_uses_is_told_by_kind_of_thread():
+    import processes
+    from threads import threads_of, used_between
+
+    burn = (
+        "import threading, time\ndef work():\n    while time.thread_time() < 0.1: pass\n    print(flush=True); time.sleep(60)\n"
+        "input(); threading.Thread(target=work, daemon=True).start(); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    before = threads_of(child.pid)
+    child.stdin.write("\n")
+    child.stdin.flush()
+    child.stdout.readline()
+    used = used_between(before, threads_of(child.pid))
+    processes.end_session(child.pid)
+    child.wait(10)
+    child.stdin.close()
+    child.stdout.close()
+    assert set(used) == {"Python driver, main", "Python driver, other"}
+    assert used["Python driver, main"].cpu < 0.1 <= used["Python driver, other"].cpu + 0.001
+    assert used["Python driver, main"].switches > 0
