@@ -18,6 +18,11 @@ READY_S = 240
 PASSWORD = "open-sesame"
 
 
+def runuser():
+    """What starts a program as another user; it is where root's own programs are, which a path may leave out."""
+    return shutil.which("runuser", path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
+
+
 def postgres_binaries():
     """The folder of ``initdb`` and ``pg_ctl``, or why there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
@@ -30,6 +35,8 @@ def postgres_binaries():
             pwd.getpwnam("postgres")
         except KeyError:
             return None, "PostgreSQL does not run as root, and there is no user 'postgres' (apt-get install postgresql)"
+        if runuser() is None:
+            return None, "PostgreSQL does not run as root, and there is no runuser (apt-get install util-linux)"
     return folder, ""
 
 
@@ -46,7 +53,7 @@ class PostgresServer:
             "fsync": "off",
             "max_connections": 100,
         } | settings
-        self._user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        self._user = [runuser(), "-u", "postgres", "--"] if os.geteuid() == 0 else []
         if self._user:
             shutil.chown(self.folder, "postgres")
         self._run(
