@@ -261,11 +261,12 @@ def test_what_a_session_uses_is_told_by_kind_of_thread():
 
     burn = (
         "import threading, time\ndef work():\n    while time.thread_time() < 0.1: pass\n    print(flush=True); time.sleep(60)\n"
-        "input(); threading.Thread(target=work, daemon=True).start(); time.sleep(60)"
+        "print(flush=True); input(); threading.Thread(target=work, daemon=True).start(); time.sleep(60)"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
+    child.stdout.readline()  # what it takes to start does not count
     before = threads_of(child.pid)
     child.stdin.write("\n")
     child.stdin.flush()

@@ -3,8 +3,8 @@
 A system is started after the other, checks its result and runs on; then all but one are stopped (``SIGSTOP``), and each is let
 run for ``--slice`` seconds in turn, forwards and backwards. What passes in the first ``--settle`` of them does not count: queues
 are long and sockets full. All run at full load: what has a rate would make up for the time in which it was stopped. A ratio is
-the median over the rounds, of slices that are seconds apart, not minutes. Funken's flow control takes a system that was stopped
-for one whose records are late: it settles in 4 seconds.
+the median over the rounds, of slices that are seconds apart, not minutes. To Funken's flow control the records of a system that
+was stopped are late; it needs 4 seconds to settle.
 
 usage: in_turns.py PROGRAM SYSTEM... [--rounds N] [--slice S] [--settle S] [--stamped] [--threads]
 
@@ -40,8 +40,9 @@ LISTENS = {"heartbeat.timeout": "3600 s", "heartbeat.interval": "600 s"}
 class Turn:
     """A system that runs in its turn."""
 
-    def __init__(self, name: str, program: str, folder: str, stamped: bool) -> None:
+    def __init__(self, name: str, program: str, folder: str, stamped: bool, by_thread: bool) -> None:
         self.name = name
+        self._by_thread = by_thread
         self.figures: list[dict[str, float]] = []
         #: what the kinds of threads used per record in each slice
         self.threads: list[dict[str, Use]] = []
@@ -83,9 +84,11 @@ class Turn:
         """Run for so long; return the figures of the time after what it took to ``settle``."""
         self._signal(signal.SIGCONT)
         time.sleep(settle)
-        begin, used, before = time.monotonic(), self._used(), threads_of(self._process.pid)
+        before = self._threads()
+        begin, used = time.monotonic(), self._used()
         time.sleep(seconds - settle)
-        used, passed, after = self._used() - used, time.monotonic() - begin, threads_of(self._process.pid)
+        used, passed = self._used() - used, time.monotonic() - begin
+        after = self._threads()
         self._signal(signal.SIGSTOP)
         readings = [reading for reading in self._readings() if reading[0] >= begin]
         if len(readings) < 2:
@@ -114,6 +117,9 @@ class Turn:
     def _used(self) -> float:
         return sum(seconds for _, seconds in members(self._process.pid))
 
+    def _threads(self) -> dict[tuple[str, Path], Use]:
+        return threads_of(self._process.pid) if self._by_thread else {}
+
     def _signal(self, which: signal.Signals) -> None:
         for pid, _ in members(self._process.pid):
             try:
@@ -128,8 +134,8 @@ def main() -> None:
     parser.add_argument("program")
     parser.add_argument("systems", nargs="+")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--slice", type=float, default=6.0)
-    parser.add_argument("--settle", type=float, default=2.0)
+    parser.add_argument("--slice", type=float, default=8.0)
+    parser.add_argument("--settle", type=float, default=4.0)
     parser.add_argument(
         "--stamped", action="store_true", help="records with the time at which they were made: latencies"
     )
@@ -146,7 +152,7 @@ def main() -> None:
             for number, name in enumerate(args.systems):
                 own = Path(folder, str(number))
                 own.mkdir()
-                turns.append(Turn(name, args.program, str(own), args.stamped))
+                turns.append(Turn(name, args.program, str(own), args.stamped, args.threads))
                 turns[-1].begin()
             for number in range(args.rounds):
                 for turn in turns if number % 2 == 0 else turns[::-1]:

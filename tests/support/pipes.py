@@ -122,7 +122,8 @@ class Pipe:
         queueing.on_block(born, age + self.skew, waited)
         self._newest[task] = born
         self._beginnings[task].on_block(self.now)
-        if self.now + took > self._told[task] + self.every:
+        begins = self.begins and self._beginnings[task].lasts(self.now)
+        if self.now + took > self._told[task] + (self.every if begins else self._queueing[task].interval(self.every)):
             self._told[task] = self.now + took
             late = queueing.take_excess()
             if late is not None:

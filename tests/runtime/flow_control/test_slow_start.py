@@ -56,7 +56,7 @@ def test_a_job_whose_tasks_take_all_that_comes_needs_no_window() -> None:
     window = InFlightWindow(windows=True, tasks=1)
     for step in range(40):
         window.on_read(10 + step / 100, 50)
-        assert window.limited == (step <= 30)
+        assert (window.holds < float("inf")) == (step <= 30)
         window.on_throttle(ONE, 10 + step / 100, 0.0, 10 + step / 100)
 
 
@@ -112,6 +112,15 @@ def test_a_job_without_an_exchange_begins_at_full_speed() -> None:
     source = throttle(ManualClock(10_000), TaskId(0, 0), keyed=False)
     assert source.room(10.0, 2000) == 2000
     assert throttle(ManualClock(10_000), TaskId(0, 0)).room(10.0, 2000) == FIRST_RECORDS
+
+
+def test_what_was_read_does_not_wait_for_its_block_to_fill_while_a_job_begins() -> None:
+    clock = ManualClock(10_000)
+    source = throttle(clock, TaskId(0, 0))
+    assert not source.must_send(9.0), "there is no window: it waits for the buffer timeout"
+    source.on_read(clock.wall(), 50)
+    assert source.must_send(clock.wall())
+    assert not source.must_send(float("inf")), "nothing waits"
 
 
 def test_a_fast_task_says_half_as_often_how_late_records_are_once_the_job_runs() -> None:

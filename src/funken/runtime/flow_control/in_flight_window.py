@@ -162,7 +162,7 @@ class InFlightWindow:
     ...     pacing.on_read(i / 1000, 1000)
     ...     if i > 1800:
     ...         pacing.on_throttle("slow", ingested_at=i / 100_000, excess=i / 1000, now=i / 1000)
-    >>> pacing.pause(2.0) > 0, pacing.limited
+    >>> pacing.pause(2.0) > 0, pacing.holds < 0.1
     (True, True)
     """
 
@@ -184,11 +184,6 @@ class InFlightWindow:
         self._gain = WindowGain()
         self._min_flush_delay = self._changed = 0.0
         self._most, self._few = 0, False
-
-    @property
-    def limited(self) -> bool:
-        """Whether what is in flight is limited in records."""
-        return bool(self._limiting)
 
     @property
     def holds(self) -> float:

@@ -14,6 +14,8 @@ _SECONDS, _MOST_SECONDS = 0.01, 0.25
 _REPORTS = 1000
 """A task reports once in the first time at most and once in the second at least, while records are late, for sources to take so
 many reports a second. 0.005 and 2000 kept two cores 3 % busier, and queues were as long (decision 0052)."""
+_MANY_BLOCKS, _MANY_SECONDS = 4, 0.02
+"""A task that has worked off the first since its last report waits for the second (decision 0068)."""
 _FIRST_GUESS = 0.05
 _PERIOD = 5.0
 _ENOUGH = 20
@@ -38,7 +40,7 @@ class QueueDelayMonitor:
         self._waited, self._awaited, self._since = 0, float("inf"), 0.0
         self._late: tuple[float, float] | None = None
         #: since the last report: all blocks, and those that were waited for
-        self.blocks = self._idle = 0
+        self._blocks = self._idle = 0
 
     def on_block(self, ingested_at: float, age: float, waited: bool = False) -> None:
         """Note a block: when it was born, and how old it was when it was handled (s); whether the task ``waited`` for it.
@@ -48,7 +50,7 @@ class QueueDelayMonitor:
         >>> queueing.on_block(11.0, 0.105); born, excess, waited = queueing.take_excess(); born, round(excess, 3), waited
         (11.0, 0.075, 0.0)
         """
-        self.blocks += 1
+        self._blocks += 1
         self._least = min(self._least, age)
         if waited:
             self._idle += 1
@@ -65,10 +67,20 @@ class QueueDelayMonitor:
                 self._least = max(self._least, self._awaited)
             self._waited, self._awaited, self._since = 0, float("inf"), ingested_at
 
+    def interval(self, every: float) -> float:
+        """Return how long (s) after a report the next may follow: a fast task knows little more ``every`` time.
+
+        >>> queueing = QueueDelayMonitor(0.025)
+        >>> for _ in range(4): queueing.on_block(11.0, 0.105)
+        >>> queueing.interval(0.01), queueing.interval(0.25)
+        (0.02, 0.25)
+        """
+        return max(every, _MANY_SECONDS) if self._blocks >= _MANY_BLOCKS else every
+
     def take_excess(self) -> tuple[float, float, float] | None:
         """Return the newest block since the last call that queued too long, and for what part of the blocks the task waited."""
         if self._late is None:
             return None
         (ingested_at, excess), self._late = self._late, None
-        waited, self.blocks, self._idle = self._idle / self.blocks, 0, 0
+        waited, self._blocks, self._idle = self._idle / self._blocks, 0, 0
         return ingested_at, excess, waited

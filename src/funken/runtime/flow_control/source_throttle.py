@@ -16,9 +16,6 @@ from funken.runtime.messages import QueueDelayReported, TaskId, Throttle
 from funken.runtime.settings import TaskSettings
 from funken.timing.clock import Clock
 
-_MANY_BLOCKS, _MANY_SECONDS = 4, 0.02
-"""A task that has worked off the first since its last report waits for the second."""
-
 
 class SourceThrottle:
     """Queue delays of a task, and the throttle of its sources; ``every``: how often (s) ``take_report`` may be called."""
@@ -42,9 +39,8 @@ class SourceThrottle:
 
     @property
     def tells_after(self) -> float:
-        """How long (s) after a report the next may follow: a fast task knows little more each time."""
-        many = self._queue_delay.blocks >= _MANY_BLOCKS and not self.begins()
-        return max(self.every, _MANY_SECONDS) if many else self.every
+        """How long (s) after a report the next may follow."""
+        return self.every if self.begins() else self._queue_delay.interval(self.every)
 
     def on_start(self) -> None:
         """All tasks are open: sources start to read."""
