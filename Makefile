@@ -84,7 +84,7 @@ test-fast: setup ## the tests that need no Spark
 
 test-simulation: setup ## whole jobs under faults without Spark, 200 random schedules among them
 	@echo "simulation"
-	@$(BIN)/python -m pytest -q -m simulation -n auto --dist worksteal
+	@$(BIN)/python -m pytest -q -m simulation -n auto --dist worksteal $$(grep -rl --include='test_*.py' mark.simulation tests) tests/recovery
 
 test-spark: setup ## the tests that start Spark
 	@echo "tests on Spark"

@@ -1,5 +1,6 @@
 """One tree of errors: what the package raises is in it, and the page shows all of it."""
 
+import functools
 import importlib
 import re
 import runpy
@@ -8,7 +9,6 @@ from pathlib import Path
 from funken import errors
 
 ROOT = Path(__file__).parents[1]
-FOUND = runpy.run_path(str(ROOT / "scripts" / "gen_reference.py"))["exception_classes"]()
 PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 
 # Exceptions that are no FunkenError: each is caught where it belongs, or belongs to tests. This may only shrink.
@@ -32,15 +32,23 @@ OUTSIDE = {
 }
 
 
+@functools.cache
+def found_classes():
+    """Return the exception classes of the package; to read all its modules takes seconds, not for every process that collects."""
+    return runpy.run_path(str(ROOT / "scripts" / "gen_reference.py"))["exception_classes"]()
+
+
 def parents(found):
     for base in found.bases:
         yield base
-        if base in FOUND:
-            yield from parents(FOUND[base])
+        if base in found_classes():
+            yield from parents(found_classes()[base])
 
 
 def test_every_error_of_the_package_is_in_the_tree():
-    outside = {name for name, found in FOUND.items() if name != "FunkenError" and "FunkenError" not in parents(found)}
+    outside = {
+        name for name, found in found_classes().items() if name != "FunkenError" and "FunkenError" not in parents(found)
+    }
 
     assert {name for name in outside if not name.startswith("_")} == OUTSIDE
 
@@ -56,7 +64,7 @@ def test_the_page_shows_each_error_of_the_tree_once_below_its_parent():
 
     tree = {
         name: getattr(importlib.import_module(found.module), name)
-        for name, found in FOUND.items()
+        for name, found in found_classes().items()
         if name == "FunkenError" or ("FunkenError" in parents(found) and not name.startswith("_"))
     }
     assert shown == {
@@ -66,4 +74,4 @@ def test_the_page_shows_each_error_of_the_tree_once_below_its_parent():
 
 
 def test_every_error_has_a_meaning():
-    assert [name for name, found in FOUND.items() if not found.meaning and not name.startswith("_")] == []
+    assert [name for name, found in found_classes().items() if not found.meaning and not name.startswith("_")] == []

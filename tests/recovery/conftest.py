@@ -1,5 +1,7 @@
 """Whole jobs that fail, stop and go on take a second each: without Spark they belong to the tier of the simulation."""
 
+from pathlib import Path
+
 import pytest
 
 WHOLE_JOBS = (
@@ -14,7 +16,8 @@ WHOLE_JOBS = (
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.stem in WHOLE_JOBS and item.get_closest_marker("spark") is None:
+        here = item.path.parent == Path(__file__).parent  # pytest shows every conftest the tests of all folders
+        if here and item.path.stem in WHOLE_JOBS and item.get_closest_marker("spark") is None:
             item.add_marker(pytest.mark.simulation)
 
 
