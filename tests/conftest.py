@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from funken import Configuration, StreamExecutionEnvironment
+from tests.support.java import BRIEF
 from tests.support.streams import collected
 
 WAYS = ("local", "batch", "continuous")
@@ -42,6 +43,7 @@ def pytest_configure(config):
     # A shell that runs the tests in the background has SIGINT ignored, nohup SIGHUP, also for the programs that tests send it to.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF)  # for JVMs that Funken does not start
 
 
 def pytest_generate_tests(metafunc):

@@ -51,7 +51,7 @@ def test_every_loop_survives_crashes_of_tasks_and_drivers(program):
 @pytest.mark.simulation
 @pytest.mark.parametrize("program", sorted(LOOPS))
 def test_whatever_fails_in_a_loop_every_result_comes_once(program):
-    violations = {seed: Simulation(seed, program=program, exactly_once=True).run().violation for seed in range(20, 32)}
+    violations = {seed: Simulation(seed, program=program, exactly_once=True).run().violation for seed in range(20, 28)}
 
     assert {seed: found for seed, found in violations.items() if found} == {}
 

@@ -180,9 +180,9 @@ FACTOR = 2
 
 @pytest.mark.parametrize("function", [lambda row: (row.k, row.n), lambda row: (row.k, row.n * FACTOR // 2)])
 def test_columns_of_a_dataframe_stay_columns(spark, function):
-    """With a null among them, and with a function whose variable may change, which has all columns read."""
+    """With a null, names to be quoted, and a function whose variable may change, which therefore has all columns read."""
     price = "CASE WHEN id = 17 THEN NULL ELSE id END AS n"
-    frame = spark.range(1000).selectExpr("id % 7 AS k", price, "'x' AS text", "array(id) AS ids").repartition(5)
+    frame = spark.range(1000).selectExpr("id % 7 AS k", price, "'x' AS `text.en`", "array(id) AS `a``b`").repartition(5)
     found, plans = [], []
     for vectorized in (False, True):
         options = Configuration({"pipeline.vectorized": vectorized, "execution.runtime-mode": "BATCH"})

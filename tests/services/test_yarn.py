@@ -1,6 +1,9 @@
 """Programs that spark-submit starts on YARN, in both deploy modes, with modules that come by --py-files."""
 
+import contextlib
+import os
 import re
+import signal
 import subprocess
 import sys
 import zipfile
@@ -80,14 +83,24 @@ def test_the_demo_runs_in_cluster_mode_by_the_command_of_the_guide():
     expected = CliRunner().invoke(main, ["demo", "--target", "local", "--speed", "0"]).stdout
     (words,) = re.findall(r"[\d,]+ words, [\d,]+ of them different", expected)
 
-    done = subprocess.run(
-        [*command.split(), "-o", "setup"], cwd=root, capture_output=True, text=True, timeout=600, check=False
+    process = subprocess.Popen(
+        [*command.split(), "-o", "setup"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
+    try:
+        printed, wrong = process.communicate(timeout=600)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # of a test that was interrupted, the servers as well
 
-    assert done.returncode == 0, done.stderr[-5000:]
-    assert words in done.stdout
+    assert process.returncode == 0, wrong[-5000:]
+    assert words in printed
     rows = [
         line.split() for line in expected[expected.index(words) :].splitlines() if re.match(r"\s*\S+\s+[\d,]+\s", line)
     ]
     assert len(rows) == 10
-    assert all(row in [line.split() for line in done.stdout.splitlines()] for row in rows)
+    assert all(row in [line.split() for line in printed.splitlines()] for row in rows)

@@ -10,6 +10,7 @@ import pytest
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import TaskOpening
 from funken.spark import submit
+from funken.spark.frames.files import session
 
 BOUND = 60  # seconds; what is waited for takes one or two, but the machine may be busy
 
@@ -75,6 +76,7 @@ class Watch:
 @pytest.fixture
 def watch(tmp_path_factory, monkeypatch):
     """Record the tasks of every job, and keep temporary folders in a place of the test's own."""
+    session()  # its folder of sockets is not the test's own, and paths of sockets are short
     found = Watch(tmp_path_factory.mktemp("temporary"))
     monkeypatch.setattr(tempfile, "tempdir", str(found.folder))
     handle = JobMaster.handle

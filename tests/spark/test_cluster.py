@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.java import BRIEF
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SCRIPT = """
@@ -68,6 +70,6 @@ shutil.rmtree(logs)
 
 
 def test_results_are_the_same_when_tasks_break_on_a_cluster(script, tmp_path):
-    done = script(SCRIPT, str(tmp_path), timeout=280)
+    done = script(SCRIPT, str(tmp_path), timeout=280, JDK_JAVA_OPTIONS=BRIEF)
 
     assert done.stdout.splitlines() == ["batch True", "continuous True"], done.stderr

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 
 from funken.spark.java.runtime import ensure_java
+from tests.support.java import BRIEF
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -57,12 +58,14 @@ def test_workers_run_the_python_of_the_archive_with_its_modules(tmp_path):
         Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local-cluster[2,3,512]",
         "--archives", f"{pack(tmp_path)}#environment",
         "--conf", "spark.pyspark.python=./environment/bin/python", "--conf", f"spark.pyspark.driver.python={sys.executable}",
-        "--conf", "spark.executor.memory=512m", program, "batch", "continuous",
+        "--conf", "spark.executor.memory=512m", "--conf", f"spark.executor.extraJavaOptions={BRIEF}",
+        program, "batch", "continuous",
     ]  # fmt: skip
     without = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": BRIEF, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path,
-        env=without | {"JAVA_HOME": str(ensure_java()), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=without | own | {"JAVA_HOME": str(ensure_java())},
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-4000:]

@@ -10,6 +10,7 @@ import pyspark
 import pytest
 
 from funken.spark.java.runtime import ensure_java
+from tests.support.java import BRIEF
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -147,6 +148,7 @@ def test_it_shows_no_secret_and_listens_on_loopback_but_for_sparks_shuffle(tmp_p
         command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[6]"]
         command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
         environment = {"JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment["SPARK_SUBMIT_OPTS"] = BRIEF
     without = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     done = subprocess.run(
         [*command, program, tmp_path, encryption], capture_output=True, text=True, timeout=280, check=False,

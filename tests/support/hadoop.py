@@ -13,6 +13,7 @@ import pyspark
 
 from funken.io.cache import cache_folder
 from funken.spark.java.runtime import ensure_java
+from tests.support.java import BRIEF
 from tests.support.kafka import free_port
 
 VERSION = "3.5.0"
@@ -85,6 +86,7 @@ class YarnCluster:
             "yarn.nodemanager.pmem-check-enabled": "false",
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.enable": "false",
+            "yarn.nodemanager.process-kill-wait.ms": 500,
             "yarn.nodemanager.local-dirs": self.folder / "local",
             "yarn.nodemanager.log-dirs": self.folder / "logs",
         }
@@ -110,7 +112,7 @@ class YarnCluster:
         """Start both, and wait until a node is there."""
         for main in ("resourcemanager.ResourceManager", "nodemanager.NodeManager"):
             command = [
-                str(self.java_home / "bin" / "java"), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                str(self.java_home / "bin" / "java"), "-Xmx384m", *BRIEF.split(),
                 "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", self._path, f"org.apache.hadoop.yarn.server.{main}",
             ]  # fmt: skip
             with (self.folder / f"{main.split('.')[1]}.log").open("ab") as log:
@@ -141,24 +143,22 @@ class YarnCluster:
             "spark.yarn.appMasterEnv.PYSPARK_PYTHON": python,
             "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
             "spark.ui.enabled": "false",
+            "spark.executor.instances": 2,
+            "spark.executor.cores": 2,
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": BRIEF,
+            "spark.executor.extraJavaOptions": BRIEF,
+            "spark.yarn.am.extraJavaOptions": BRIEF,
             "spark.yarn.submit.file.replication": "1",
             "spark.yarn.stagingDir": f"file://{self.folder}/staging",
         }
         command = [str(self.home / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", mode]
-        command += [
-            "--num-executors",
-            "2",
-            "--executor-cores",
-            "2",
-            "--executor-memory",
-            "512m",
-            "--driver-memory",
-            "512m",
-        ]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
+        own = {"PYSPARK_PYTHON": python, "SPARK_SUBMIT_OPTS": BRIEF}
         return subprocess.run(
-            [*command, *more, str(script), *map(str, arguments)], env=self.environment | {"PYSPARK_PYTHON": python},
+            [*command, *more, str(script), *map(str, arguments)], env=self.environment | own,
             cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False,
         )  # fmt: skip
 
@@ -168,12 +168,12 @@ class YarnCluster:
         return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in found)
 
     def stop(self):
-        """End both."""
+        """End both: containers end in the first two seconds, and for ten more the node would wait for files to be deleted."""
         for process in self._processes:
             process.terminate()
         for process in self._processes:
             try:
-                process.wait(30)
+                process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(30)

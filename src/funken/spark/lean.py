@@ -30,8 +30,17 @@ def map_in_arrow(frame: DataFrame, function: Any, schema: str, barrier: bool = F
     if vectorized is None or java is None:
         return frame.mapInArrow(function, schema, barrier)
     udf = vectorized(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    columns = udf(*[frame[name] for name in frame.columns])
+    columns = udf(*[frame[quoted(name)] for name in frame.columns])
     return DataFrame(java.mapInArrow(columns._jc, barrier, None), frame.sparkSession)
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark reads it: a dot in it is no field of a struct.
+
+    >>> quoted("text.en"), quoted("a`b")
+    ('`text.en`', '`a``b`')
+    """
+    return f"`{name.replace('`', '``')}`"
 
 
 def _is_scalar(converter: Any, value: Any) -> bool:
@@ -44,4 +53,4 @@ def _is_array(converter: Any, value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray) and value.ndim == 1
 
 
-__all__ = ["map_in_arrow", "spare_imports"]
+__all__ = ["map_in_arrow", "quoted", "spare_imports"]

@@ -34,7 +34,7 @@ from funken.runtime.driver.master import JobMaster
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.spark import jvm
 from funken.spark.control.server import ControlServer
-from funken.spark.lean import map_in_arrow
+from funken.spark.lean import map_in_arrow, quoted
 from funken.spark.session import (
     control_host,
     existing,
@@ -82,7 +82,7 @@ def rows_over(job: Job) -> DataFrame:
     width = next(parallelism for parallelism, source in heads if isinstance(source, RowsSource))
     frame: DataFrame = job.frame
     if (read := _columns_read(job)) is not None:
-        frame = frame.select([sql.col(f"`{name.replace('`', '``')}`") for name in read])
+        frame = frame.select([sql.col(quoted(name)) for name in read])
     target = (sql.spark_partition_id() % width).cast("int")
     return frame.withColumn("funken target", target).repartitionById(job.plan.widths[0], sql.col("funken target"))
 
