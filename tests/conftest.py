@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import cloudpickle
 import pytest
@@ -21,10 +20,9 @@ from hypothesis import HealthCheck, settings
 from funken import Configuration, StreamExecutionEnvironment
 from tests.support.java import BRIEF
 from tests.support.streams import collected
+from tests.support.tiers import is_slow
 
 WAYS = ("local", "batch", "continuous")
-TESTS = Path(__file__).parent
-SLOW = {line for line in (TESTS / "slow_modules.txt").read_text().splitlines() if not line.startswith("#")}
 
 # The same examples in every run, and no deadline: a busy machine must not fail a test. HYPOTHESIS_PROFILE=explore tries more.
 settings.register_profile(
@@ -55,9 +53,14 @@ def pytest_generate_tests(metafunc):
         )
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Do not import what `make check` leaves out: every process of it would."""
+    return True if "not slow" in config.option.markexpr and is_slow(collection_path) else None
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix() in SLOW:
+        if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,6 +1,5 @@
 """The glossary and the map of the architecture are true: every module and class that they name exists."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -13,12 +12,11 @@ CLASS = re.compile(r"`([A-Z][A-Za-z]+)`")
 
 
 def classes():
-    trees = (ast.parse(path.read_text()) for path in SOURCE.rglob("*.py"))
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    assigned = [node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign)]
-    targets = [target for node in assigned for target in getattr(node, "targets", [getattr(node, "target", None)])]
-    aliases = {target.id for target in targets if isinstance(target, ast.Name)}
-    return aliases | {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+    """Classes of the package, and names that modules assign something to; by their text, as to parse all takes seconds."""
+    text = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    return set(
+        re.findall(r"^\s*class (\w+)", text, re.MULTILINE) + re.findall(r"^(\w+)(?:: \w+)? = ", text, re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/glossary.md"])
