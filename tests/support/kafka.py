@@ -5,6 +5,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -63,9 +64,15 @@ def jars():
     return folder, ""
 
 
+_random = random.SystemRandom()  # Hypothesis seeds the other one
+
+
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+    """Return a port for a server that is to start; a connection of another test would take one that the system proposes."""
+    while True:
+        port = _random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class KafkaBroker:
