@@ -55,6 +55,6 @@ def test_a_broker_may_be_away_for_thirty_seconds(own_kafka, tmp_path):
         wanted.update(f"{key}:{n}" for n in range(1, len(range(key, COUNT, KEYS)) + 1))
     there = Counter(own_kafka.values(go))
     assert (there - wanted, wanted - there) == (Counter(), Counter())
-    # One, if the broker was killed between batches of a transaction: then librdkafka ends it (OUT_OF_ORDER_SEQUENCE_NUMBER). A job
-    # that could not wait would have restarted every second.
+    # One, if the broker was killed between batches of a transaction: then librdkafka ends it (OUT_OF_ORDER_SEQUENCE_NUMBER).
+    # A job that could not wait would have restarted every second.
     assert restarts <= 1
