@@ -133,7 +133,7 @@ def test_a_fast_task_says_half_as_often_how_late_records_are_once_the_job_runs()
     assert task.take_report(idle=False) is not None
     clock.advance(10_000)
     for blocks in range(10):
-        assert task.tells_after == (0.01 if blocks < 4 else 0.02)
+        assert task.tells_after == (0.01 if blocks < 4 else 0.04)
         task.on_block(19.0, 1.0)
     assert task.take_report(idle=False) is not None
     assert task.tells_after == 0.01

@@ -14,8 +14,8 @@ _SECONDS, _MOST_SECONDS = 0.01, 0.25
 _REPORTS = 1000
 """A task reports once in the first time at most and once in the second at least, while records are late, for sources to take so
 many reports a second. 0.005 and 2000 kept two cores 3 % busier, and queues were as long (decision 0052)."""
-_MANY_BLOCKS, _MANY_SECONDS = 4, 0.02
-"""A task that has worked off the first since its last report waits for the second (decision 0068)."""
+_MANY_BLOCKS, _MANY_SECONDS = 4, 0.04
+"""A task that has worked off the first since its last report waits for the second (decision 0070)."""
 _FIRST_GUESS = 0.05
 _PERIOD = 5.0
 _ENOUGH = 20
@@ -73,7 +73,7 @@ class QueueDelayMonitor:
         >>> queueing = QueueDelayMonitor(0.025)
         >>> for _ in range(4): queueing.on_block(11.0, 0.105)
         >>> queueing.interval(0.01), queueing.interval(0.25)
-        (0.02, 0.25)
+        (0.04, 0.25)
         """
         return max(every, _MANY_SECONDS) if self._blocks >= _MANY_BLOCKS else every
 
