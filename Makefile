@@ -24,7 +24,7 @@ WORKERS = $$(($$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1))
 
 comma := ,
 
-# uv takes a third of the time that pip takes to find out which versions go together. It asks the index in the settings of pip,
+# uv takes less than half of the time of pip (decision 0069). It asks the index in the settings of pip,
 # and keeps nothing in the user's cache; where it cannot, pip does.
 install = { $(BIN)/python -m pip install -q uv && \
   index=$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}; \
