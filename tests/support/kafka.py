@@ -69,10 +69,11 @@ _random = random.SystemRandom()  # Hypothesis seeds the other one
 
 def free_port():
     """Return a port for a server that is to start; a connection of another test would take one that the system proposes."""
-    while True:
+    for _ in range(1000):
         port = _random.randrange(20_000, 32_000)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
+    raise AssertionError("no port from 20000 to 32000 is free")
 
 
 class KafkaBroker:
