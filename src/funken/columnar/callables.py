@@ -17,6 +17,7 @@ from funken.columnar.expressions import (
     Compare,
     Constant,
     Expression,
+    GetItem,
     Invoke,
     Listed,
     Loop,
@@ -263,9 +264,11 @@ def _pattern_of(given: Expression) -> Expression:
 
 
 def _iterated(name: str, given: Any) -> Any:
-    """Return an iterator of a list of one, or the item that is the first of it: it is taken once at most."""
+    """Return an iterator of a list, or the item that is the first of it: it is taken once at most."""
     if name == "iter" and isinstance(given, Marker) and given.kind == "list" and len(given.value) == 1:
         return Marker("items", "an iterator", given.value[0])
+    if name == "iter" and isinstance(given, Argument):
+        return Marker("items", "an iterator", GetItem(given, 0))
     if name == "next" and isinstance(given, Marker) and given.kind == "items" and isinstance(given.value, Expression):
         found, given.value = given.value, None
         if not isinstance(found, Unpacked):

@@ -35,7 +35,7 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
-from funken.columnar.lists.folds import ListFold, list_fold
+from funken.columnar.lists.folds import ALL, ListFold, list_fold
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
 
@@ -118,6 +118,12 @@ def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
         beginnings.append(float(value) if kind == FLOAT else value)
     folds = _folds(added.result, accumulator, so_far=1, record=0)
     return _with_result(Aggregate(created, added, folds, accumulator, tuple(beginnings)), target)
+
+
+def all_records(schema: RecordSchema) -> Aggregate:
+    """Return the aggregate that a window is whose function gets all records: a list of them."""
+    lists, kept = ListOf(schema), Traced(Argument(0))
+    return Aggregate(kept, kept, (), lists, (), result=kept, result_schema=lists, listed=ListFold(ALL))
 
 
 def _with_result(found: Aggregate, target: Any) -> Aggregate:

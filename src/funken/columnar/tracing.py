@@ -254,7 +254,7 @@ class Tracer(VariablesReader):
                     stack.pop()
                     stack.push(self.loop_over(number - 1, iterator, variables))
                 elif at is None:
-                    dropped = (*dropped, *self._carry(number - 1, argument, iterator, variables))
+                    dropped = (*dropped, *self.carry(number - 1, argument, iterator, variables))
                 elif given is not None or carried is not None:
                     raise NotVectorizable("has a loop in a loop")
                 else:

@@ -247,10 +247,28 @@ class FlatMapTracer(Tracer):
             stack.push(Marker("several", value=found))
             self._run(code, stop, stack, variables, dropped, at, loop)
             return
+        if at.items is None and self._only_carries(code, here, stop, iterator, variables):
+            variables = dict(variables)
+            carried = reader.carry(here, stop, iterator, variables)
+            self._run(code, stop, stack, variables, (*dropped, *carried), at, loop)
+            return
         self._loop(
             code, here, stop, stack, iterator, variables, at,
             lambda variables, more, at: self._run(code, stop, stack, variables, (*dropped, *more), at, loop),
         )  # fmt: skip
+
+    @staticmethod
+    def _only_carries(code: Code, here: int, stop: int, iterator: Marker, variables: Variables) -> bool:
+        """Whether a loop over a list gives no results, and changes variables that are there before it."""
+        inner = code.operations[here + 1 : stop]
+        if isinstance(iterator.value, Marker | Make) or any(
+            each.name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER", "RETURN_VALUE") for each in inner
+        ):
+            return False
+        lists = {name for name, value in variables.items() if isinstance(value, Marker) and value.kind == "list"}
+        stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
+        appended = {each.argument for each in inner if each.name == "LOAD_FAST"} & lists
+        return bool(appended or stored & variables.keys())
 
     def _loop(
         self, code: Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: _Then

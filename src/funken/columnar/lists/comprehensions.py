@@ -164,7 +164,7 @@ class VariablesReader:
 
     # ---- loops that are none
 
-    def _carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
+    def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
         """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there."""
         inner = self._operations[here + 1 : stop]
         assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
