@@ -29,6 +29,7 @@ from funken.columnar.expressions import (
     is_text,
 )
 from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, is_table, kind_of_object, name_of
+from funken.columnar.lists.calls import DISTINCT
 from funken.columnar.records import DICT, ROW, default_of, form_of
 from funken.columnar.typed import REPLACE, REPLACE_TUPLE
 from funken.types.row import Row
@@ -157,6 +158,20 @@ class Calls:
             return Marker("type", "type()", expression_on(self.used(given[0])))
         if name in ("max", "min") and names == ("key",) and len(given) == 3:
             return self._by_key(name, given)
+        if name in ("max", "min") and names == ("key",) and len(given) == 2:
+            # The first of those that are alike: a sort keeps their order, also one from the greatest down.
+            sorts = self._sorted(given[0], {"key": given[1], "reverse": Constant(name == "max")})
+            return GetItem(sorts, 0)
+        if name == "set" and len(given) == 1 and not names:
+            return Marker("set", "a set", Invoke("list", (self._items(given[0], "list"),)))
+        if (
+            name in DISTINCT
+            and len(given) == 1
+            and not names
+            and isinstance(given[0], Marker)
+            and given[0].kind == "set"
+        ):
+            return Invoke(DISTINCT[name], (given[0].value,))
         if name == "sorted" and names and set(names) <= {"key", "reverse"} and len(given) == len(names) + 1:
             return self._sorted(given[0], dict(zip(names, given[1:], strict=True)))
         if name == "enumerate" and len(given) in (1, 2) and names in ((), ("start",)):

@@ -44,7 +44,17 @@ from funken.columnar.library import (
     literal_of,
     table_kinds,
 )
-from funken.columnar.lists.calls import FOLDS, element_of, folded, joined_lists, listed, of_lists, of_nothing, over_list
+from funken.columnar.lists.calls import (
+    DISTINCT,
+    FOLDS,
+    element_of,
+    folded,
+    joined_lists,
+    listed,
+    of_lists,
+    of_nothing,
+    over_list,
+)
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
 
@@ -57,7 +67,7 @@ _MOST_COMPARED = 16
 
 def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
     """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
-    if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain"):
+    if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain", *DISTINCT.values()):
         return _over_items(name, given, of, truth_of, compared)
     if name == "display":
         return _display(given, of)

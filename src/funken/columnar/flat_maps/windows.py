@@ -25,7 +25,9 @@ _END = Argument(0, (2, 1))
 _METHOD = "a method of its window"
 
 
-def trace_window_function(target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False) -> TracedFlatMap:
+def trace_window_function(
+    target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
+) -> TracedFlatMap:
     """Return what a window function gives; raise ``NotVectorizable`` with the reason.
 
     ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start

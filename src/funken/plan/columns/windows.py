@@ -96,7 +96,9 @@ def columnar_window(
         _check_merges(spec, folds, schema, aggregate, key)
     given, results, path = _results(spec, schema, aggregate)
     if results is None and isinstance(contents, Elements):
-        raise NotVectorizable(path.removeprefix(f"{VECTORIZED}; gives records: "))  # its lists would become objects again
+        raise NotVectorizable(
+            path.removeprefix(f"{VECTORIZED}; gives records: ")
+        )  # its lists would become objects again
     fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
     made = ColumnarWindow(
         **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results,

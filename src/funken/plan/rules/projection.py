@@ -159,7 +159,9 @@ class _Reached:
                 self._follow(node.id, near)
             case ColumnarKeyedProcess() | ColumnarKeyedMap() as spec:
                 self._with_state(node, spec.function, spec.on_columns.functions[0], near)
-            case ColumnarWindow(aggregate=Aggregate() as aggregate, contents=Aggregated(function)) as spec if not spec.late_tag:
+            case ColumnarWindow(aggregate=Aggregate() as aggregate, contents=Aggregated(function)) as spec if (
+                not spec.late_tag
+            ):
                 target = function.target
                 self._function(node, spec.key, spec.traced_key, near)
                 self._function(node, UserFunction(target, "create_accumulator"), aggregate.created, near)
