@@ -240,6 +240,11 @@ class Stack:
     def _list(self, count: int) -> None:
         self.push(Marker("list", "a list", list(self._several(count))))
 
+    def _set(self, count: int) -> None:
+        if count:
+            raise NotVectorizable("makes a set")
+        self._list(0)
+
     def _list_extend(self, depth: int) -> None:
         added = self._expression()
         into = self._items[-depth]
@@ -339,6 +344,7 @@ _OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
     "DICT_UPDATE": Stack._dict_update,
     "BUILD_LIST": Stack._list,
     "LIST_EXTEND": Stack._list_extend,
+    "BUILD_SET": Stack._set,
     "LIST_APPEND": Stack._list_append,
     "LIST_TO_TUPLE": Stack._list_to_tuple,
     "CALL_INTRINSIC_1": Stack._intrinsic,
@@ -376,7 +382,6 @@ _REASONS = {
     "STORE_DEREF": "changes the variable {0!r} of an enclosing function",
     "STORE_ATTR": "changes the attribute {0!r}",
     "STORE_SUBSCR": "changes an item",
-    "BUILD_SET": "makes a set",
     "MAP_ADD": "makes a dict of items",
     "CALL_FUNCTION_EX": "calls a function with *",
     "RAISE_VARARGS": "raises an exception",

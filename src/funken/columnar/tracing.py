@@ -252,7 +252,7 @@ class Tracer(VariablesReader):
                 iterator = stack.pop()
                 if self.is_comprehension(number - 1):
                     stack.pop()
-                    stack.push(self.loop_over(number - 1, iterator, variables))
+                    stack.push(self.of_comprehension(number - 1, self.loop_over(number - 1, iterator, variables)))
                 elif at is None:
                     dropped = (*dropped, *self.carry(number - 1, argument, iterator, variables))
                 elif given is not None or carried is not None:
@@ -314,7 +314,7 @@ def _returned(value: Expression, dropped: tuple[Expression, ...], at: int | None
 
 
 def _appends(operation: Operation, stack: Stack) -> bool:
-    return operation.name == "LIST_APPEND" and stack.peek(operation.argument + 1, "comprehension")
+    return operation.name in ("LIST_APPEND", "SET_ADD") and stack.peek(operation.argument + 1, "comprehension")
 
 
 __all__ = ["Dependency", "Traced", "Tracer", "function_of_method", "plain_function", "trace"]

@@ -175,7 +175,7 @@ class FlatMapTracer(Tracer):
         iterator, function = stack.pop(), stack.pop()
         reader = self._reader(code)
         loops = sum(each.name == "FOR_ITER" for each in operations_of(function.value))
-        if not self._is_given(code, number) or loops > 1:
+        if not self._is_given(code, number) or loops > 1 or function.value.co_name == "<setcomp>":
             stack.push(reader.comprehended(function.value, iterator, variables))
             return
         inner, seen = self._code(function.value, comprehension=True), reader.seen_by(function.value, variables)
@@ -233,8 +233,8 @@ class FlatMapTracer(Tracer):
             # From 3.12 on, a comprehension is a loop in the function. What it gives is one value for what comes behind it.
             stack.pop()
             loops = sum(each.name == "FOR_ITER" for each in code.operations[here:stop])
-            if not self._is_given(code, stop) or loops > 1:
-                stack.push(reader.loop_over(here, iterator, variables))
+            if not self._is_given(code, stop) or loops > 1 or code.operations[here - 2].name == "BUILD_SET":
+                stack.push(reader.of_comprehension(here, reader.loop_over(here, iterator, variables)))
                 self._run(code, stop, stack, variables, dropped, at, loop)
                 return
             inside = stack.copy()

@@ -161,7 +161,7 @@ def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, Recor
         return Rowwise(name, (made,), kind), kind
     if name == "list" and not others:
         return made, schema
-    if name in DISTINCT.values() and _is_ordered(element) and (element != FLOAT or name == DISTINCT["len"]):
+    if name in DISTINCT.values() and _is_ordered(element) and element != FLOAT:  # of nan, a set has each object once
         kind = INT if name == DISTINCT["len"] else ListOf(element)
         return Rowwise(name, (made,), kind), kind
     raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(each) for _, each in found)}")

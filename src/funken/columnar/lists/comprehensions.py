@@ -24,7 +24,7 @@ from funken.columnar.stack import Stack, is_pure
 UNSET = Marker("unset")
 _CLOSURE = 8
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-_BEGINS = ["SWAP", "BUILD_LIST", "SWAP"]
+_BEGINS = [["SWAP", "BUILD_LIST", "SWAP"], ["SWAP", "BUILD_SET", "SWAP"]]
 _Reader = TypeVar("_Reader", bound="VariablesReader")
 
 
@@ -87,8 +87,8 @@ class VariablesReader:
     @staticmethod
     def _make_function(stack: Stack, flags: int) -> None:
         code = stack.pop().value
-        if code.co_name not in ("<listcomp>", "<genexpr>"):
-            raise NotVectorizable("makes a set of items" if code.co_name == "<setcomp>" else "makes a dict of items")
+        if code.co_name not in ("<listcomp>", "<genexpr>", "<setcomp>"):
+            raise NotVectorizable("makes a dict of items")
         if flags & ~_CLOSURE:
             raise NotVectorizable("has an inner function")
         if flags:
@@ -104,7 +104,11 @@ class VariablesReader:
 
     def is_comprehension(self, here: int) -> bool:
         """Whether a loop is a comprehension: from 3.12 on, that is a loop in the function."""
-        return [each.name for each in self._operations[max(0, here - 3) : here]] == _BEGINS
+        return [each.name for each in self._operations[max(0, here - 3) : here]] in _BEGINS
+
+    def of_comprehension(self, here: int, loop: Any) -> Any:
+        """Return what a comprehension that is a loop gives: a list, or a set of the same items."""
+        return a_set(loop) if self._operations[here - 2].name == "BUILD_SET" else loop
 
     def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
         """Return what the function that a comprehension is gives; of a generator expression, what it would."""
@@ -115,6 +119,8 @@ class VariablesReader:
         loop = inner.loop_over(
             next(n for n, each in enumerate(inner._operations) if each.name == "FOR_ITER"), iterator, seen
         )
+        if code.co_name == "<setcomp>":
+            return a_set(loop)
         return Marker("generator", "a generator", loop) if is_generator(code) and isinstance(loop, Expression) else loop
 
     def seen_by(self, code: CodeType, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +215,11 @@ class VariablesReader:
         return bool(uses) and all(
             (inner[at + 1].name, inner[at + 1].argument) == ("LOAD_METHOD", "append") for at in uses
         )
+
+
+def a_set(items: Any) -> Marker:
+    """Return a set, as the list that it is made of."""
+    return Marker("set", "a set", Invoke("list", (expression_on(items),)))
 
 
 def operations_of(code: CodeType) -> list[Operation]:
