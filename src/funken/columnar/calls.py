@@ -37,11 +37,10 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.library import (
     FUNCTIONS,
+    MATCH,
     METHODS,
-    PATTERN_METHODS,
     is_pattern,
     is_table,
-    literal_of,
     table_kinds,
 )
 from funken.columnar.lists.calls import (
@@ -55,6 +54,7 @@ from funken.columnar.lists.calls import (
     of_nothing,
     over_list,
 )
+from funken.columnar.lists.matches import matched, of_match
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
 
@@ -220,10 +220,12 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
     if isinstance(owner, Constant) and is_table(owner.value) and name == "get":
         return _looked_up(owner, given[1:], of)
     if isinstance(owner, Constant) and is_pattern(owner.value):
-        return _matched(name, owner, [of(each) for each in given[1:]])
+        return matched(name, owner, [of(each) for each in given[1:]])
     found = of(owner)
     if isinstance(found[1], NamedFields):
         return _record_method(name, found, given[1:], of)
+    if found[1] == MATCH and name in ("group", "groups", "groupdict"):
+        return of_match(name, found[0], given[1:])
     if name in ("startswith", "endswith") and len(given) == 2 and isinstance(given[1], Make):
         tests = [_method(name, (owner, each), of)[0] for each in given[1].items]
         return _some(True, tests, [])
@@ -265,16 +267,6 @@ def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed
         raise NotVectorizable(f"gives sometimes {kinds[1]} and sometimes {default[1]}")
     kind = optional(kinds[1]) if default[1] == NONE else kinds[1]
     return Rowwise("get", (table, key[0], default[0]), kind), kind
-
-
-def _matched(name: str, pattern: Constant, given: list[Typed]) -> Typed:
-    count, kind = PATTERN_METHODS.get(name, (0, STR))
-    if count != len(given) or any(schema != STR for _, schema in given):
-        raise NotVectorizable(f"calls the method {name}() of a regular expression")
-    literal = literal_of(pattern.value)
-    if name == "sub" and literal and isinstance(given[0][0], Constant) and "\\" not in given[0][0].value:
-        return Rowwise("str.replace", (given[1][0], Constant(literal), given[0][0]), STR), STR
-    return Rowwise(name, (pattern, *(each for each, _ in given)), kind), kind
 
 
 def _record_method(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:

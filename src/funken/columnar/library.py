@@ -76,7 +76,6 @@ METHODS |= {
     "date.isoformat": {(DATE,): STR},
     "date.strftime": {(DATE, STR): STR},
     "timedelta.total_seconds": {(TIMEDELTA,): FLOAT},
-    "match.group": {(MATCH,): STR, (MATCH, INT): optional(STR)},
     "Decimal.scaleb": {(DECIMAL, INT): DECIMAL},
 }
 """By type and method: the kind of the result by those of the object and the arguments."""

@@ -52,6 +52,7 @@ from funken.columnar.library import (
     table_of_items,
 )
 from funken.columnar.lists.calls import element_of, item_of_list
+from funken.columnar.lists.matches import item_of_match
 from funken.columnar.lists.parts import is_partition, unsplit
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.types.row import Row
@@ -237,8 +238,8 @@ def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) 
         raise NotVectorizable(f"unpacks {of} values from {schema}")
     if schema == STR and index[1] == INT:
         return Rowwise("item", (made, index[0]), STR), STR
-    if schema == MATCH and index[1] == INT:
-        return Rowwise("item", (made, index[0]), optional(STR)), optional(STR)
+    if schema == MATCH:
+        return item_of_match(made, index)
     raise NotVectorizable(f"takes an item of {schema}")
 
 

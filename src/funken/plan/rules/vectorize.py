@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
-from operator import attrgetter
 from types import MethodType
 from typing import Any
 
@@ -26,6 +25,7 @@ from funken.columnar.expressions import (
     NotVectorizable,
     RecordSchema,
     leaves_of,
+    schema_repr,
 )
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
@@ -279,10 +279,9 @@ class _Vectorizer:
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
     def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
-        if len(node.inputs) != 2 or node.declares_types:
-            raise NotVectorizable("declares a type" if node.declares_types else "has several inputs")
-        inputs = sorted(node.inputs, key=attrgetter("index"))
-        schemas = [self._in_order(self._given(vertex, node, each)) for each in inputs]
+        if node.declares_types:
+            raise NotVectorizable("declares a type")
+        schemas = [self._in_order(self._united(vertex, node, index)) for index in range(2)]
         return self._with_state(*columnar_of_two(spec, schemas))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
@@ -313,9 +312,17 @@ class _Vectorizer:
 
     def _input(self, vertex: Vertex, node: Node) -> RecordSchema:
         """Return the shape of the columns that a node is given."""
-        if len(node.inputs) != 1 or node.inputs[0].side is not None:
-            raise NotVectorizable("reads a side output" if len(node.inputs) == 1 else "has several inputs")
-        return self._given(vertex, node, node.inputs[0])
+        if len({each.index for each in node.inputs}) != 1:
+            raise NotVectorizable("has several inputs")
+        return self._united(vertex, node, node.inputs[0].index)
+
+    def _united(self, vertex: Vertex, node: Node, index: int) -> RecordSchema:
+        """Return the shape of the columns that a node is given as one of its inputs, which may be a union."""
+        schema, *others = (self._given(vertex, node, each) for each in node.inputs if each.index == index)
+        for other in others:
+            if other != schema:
+                raise NotVectorizable(f"is given {schema_repr(schema)} and {schema_repr(other)}")
+        return schema
 
     def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> RecordSchema:
         """Return the shape of the columns that an input of a node is given."""
