@@ -31,7 +31,7 @@ from funken.columnar.expressions import (
 from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, is_table, kind_of_object, name_of
 from funken.columnar.lists.calls import DISTINCT
 from funken.columnar.records import DICT, ROW, default_of, form_of
-from funken.columnar.typed import REPLACE, REPLACE_TUPLE
+from funken.columnar.typed.values import REPLACE, REPLACE_TUPLE
 from funken.types.row import Row
 
 _COUNTS = {

@@ -176,6 +176,9 @@ class Stack:
             found: Expression = IsNone(expression_on(self._calls.used(left)))
         elif isinstance(left, Marker) and left.kind == "type":
             found = TypeTest(left.value, (self._calls.class_of(right),), exact=True)
+        elif isinstance(right, Constant) and type(right.value) is bool:
+            made = expression_on(self._calls.used(left))
+            found = Choose(TypeTest(made, (bool,), exact=True), Compare("==", made, right), Constant(False))
         else:
             raise NotVectorizable("compares identities")
         self.push(Unary("not", found) if inverted else found)

@@ -32,12 +32,12 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
 )
-from funken.columnar.inference import typed_and_read
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
 from funken.columnar.lists.results import ResultOfItem
 from funken.columnar.stack import Stack
+from funken.columnar.typed.inference import typed_and_read
 from funken.dataclass import dataclass
 
 _OF_ONE: dict[str, Any] = {

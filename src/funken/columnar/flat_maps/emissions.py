@@ -26,8 +26,9 @@ from funken.columnar.expressions import (
     may_raise,
     schema_repr,
 )
-from funken.columnar.inference import NOT_KEPT, looked_at, typed_under
 from funken.columnar.lists.calls import element_of
+from funken.columnar.typed.inference import NOT_KEPT, looked_at, typed_under
+from funken.columnar.typed.sharing import Sharing
 from funken.dataclass import dataclass
 
 
@@ -84,6 +85,7 @@ class TracedFlatMap:
     def typed_or_nothing(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema | None]:
         """Return it as ``typed`` does; ``None`` is the schema of results that are never given."""
         made: list[Emission] = []
+        sharing = Sharing()
         found: RecordSchema | None = None
         read: set[tuple[int, ...]] = set()
         for each in self.emissions:
@@ -96,7 +98,7 @@ class TracedFlatMap:
                 if found is not None and result != found:
                     raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
                 found = result
-            made.append(emission)
+            made.append(emission.replaced(sharing.of))
         return replace(self, emissions=tuple(made), read=frozenset(read)), found
 
 

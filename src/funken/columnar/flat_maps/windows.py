@@ -1,6 +1,7 @@
 """What a window function gives for the result of a window: emissions over one record (key, result, window).
 
-The function sees its elements as a list of one, which an aggregate or a reduce has made, or as the list of all records. Of its context it may ask for the window
+The function sees its elements as a list of one, which an aggregate or a reduce has made, or as the list of all records.
+Of its context it may ask for the window
 only, and of the window for its bounds; anything else has no kernel.
 """
 

@@ -17,8 +17,8 @@ from funken.columnar.kernels.evaluation import ExpressionEvaluation
 from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
 from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.operators.columnar.specs import ColumnarFlatMap
-from funken.operators.stateless import FlatMapLogic
+from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap
+from funken.operators.stateless import FlatMapLogic, MapLogic
 
 
 class ColumnarFlatMapLogic(FlatMapLogic):
@@ -35,6 +35,27 @@ class ColumnarFlatMapLogic(FlatMapLogic):
 
     def process_block(self, block: Block) -> None:
         """Expand a block."""
+        given = self._given(block)
+        if given is None:
+            self.process(*block.rows())
+        elif given.length:
+            self.output.emit_block(given)
+
+
+class ColumnarMaybeMapLogic(MapLogic):
+    """Computes the results of a block at once, those that are there."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarMaybeMap) -> None:
+        super().__init__(spec.function)
+        emissions, schema = spec.traced.emissions, spec.schema
+        self._given = ColumnPath(
+            lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced)
+        )
+
+    def process_block(self, block: Block) -> None:
+        """Map a block."""
         given = self._given(block)
         if given is None:
             self.process(*block.rows())
@@ -79,7 +100,9 @@ class Made:
 
 def _computed(emission: Emission, schema: RecordSchema, whole: ExpressionEvaluation) -> Made | None:
     """Return the results of an emission; ``None`` if there are none."""
-    at, origins, items = whole, np.arange(whole.length), None
+    at = whole
+    origins: Array = np.arange(whole.length)
+    items: Array | None = None
     for guard in emission.guards:
         kept = _true_at(guard, at)
         if kept is not None:

@@ -30,6 +30,7 @@ from funken.operators.columnar.specs import (
     ColumnarFilter,
     ColumnarFlatMap,
     ColumnarMap,
+    ColumnarMaybeMap,
     ColumnarSource,
     ColumnarTimestamps,
     ColumnarWindow,
@@ -148,7 +149,7 @@ class _Reached:
                 self._with_state(node, spec.function, spec.on_columns.functions[number], near)
             case ColumnarMap() as spec:
                 self._function(node, spec.function, spec.traced, near)
-            case ColumnarFlatMap() as spec:
+            case ColumnarFlatMap() | ColumnarMaybeMap() as spec:
                 self._reads(node, spec.function, spec.traced, near)
             case ColumnarFilter() as spec:
                 self._function(node, spec.function, spec.traced, near)

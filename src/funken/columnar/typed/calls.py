@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from funken.columnar import typed as fields
 from funken.columnar.expressions import (
     ARRAYS,
     BOOL,
@@ -54,9 +53,10 @@ from funken.columnar.lists.calls import (
     of_nothing,
     over_list,
 )
-from funken.columnar.lists.matches import matched, of_match
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
-from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
+from funken.columnar.typed import values as fields
+from funken.columnar.typed.matches import matched, of_match
+from funken.columnar.typed.values import Typed, after, as_int, check_known, kind_of_constant, truth
 
 _Of = Callable[[Expression], Typed]
 _TruthOf = Callable[[Expression], Expression]
