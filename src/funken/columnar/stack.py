@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from funken.columnar.bytecode import Operation
+from funken.columnar.bytecode import Operation, reason_of
 from funken.columnar.callables import (
     CLASSES,
     Calls,
@@ -22,6 +22,7 @@ from funken.columnar.expressions import (
     Argument,
     Attribute,
     Binary,
+    Choose,
     Compare,
     Constant,
     Contains,
@@ -108,7 +109,7 @@ class Stack:
         elif name == "LOAD_GLOBAL":
             self._global(argument, operation.calls)
         else:
-            raise NotVectorizable(_reason(name, argument))
+            raise NotVectorizable(reason_of(name, argument))
 
     def _operate(self, name: str, op: str) -> None:
         if op not in (_BINARY if name == "BINARY_OP" else _COMPARISONS):
@@ -378,26 +379,6 @@ def _owner(owner: Any, name: str) -> Expression:
 def is_pure(expression: Expression) -> bool:
     """Whether evaluating an expression does nothing, whatever its arguments are."""
     return isinstance(expression, Argument | Constant)
-
-
-_REASONS = {
-    "STORE_GLOBAL": "changes the global {0!r}",
-    "STORE_DEREF": "changes the variable {0!r} of an enclosing function",
-    "STORE_ATTR": "changes the attribute {0!r}",
-    "STORE_SUBSCR": "changes an item",
-    "MAP_ADD": "makes a dict of items",
-    "CALL_FUNCTION_EX": "calls a function with *",
-    "RAISE_VARARGS": "raises an exception",
-    "LOAD_ASSERTION_ERROR": "asserts",
-    "GET_ITER": "has a loop",
-    "MAKE_CELL": "has an inner function",
-    "SET_FUNCTION_ATTRIBUTE": "has an inner function",
-    "IMPORT_NAME": "imports {0}",
-}
-
-
-def _reason(name: str, value: Any) -> str:
-    return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
 
 
 __all__ = ["Stack", "is_pure"]

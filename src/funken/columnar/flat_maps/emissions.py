@@ -64,6 +64,8 @@ class TracedFlatMap:
     dependencies: tuple[Dependency, ...] = ()
     #: of a typed one, the paths of the fields of a record that it looks at
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
+    catches: bool = False
+    """Whether it handles exceptions."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""

@@ -85,12 +85,12 @@ class FlatMapTracer(Tracer):
         self._readers: dict[int, FlatMapTracer] = {}
         code = self._code(self._function.__code__)
         self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
-        return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()))
+        return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()), catches=self._steps.catches)
 
     @staticmethod
     def _check(code: CodeType) -> None:
         if not is_plain_generator(code):
-            raise NotVectorizable("has variable arguments, or handles exceptions")
+            raise NotVectorizable("has variable arguments")
 
     @staticmethod
     def _code(code: CodeType, comprehension: bool = False) -> Code:

@@ -13,7 +13,7 @@ from copy import copy
 from types import CodeType
 from typing import Any, TypeVar, cast
 
-from funken.columnar.bytecode import Operation, UnknownBytecode, is_generator, is_plain_with_loops, operations
+from funken.columnar.bytecode import Operation, UnknownBytecode, is_followed, is_generator, operations
 from funken.columnar.callables import FunctionReader, Marker, expression_on
 from funken.columnar.expressions import Argument, Constant, Expression, Invoke, Loop, Make, NotVectorizable, Unpacked
 from funken.columnar.lists.calls import FIRST_ITEM
@@ -113,7 +113,7 @@ class VariablesReader:
     def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
         """Return what the function that a comprehension is gives; of a generator expression, what it would."""
         seen = self.seen_by(code, variables)
-        if not is_plain_with_loops(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
+        if not is_followed(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
             raise NotVectorizable("has an inner function")
         inner = self.reading(operations_of(code), code)
         loop = inner.loop_over(

@@ -16,7 +16,7 @@ from funken.columnar.kernels.columns import Array, Column, Columns, joined, list
 from funken.columnar.kernels.evaluation import ExpressionEvaluation
 from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, PiecewisePath, TracedFunction
 from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap
 from funken.operators.stateless import FlatMapLogic, MapLogic
 
@@ -28,18 +28,11 @@ class ColumnarFlatMapLogic(FlatMapLogic):
 
     def __init__(self, spec: ColumnarFlatMap) -> None:
         super().__init__(spec.function)
-        emissions, schema = spec.traced.emissions, spec.schema
-        self._given = ColumnPath(
-            lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced)
-        )
+        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema)
 
     def process_block(self, block: Block) -> None:
         """Expand a block."""
-        given = self._given(block)
-        if given is None:
-            self.process(*block.rows())
-        elif given.length:
-            self.output.emit_block(given)
+        self._given.take(block)
 
 
 class ColumnarMaybeMapLogic(MapLogic):
@@ -49,18 +42,16 @@ class ColumnarMaybeMapLogic(MapLogic):
 
     def __init__(self, spec: ColumnarMaybeMap) -> None:
         super().__init__(spec.function)
-        emissions, schema = spec.traced.emissions, spec.schema
-        self._given = ColumnPath(
-            lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced)
-        )
+        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema)
 
     def process_block(self, block: Block) -> None:
         """Map a block."""
-        given = self._given(block)
-        if given is None:
-            self.process(*block.rows())
-        elif given.length:
-            self.output.emit_block(given)
+        self._given.take(block)
+
+
+def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap) -> ColumnPath[Columns]:
+    emissions, schema = spec.traced.emissions, spec.schema
+    return ColumnPath(lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced))
 
 
 def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Columns) -> Columns:
