@@ -36,6 +36,7 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.lists.folds import ALL, ListFold, list_fold
+from funken.columnar.records import DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
 
@@ -337,12 +338,23 @@ def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
     return type(expression)(**fields)
 
 
+def _numbered(position: Any, schema: NamedFields) -> int:
+    """Return the number of a field of records with names."""
+    found = schema.position(position) if type(position) is str else position
+    by_number = type(position) is int and position >= 0 and schema.form in (NAMED_TUPLE, ROW)
+    if schema.form == DOCUMENT or found is None or not (type(position) is str or by_number):
+        raise NotVectorizable(f"takes the field {position!r} of {schema_repr(schema)}")
+    if schema.form == NAMED_TUPLE and not is_inherited(schema.cls or tuple, "_replace"):
+        raise NotVectorizable(f"replaces a field of {schema_repr(schema)} in a way of its own")
+    return int(found)
+
+
 def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
     """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
     how, position = form
-    if not isinstance(schema, str) and type(schema) is not tuple:
-        raise NotVectorizable(f"takes a field of {schema_repr(schema)} by its number or name")
-    if type(position) is not int:
+    if isinstance(schema, NamedFields):
+        position = _numbered(position, schema)
+    elif type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
     leaves = leaves_of(schema)
     if isinstance(schema, str):

@@ -12,6 +12,7 @@ import datetime as dates
 import decimal
 import functools
 import itertools
+import json
 import math
 import operator
 import re
@@ -270,6 +271,8 @@ def _named() -> list[tuple[Any, str]]:
 
 
 _NAMES: dict[Any, str] = dict(_named())
+_NAMES[json.loads] = "json.loads"
+FUNCTIONS["json.loads"] = {}  # it depends on what is known of the texts
 
 
 def name_of(value: Any) -> str | None:

@@ -27,6 +27,7 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.lists.calls import element_of
+from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import NOT_KEPT, looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
 from funken.dataclass import dataclass
@@ -101,7 +102,15 @@ class TracedFlatMap:
                     raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
                 found = result
             made.append(emission.replaced(sharing.of))
+        made = _with_wanted(made)
         return replace(self, emissions=tuple(made), read=frozenset(read)), found
+
+
+def _with_wanted(emissions: list[Emission]) -> list[Emission]:
+    """Return emissions whose documents have the fields only that are used in any of them."""
+    parts = [part for each in emissions for part in each.parts()]
+    made = dict(zip(map(id, parts), with_wanted(parts), strict=True))
+    return [each.replaced(lambda part: made[id(part)]) for each in emissions]
 
 
 def _looked_at(each: Emission, schema: RecordSchema) -> frozenset[tuple[int, ...]]:

@@ -55,6 +55,7 @@ from funken.columnar.lists.calls import (
 )
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed import values as fields
+from funken.columnar.typed.documents import LOADS, loaded
 from funken.columnar.typed.matches import matched, of_match
 from funken.columnar.typed.values import Typed, after, as_int, check_known, kind_of_constant, truth
 
@@ -73,6 +74,8 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
         return _display(given, of)
     if name in ("sorted by", "enumerate"):
         return of_lists(name, [of(each) for each in given])
+    if name == LOADS:
+        return loaded([of(each) for each in given])
     if name in FOLDS:
         return folded(name, [of(each) for each in given])
     if name == "bool" and len(given) == 1:

@@ -56,6 +56,7 @@ from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_li
 from funken.columnar.lists.reads import Reads
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.calls import called, compared, contained, negated, present
+from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.sharing import Sharing
 from funken.columnar.typed.values import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
 
@@ -85,7 +86,9 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     for kind in NOT_KEPT:
         if kind in kinds_of(schema):
             raise NotVectorizable(f"makes a {kind}")
-    return (Sharing().of(made), schema), inference.reads.paths(arguments[0]) if arguments else frozenset()
+    return (Sharing().of(*with_wanted([made])), schema), inference.reads.paths(
+        arguments[0]
+    ) if arguments else frozenset()
 
 
 def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:

@@ -6,7 +6,7 @@ condition, and again for what is below it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,24 +46,34 @@ class Sharing:
             # 1, True and 1.0 are equal, and so are 0.0 and -0.0.
             alike: Any = (type(value), repr(value)) if type(value) in _PLAIN else (type(value), id(value))
             return self._alike.setdefault((Constant, alike), expression)
-        parts: dict[str, Any] = {}
+        made = with_parts(expression, self.of)
         key: list[Any] = [type(expression)]
-        for name, value in vars(expression).items():
+        for value in vars(made).values():
             if isinstance(value, Expression):
-                part = parts[name] = self.of(value)
-                key.append(id(part))
+                key.append(id(value))
             elif isinstance(value, tuple) and any(isinstance(each, Expression) for each in value):
-                parts[name] = found = tuple(self.of(each) if isinstance(each, Expression) else each for each in value)
-                key.append(tuple(map(id, found)))
+                key.append(tuple(map(id, value)))
             else:
                 key.append((type(value), value))
         try:
-            known = self._alike.get(tuple(key))
+            return self._alike.setdefault(tuple(key), made)
         except TypeError:  # a part that has no hash
-            return replace(expression, **parts)
-        if known is None:
-            known = self._alike[tuple(key)] = replace(expression, **parts)
-        return known
+            return made
 
 
-__all__ = ["Sharing"]
+def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -> Expression:
+    """Return an expression with what a function makes of each of its parts; the same object if they stay as they are."""
+    changed: dict[str, Any] = {}
+    for name, value in vars(expression).items():
+        if isinstance(value, Expression):
+            made: Any = of(value)
+            if made is not value:
+                changed[name] = made
+        elif isinstance(value, tuple) and any(isinstance(each, Expression) for each in value):
+            made = tuple(of(each) if isinstance(each, Expression) else each for each in value)
+            if any(one is not other for one, other in zip(made, value, strict=True)):
+                changed[name] = made
+    return replace(expression, **changed) if changed else expression
+
+
+__all__ = ["Sharing", "with_parts"]
