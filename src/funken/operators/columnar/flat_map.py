@@ -51,7 +51,8 @@ class ColumnarMaybeMapLogic(MapLogic):
 
 def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap) -> ColumnPath[Columns]:
     emissions, schema = spec.traced.emissions, spec.schema
-    return ColumnPath(lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced))
+    functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
+    return ColumnPath(lambda block: given_of(emissions, schema, block), *functions)
 
 
 def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Columns) -> Columns:

@@ -62,10 +62,14 @@ class ColumnarSource(SourceSpec):
 
 @dataclass(frozen=True)
 class ColumnarMap(Map):
-    """``schema`` is that of the results."""
+    """``schema`` is that of the results.
+
+    ``guards`` are the functions on which it rests which fields of documents are made, where these are its results.
+    """
 
     traced: Traced = _NOTHING
     schema: RecordSchema = "int"
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -95,10 +99,11 @@ class ColumnarFilter(Filter):
 
 @dataclass(frozen=True)
 class ColumnarFlatMap(FlatMap):
-    """``schema`` is that of the results."""
+    """``schema`` and ``guards`` are as in ``ColumnarMap``."""
 
     traced: TracedFlatMap = _NO_RESULTS
     schema: RecordSchema = "int"
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -112,10 +117,11 @@ class ColumnarFlatMap(FlatMap):
 
 @dataclass(frozen=True)
 class ColumnarMaybeMap(Map):
-    """``schema`` is that of the results; records for which there are none are left out, where a filter would drop them."""
+    """The same without the results that are ``None``, which a filter would drop."""
 
     traced: TracedFlatMap = _NO_RESULTS
     schema: RecordSchema = "int"
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
     def traits(self) -> OperatorTraits:

@@ -9,6 +9,7 @@ from types import MethodType
 from typing import Any
 
 from funken.columnar.expressions import INT, STR, Argument, NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.maybe import drops_none, trace_maybe
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
@@ -24,6 +25,7 @@ from funken.operators.columnar.specs import (
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.user_functions import UserFunction
+from funken.plan.columns.documents import gives_documents
 from funken.plan.columns.windows import check_arrays, shows_order, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
@@ -40,14 +42,14 @@ def columnar_map(
     refused: NotVectorizable | None = None
     try:
         traced, result = _of_call(spec.function).typed(schema)
-        check_documents(result)
+        _check_results(traced, result)
         made = ColumnarMap(spec.function, traced, result), result
     except NotVectorizable as reason:
         refused = reason
     if (made is None or (isinstance(made[1], str) and made[1].endswith("?"))) and filtered():
         with suppress(NotVectorizable):
             given, some = trace_maybe(spec.function.target, spec.function.method).typed(schema)
-            check_documents(some)
+            _check_results(given, some)
             return ColumnarMaybeMap(spec.function, given, some), some
     if made is None:
         assert refused is not None
@@ -58,7 +60,7 @@ def columnar_map(
 def columnar_flat_map(spec: FlatMap, schema: RecordSchema) -> tuple[ColumnarFlatMap, RecordSchema]:
     """Return the operator and the schema of its results."""
     given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
-    check_documents(result)
+    _check_results(given, result)
     return ColumnarFlatMap(spec.function, given, result), result
 
 
@@ -86,6 +88,12 @@ def columnar_reduce(spec: RollingReduce, schema: RecordSchema, batch: bool) -> C
     paths = [path for path, _ in leaves_of(schema)]
     any_order = batch and not any(map(shows_order, folds, paths, repeat(key)))
     return ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order)
+
+
+def _check_results(traced: Traced | TracedFlatMap, result: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` for documents, unless they are just parsed: the next functions say which fields they read."""
+    if not gives_documents(traced):
+        check_documents(result)
 
 
 def check_documents(result: RecordSchema) -> None:

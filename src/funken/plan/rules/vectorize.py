@@ -63,7 +63,7 @@ from funken.plan.columns.windows import VECTORIZED, columnar_window, traced_key
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
-from funken.plan.rules.projection import fields_read, taken_whole_by
+from funken.plan.rules.projection import fields_read, makes_records, taken_whole_by
 
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
@@ -112,11 +112,11 @@ def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Reco
 
 
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
-    """Return the sources that would have to read a field of which there are no columns, with the reason."""
+    """Return what would have to make a field of which there are no columns, with the reason."""
     found = {}
     for node in plan.nodes:
-        spec = node.spec
-        if isinstance(spec, ColumnarSource) and spec.of_records:
+        spec: Any = node.spec
+        if makes_records(spec):
             leaves = dict(enumerate(leaves_of(spec.schema)))
             projection = fields_read(plan, node)
             if projection is None and has_documents(spec.schema):
