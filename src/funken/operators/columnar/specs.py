@@ -19,6 +19,7 @@ from funken.columnar.vectorized.functions import BatchFormat
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
+from funken.operators.process.one_input import Process
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceOperator, SourceSpec
@@ -131,6 +132,23 @@ class ColumnarMaybeMap(Map):
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarMaybeMapLogic", self)
+
+
+@dataclass(frozen=True)
+class ColumnarProcess(Process):
+    """What a process function gives for (record, timestamp), also to side outputs; ``schema`` is that of the main output."""
+
+    traced: TracedFlatMap = _NO_RESULTS
+    schema: RecordSchema | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarProcessLogic", self)
 
 
 @dataclass(frozen=True)

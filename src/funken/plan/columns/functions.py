@@ -11,6 +11,7 @@ from typing import Any
 from funken.columnar.expressions import INT, STR, Argument, NotVectorizable, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.maybe import drops_none, trace_maybe
+from funken.columnar.flat_maps.process import trace_process
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.records import has_documents
@@ -20,8 +21,10 @@ from funken.operators.columnar.specs import (
     ColumnarFlatMap,
     ColumnarMap,
     ColumnarMaybeMap,
+    ColumnarProcess,
     ColumnarReduce,
 )
+from funken.operators.process.one_input import Process, process_call
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.user_functions import UserFunction
@@ -62,6 +65,16 @@ def columnar_flat_map(spec: FlatMap, schema: RecordSchema) -> tuple[ColumnarFlat
     given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
     _check_results(given, result)
     return ColumnarFlatMap(spec.function, given, result), result
+
+
+def columnar_process_function(spec: Process, schema: RecordSchema) -> tuple[ColumnarProcess, RecordSchema | None]:
+    """Return the operator of a function without a key, and the schema of its main output (``None``: it gives nothing to it)."""
+    called = process_call(spec.function)
+    traced, result = trace_process(called.target, called.method).typed_or_nothing((schema, INT))
+    for each in (result, *(side for _, side in traced.sides)):
+        if each is not None:
+            check_documents(each)
+    return ColumnarProcess(spec.function, traced, result), result
 
 
 def columnar_filter(spec: Filter, schema: RecordSchema) -> ColumnarFilter:
@@ -134,6 +147,7 @@ __all__ = [
     "columnar_filter",
     "columnar_flat_map",
     "columnar_map",
+    "columnar_process_function",
     "columnar_reduce",
     "drops_missing",
     "stamped",

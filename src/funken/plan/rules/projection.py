@@ -31,10 +31,12 @@ from funken.operators.columnar.specs import (
     ColumnarFlatMap,
     ColumnarMap,
     ColumnarMaybeMap,
+    ColumnarProcess,
     ColumnarSource,
     ColumnarTimestamps,
     ColumnarWindow,
 )
+from funken.operators.process.one_input import process_call
 from funken.operators.stateful.specs import (
     ColumnarCoFlatMap,
     ColumnarCoMap,
@@ -160,6 +162,11 @@ class _Reached:
                 self._function(node, spec.function, spec.traced, near)
             case ColumnarFlatMap() | ColumnarMaybeMap() as spec:
                 self._reads(node, spec.function, spec.traced, near)
+            case ColumnarProcess() as spec:
+                read = frozenset(path[1:] for path in spec.traced.read if path[:1] == (0,))
+                if any(path[:1] != (0,) and path[:1] != (1,) for path in spec.traced.read):
+                    raise _TakesAll(node.name)
+                self._reads(node, process_call(spec.function), replace(spec.traced, read=read), near)
             case ColumnarFilter() as spec:
                 self._function(node, spec.function, spec.traced, near)
                 self._follow(node.id, near)

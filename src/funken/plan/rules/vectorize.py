@@ -37,7 +37,7 @@ from funken.operators.columnar.specs import (
     VectorizedCall,
 )
 from funken.operators.process.keyed_map import KeyedMap
-from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
@@ -52,6 +52,7 @@ from funken.plan.columns.functions import (
     columnar_filter,
     columnar_flat_map,
     columnar_map,
+    columnar_process_function,
     columnar_reduce,
     drops_missing,
     stamped,
@@ -69,7 +70,7 @@ _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap)
-_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess)
+_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess, Process)
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,8 @@ class _Vectorizer:
                 return _Found(columnar_filter(spec, schema), schema)
             case FlatMap() if type(spec) is FlatMap:
                 return _Found(*columnar_flat_map(spec, schema))
+            case Process() if type(spec) is Process:
+                return _Found(*columnar_process_function(spec, schema))
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
                 traced = stamped(spec.strategy, schema)
                 return _Found(ColumnarTimestamps(spec.strategy, traced), schema, computes=traced is not None)
