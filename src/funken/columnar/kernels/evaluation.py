@@ -124,9 +124,7 @@ class ExpressionEvaluation:
         return id(expression) in self._known or isinstance(expression, Argument)
 
     def _column(self, expression: Expression) -> Column:
-        value = self.of(expression)
-        assert isinstance(value, Column)
-        return value
+        return _column(self.of(expression))
 
     def _compute(self, expression: Expression) -> Value:
         match expression:
@@ -168,7 +166,8 @@ class ExpressionEvaluation:
             case Listed():
                 return displayed(expression, self)
             case Parsed(text, parser, wanted):
-                if (documents := parser.parse(self._column(text).to_list(self.length), wanted)) is None:
+                documents = parser.parse(self._column(text).to_list(self.length), wanted)
+                if not isinstance(documents, Columns):
                     raise FallBackToRows("documents of another form")
                 return value_of(documents)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")

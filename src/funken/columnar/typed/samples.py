@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import STR, Expression, RecordSchema
 from funken.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from funken.columnar.kernels.columns import Columns
 
 
 class DocumentParser(Protocol):
@@ -20,7 +18,7 @@ class DocumentParser(Protocol):
         """The schema of the documents, as far as some of them show it."""
         ...
 
-    def parse(self, texts: Sequence[str], wanted: tuple[int, ...] | None) -> Columns | None:
+    def parse(self, texts: Sequence[str], wanted: tuple[int, ...] | None) -> Block | None:
         """Return documents as columns, of which ``wanted`` leaves are made; ``None``: one of them is of another form."""
         ...
 

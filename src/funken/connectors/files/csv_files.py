@@ -23,8 +23,8 @@ from funken.connectors.files.file_format import FileFormat, FileSplit, RecordRea
 from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.files.lines import COLUMN_CHUNK
 from funken.connectors.formats.csv_schema import CsvSchema, HeaderNames
-from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.formats.text_columns import Delimiters
+from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable

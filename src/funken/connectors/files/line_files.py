@@ -27,7 +27,7 @@ from funken.connectors.files.lines import (
     split_bytes,
 )
 from funken.connectors.files.part_files import Encoder
-from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
+from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration

@@ -293,7 +293,11 @@ class StreamFormat(Charset, FileFormat):
         return _reading(file, split, self)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
-        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors."""
+        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
+
+        >>> StreamFormat.text_line_format().record_schema(first=lambda: open("never opened", "rb"))
+        'str'
+        """
         if type(self) is not StreamFormat or codecs.lookup(self.name).name != "utf-8" or self.errors != "strict":
             raise NotVectorizable(f"reads text by {self!r}")
         return STR
@@ -301,7 +305,15 @@ class StreamFormat(Charset, FileFormat):
     def column_reader(
         self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema, wanted: Sequence[int] | None
     ) -> RecordReader:  # fmt: skip
-        """Read the same as columns of texts."""
+        r"""Read the same as columns of texts.
+
+        >>> import io
+        >>> from funken.io.filesystem import FileStatus
+        >>> split = FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14)
+        >>> file, context = io.BytesIO(b"to be\nor not\n"), ConnectorContext("lines", 0, 1)
+        >>> StreamFormat().column_reader(file, split, context, "str", None).next().to_list()
+        ['to be', 'or not']
+        """
         assert not isinstance(split.position, tuple)
         return TextLines(_reading(file, split, self, COLUMN_CHUNK))
 

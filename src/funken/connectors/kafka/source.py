@@ -14,13 +14,13 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import Boundedness, Source
 from funken.connectors.context import ConnectorContext, declares
-from funken.connectors.formats.decoding import MalformedRecordPolicy
 from funken.connectors.formats.texts import text_schema
 from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
 from funken.connectors.kafka.enumerator import Cluster, KafkaEnumerator, Subscription
 from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.connectors.kafka.reader import KafkaReader
 from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
+from funken.connectors.reading.decoding import MalformedRecordPolicy
 from funken.connectors.schemas import SimpleStringSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable

@@ -51,7 +51,7 @@ class ColumnarMaybeMapLogic(MapLogic):
         self._given.take(block)
 
 
-class ColumnarProcessLogic(ProcessLogic):
+class ColumnarElementLogic(ProcessLogic):
     """Computes what a process function gives for a block at once."""
 
     columnar = True

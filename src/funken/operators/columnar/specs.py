@@ -148,7 +148,7 @@ class ColumnarProcess(Process):
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarProcessLogic", self)
+        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarElementLogic", self)
 
 
 @dataclass(frozen=True)
