@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.declared.columns import wrapped
 from funken.columnar.kernels.columns import Array, Columns
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import grown
@@ -129,7 +130,7 @@ class ColumnarCounts(TumblingCounts):
             cut.first.take(np.arange(cut.old, cut.count)),
             cut.groups.length,
         )
-        return folded
+        return wrapped(folded, contribution.bits) if contribution.bits < 64 else folded
 
     def _forget(self, empty: Array, seen: Array) -> None:
         """Remove keys without contents; where windows have no numbers, the count begins anew with each."""

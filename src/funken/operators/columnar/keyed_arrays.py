@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.declared.columns import wrapped
 from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
@@ -75,6 +76,14 @@ class KeyedArrays:
         """Let the bounds of a leaf include two values."""
         lowest, highest = self.bounds[number]
         self.bounds[number] = min(lowest, low), max(highest, high)
+
+    def wrap(self, number: int, bits: int) -> None:
+        """Let a leaf of ints wrap to so many bits, if it may be beyond them."""
+        low, high = self.bounds[number]
+        if low < -1 << (bits - 1) or high >= 1 << (bits - 1):
+            values = self.state[number][: len(self)]
+            values[:] = wrapped(values, bits)
+            self.bounds[number] = int(values.min()), int(values.max())
 
     def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
         """Return what gives out keys and records at some slots, as they are now."""

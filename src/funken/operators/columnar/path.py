@@ -14,6 +14,7 @@ from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.operators.user_functions import UserFunction
+from funken.operators.wrappers.converting import declared_of
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class TracedFunction:
     """A traced function; disabled for good when something the function uses has changed."""
 
     def __init__(self, call: UserFunction, traced: Tracing) -> None:
-        self._call = call
+        self._call, _ = declared_of(call)
         self._traced = traced
         self._given_up = False
 

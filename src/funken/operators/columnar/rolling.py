@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.declared.columns import narrowed, wrapped
 from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, Make, leaves_of
 from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
@@ -120,7 +121,8 @@ class ColumnarReduceLogic(RollingReduceLogic):
         if fold.how == FIRST:
             return step.first(own, state.take(slots))
         if fold.how == SUM:
-            return step.sum(own, of, state.take(slots), bounds)
+            column, kept = step.sum(own, of, state.take(slots), bounds)
+            return (column, kept) if fold.bits == 64 else (narrowed(column, fold.bits), wrapped(kept, fold.bits))
         return step.most(own, of, state.take(slots), bounds, fold.how == MAX)
 
     def _kept_records(self, fold: Fold, slots: Array) -> Columns:
@@ -223,7 +225,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         for fold, own in zip(reversed(self._spec.folds), reversed(block.leaves), strict=True):
             of = evaluate(fold.of, block.length, block)
             assert isinstance(of, Column)
-            contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own))
+            contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own, bits=fold.bits))
         if self._new:  # rows came before
             pane = ArrayPane(self._pane.schema)
             pane.load({key: (value, self._last.get(key, MIN_TIMESTAMP)) for key, value in self._new.items()})

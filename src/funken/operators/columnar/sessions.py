@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.declared.columns import wrapped
 from funken.columnar.expressions import leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
@@ -102,7 +103,7 @@ class ColumnarSessions(SessionWindows):
         kept = table.leaves(rows)
         # Nothing has changed so far, and nothing does before all that may be unfit is computed.
         leaves = [
-            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind])
+            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
             for old, each, (_, kind) in zip(kept, contributions, leaves_of(self._schema), strict=True)
         ]
         table.replace(seen, rows, scan.slot, scan.start, scan.end, scan.orders(), leaves)
@@ -269,13 +270,14 @@ class _Scan:
         self.slot, self.start = self._slot.take(self._begins), self._start.take(self._begins)
         self.end = reach.take(self._ends)
 
-    def folded(self, values: Array, how: str, dtype: Any) -> Array:
-        """Return a leaf of the contents of each session; ints only are added or compared."""
+    def folded(self, values: Array, how: str, dtype: Any, bits: int) -> Array:
+        """Return a leaf of the contents of each session; ints only are added or compared; sums wrap to so many bits."""
         values = values.take(self._sorted)
         if how == SUM:
             if float(np.add.reduceat(np.abs(values.astype(np.float64)), self._begins).max()) >= _SURE:
                 raise FallBackToRows("an overflow")
-            return np.add.reduceat(values, self._begins)
+            summed = np.add.reduceat(values, self._begins)
+            return summed if bits == 64 else wrapped(summed, bits)
         if how in (MIN, MAX):
             return (np.minimum if how == MIN else np.maximum).reduceat(values, self._begins)
         return values.take(self._begins).astype(dtype)  # alike in all of them

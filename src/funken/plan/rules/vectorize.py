@@ -17,6 +17,7 @@ from types import MethodType
 from typing import Any
 
 from funken import config
+from funken.columnar.declared.rows import named_rows, named_rows_of_all
 from funken.columnar.expressions import (
     HIGHEST,
     INT,
@@ -28,7 +29,7 @@ from funken.columnar.expressions import (
     leaves_of,
 )
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.folds import FIRST, LAST, reduce_folds
+from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import NamedFields, has_documents, name_of
 from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
@@ -57,6 +58,7 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.declared import declared_folds, declared_schema, type_given
 from funken.plan.columns.sinks import columnar_sink
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
 from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
@@ -71,7 +73,6 @@ _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 _OTHERS = "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
 
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap)
-_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess)
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ class _Vectorizer:
             if node.id in self._refused:
                 raise NotVectorizable(self._refused[node.id])
             found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
+            found = replace(found, shape=declared_schema(node, found.shape))
         except NotVectorizable as reason:
             self._paths[node.id] = f"{_PER_RECORD}{reason}"
             return
@@ -217,8 +219,6 @@ class _Vectorizer:
         source: Any = spec.source
         schema: RecordSchema = INT
         generated = None
-        if spec.type_info is not None or node.declares_types:
-            raise NotVectorizable("declares a type")
         declared = source.index_columns if declares(source, "index_columns", "reader") else None
         if declared is None:
             return self._records(spec)
@@ -227,7 +227,7 @@ class _Vectorizer:
         elif not LOWEST <= declared.least <= declared.greatest <= HIGHEST:
             raise NotVectorizable("makes numbers that no column can hold")
         stamped = _stamped(spec.strategy, schema)
-        fields = {"source": source, "strategy": spec.strategy, "type_info": None}
+        fields = {"source": source, "strategy": spec.strategy, "type_info": spec.type_info}
         made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=stamped)
         return _Found(made, schema, computes=generated is not None or stamped is not None)
 
@@ -238,7 +238,7 @@ class _Vectorizer:
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
         schema: RecordSchema = source.record_schema()
         stamped = _stamped(spec.strategy, schema)
-        made = ColumnarSource(source, spec.strategy, None, schema, None, stamped, of_records=True)
+        made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, stamped, of_records=True)
         return _Found(made, schema, computes=stamped is not None)
 
     # ---- operators
@@ -250,40 +250,39 @@ class _Vectorizer:
         if type(spec) in _OF_TWO:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)
-        if type(spec) in _WITH_FORM and node.declares_types:
-            raise NotVectorizable("declares a type")
         match spec:
             case Map() if type(spec) is Map:
-                traced, result = _of_call(spec.function, 1).typed(schema)
+                traced, result = named_rows(_of_call(spec.function, 1), node.output_type).typed(schema)
                 _check_documents(result)
                 return _Found(ColumnarMap(spec.function, traced, result), result)
             case Filter() if type(spec) is Filter:
                 return _Found(ColumnarFilter(spec.function, _of_call(spec.function, 1).condition(schema)), schema)
             case FlatMap() if type(spec) is FlatMap:
-                given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
+                found = trace_flat_map(spec.function.target, spec.function.method)
+                given, result = named_rows_of_all(found, node.output_type).typed(schema)
                 _check_documents(result)
                 return _Found(ColumnarFlatMap(spec.function, given, result), result)
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
                 stamped = _stamped(spec.strategy, schema)
                 return _Found(ColumnarTimestamps(spec.strategy, stamped), schema, computes=stamped is not None)
             case RollingReduce() if type(spec) is RollingReduce:
-                return self._reduce(spec, schema)
+                return self._reduce(node, spec, schema)
             case WindowSpec() if type(spec) is WindowSpec:
-                return self._window(spec, schema)
+                return self._window(node, spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
                 return _Found(columnar_sink(sink, schema))
             case KeyedMap() if type(spec) is KeyedMap:
-                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema)))
+                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema), node.output_type))
             case KeyedProcess() if type(spec) is KeyedProcess:
-                return self._with_state(*columnar_process(spec, self._in_order(schema)))
+                return self._with_state(*columnar_process(spec, self._in_order(schema), node.output_type))
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
     def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
-        if len(node.inputs) != 2 or node.declares_types:
-            raise NotVectorizable("declares a type" if node.declares_types else "has several inputs")
+        if len(node.inputs) != 2:
+            raise NotVectorizable("has several inputs")
         inputs = sorted(node.inputs, key=attrgetter("index"))
         schemas = [self._in_order(self._given(vertex, node, each)) for each in inputs]
-        return self._with_state(*columnar_of_two(spec, schemas))
+        return self._with_state(*columnar_of_two(spec, schemas, node.output_type))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
         if self._batch:
@@ -304,9 +303,11 @@ class _Vectorizer:
         except NotVectorizable as reason:
             takes = f"of records: {reason}"
         shape = given if spec.result is BatchResult.FILTER else spec.schema
-        if node.declares_types:
-            shape = None
-        elif shape is None and spec.result is not BatchResult.FILTER:
+        try:
+            declared_schema(node, shape)
+        except NotVectorizable as reason:
+            shape, takes = None, f"{takes}; gives records: {reason}"
+        if shape is None and spec.result is not BatchResult.FILTER:
             takes += "; gives records: declares no type that has columns"
         path = f"{VECTORIZED} function, {spec.batch_format.value} {takes}"
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
@@ -343,10 +344,10 @@ class _Vectorizer:
         traced = traced_key(edge.partitioning.key, schema)
         self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
-    def _reduce(self, spec: RollingReduce, schema: RecordSchema) -> _Found:
+    def _reduce(self, node: Node, spec: RollingReduce, schema: RecordSchema) -> _Found:
         check_arrays(schema)
         key = traced_key(spec.key, schema)
-        traced, folds = reduce_folds(spec.function.target, spec.function.method, schema)
+        traced, folds = declared_folds(spec.function, schema, type_given(node, self._nodes))
         for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):
             is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
             if kind == STR and not is_key and fold.how == LAST and fold.of != Argument(0, path):
@@ -355,8 +356,9 @@ class _Vectorizer:
         any_order = self._batch and not any(map(shows_order, folds, paths, repeat(key)))
         return _Found(ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order), schema)
 
-    def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
-        made, results, path = columnar_window(spec, schema, self._batch)
+    def _window(self, node: Node, spec: WindowSpec, schema: RecordSchema) -> _Found:
+        types = type_given(node, self._nodes), node.output_type
+        made, results, path = columnar_window(spec, schema, self._batch, *types)
         return _Found(made, results, path=path)
 
 
