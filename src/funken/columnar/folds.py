@@ -38,6 +38,7 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.lists.folds import ListFold, list_fold
+from funken.columnar.records import DICT, ROW, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
 from funken.types.info import TypeInformation
@@ -346,14 +347,16 @@ def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
 def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
     """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
     how, position = form
-    if not isinstance(schema, str) and type(schema) is not tuple:
-        raise NotVectorizable(f"takes a field of {schema_repr(schema)} by its number or name")
-    if type(position) is not int:
+    if isinstance(schema, NamedFields):
+        if schema.form != ROW and (schema.form != DICT or type(position) is int):
+            raise NotVectorizable(f"takes a field of {schema_repr(schema)} by its number or name")
+        position = position if type(position) is int else schema.position(position)
+    elif type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
     leaves = leaves_of(schema)
     if isinstance(schema, str):
         position = 0 if position == 0 else None
-    elif -len(schema) <= position < len(schema):
+    elif position is not None and -len(schema) <= position < len(schema):
         position %= len(schema)
     else:
         position = None

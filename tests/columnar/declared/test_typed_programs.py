@@ -127,7 +127,7 @@ PROGRAMS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
     "a number": (lambda s: s.map(lambda p: p[1], output_type=Types.SHORT()).filter(lambda n: n % 2), ["map", "filter"]),
     "a float of an int": (lambda s: s.map(lambda p: p[1], Types.DOUBLE()).map(lambda x: x / 3), ["map"]),
     "32 bits": (lambda s: s.map(lambda p: p[1] / 3, Types.FLOAT()).map(lambda x: x * 3), ["map"]),
-    "lists": (lambda s: s.map(lambda p: [p[1], 1], Types.LIST(Types.BYTE())).map(lambda r: sum(r)), ["map"]),
+    "lists": (lambda s: s.map(lambda p: [p[1], 1], Types.LIST(Types.BYTE())).map(lambda r: sum(r) + 1), ["map"]),
     "flat_map": (lambda s: s.flat_map(Split(), output_type=WORD).map(lambda r: r.f0), ["flat_map", "map"]),
     "reduce": (lambda s: typed(s).reduce(added), ["map", "reduce"]),
     "reduce to tuples": (lambda s: typed(s).reduce(lambda a, b: (a[0], b[1] + a[1])), ["map", "reduce"]),
@@ -135,6 +135,14 @@ PROGRAMS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
     "the greatest": (lambda s: typed(s).reduce(lambda a, b: Row(a[0], max(a[1], b[1]))), ["map", "reduce"]),
     "the greatest row": (lambda s: typed(s).reduce(lambda a, b: a if a[1] >= b[1] else b), ["map", "reduce"]),
     "sum of tuples": (lambda s: typed(s, PAIR).sum(1), ["map", "sum"]),
+    "sum of rows": (lambda s: typed(s).sum(1), ["map", "sum"]),
+    "sum of rows by name": (lambda s: typed(s, NAMED).sum("n"), ["map", "sum"]),
+    "sum of dicts": (
+        lambda s: s.map(lambda p: {"k": p[0], "n": p[1]}).key_by(lambda r: r["k"]).sum("n"),
+        ["map", "sum"],
+    ),
+    "max by": (lambda s: typed(s).max_by("f1"), ["map", "max_by"]),
+    "min of rows": (lambda s: typed(s).min(-1), ["map", "min"]),
     "sum through a filter": (
         lambda s: s.map(lambda p: p, PAIR).filter(lambda r: r[1] % 3).key_by(lambda r: r[0]).sum(1),
         ["map", "filter", "sum"],
@@ -175,7 +183,7 @@ PROGRAMS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
         ["map"],
     ),
 }
-NOT_IN_BATCH = {"state", "two inputs", "counts", "the last", "the greatest row"}
+NOT_IN_BATCH = {"state", "two inputs", "counts", "the last", "the greatest row", "max by"}
 
 
 def shown(stream: DataStream) -> list[str]:
