@@ -68,11 +68,13 @@ class NamedFields(tuple[Any, ...]):
     form: str
     names: tuple[str, ...]
     cls: type | None
+    listed: list[str]
+    """The names as a row has them."""
 
     def __new__(cls, schemas: Iterable[Any], form: str, names: tuple[str, ...], of: type | None = None) -> NamedFields:
         """Make a schema."""
         made = super().__new__(cls, schemas)
-        made.form, made.names, made.cls = form, names, of
+        made.form, made.names, made.cls, made.listed = form, names, of, list(names)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +110,7 @@ class NamedFields(tuple[Any, ...]):
         if self.form == NAMED_TUPLE:
             return list(map(tuple.__new__, repeat(self.cls), zip(*fields, strict=True)))  # type: ignore[arg-type]
         if self.form == ROW:
-            return list(map(make_row, repeat(list(self.names)), map(list, zip(*fields, strict=True))))
+            return list(map(make_row, repeat(self.listed), map(list, zip(*fields, strict=True))))
         assert self.cls is not None
         return list(map(self.cls, *fields))
 
@@ -127,7 +129,7 @@ class NamedFields(tuple[Any, ...]):
         if self.form == ROW:
             return (
                 type(record) is Row
-                and record._fields == list(self.names)
+                and record._fields == self.listed
                 and len(record._values) == len(self)
                 and record.get_row_kind() is RowKind.INSERT
             )

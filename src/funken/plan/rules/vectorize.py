@@ -303,12 +303,13 @@ class _Vectorizer:
         except NotVectorizable as reason:
             takes = f"of records: {reason}"
         shape = given if spec.result is BatchResult.FILTER else spec.schema
+        lacks = "declares no type that has columns"
         try:
             declared_schema(node, shape)
         except NotVectorizable as reason:
-            shape, takes = None, f"{takes}; gives records: {reason}"
+            shape, lacks = None, str(reason)
         if shape is None and spec.result is not BatchResult.FILTER:
-            takes += "; gives records: declares no type that has columns"
+            takes += f"; gives records: {lacks}"
         path = f"{VECTORIZED} function, {spec.batch_format.value} {takes}"
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
