@@ -241,8 +241,8 @@ def _map(key: Convert, item: Convert, type_info: TypeInformation) -> Convert:
 
 
 @lru_cache(maxsize=256)
-def _fields_maker(checks: tuple[str, ...]) -> Callable[..., Any]:
-    """Generate what converts exactly so many fields: of each, a test whether it is to be kept as it is, or none."""
+def _fields_maker(checks: tuple[str, ...], shape: str) -> Callable[..., Any]:
+    """Generate what converts exactly so many fields to a list or tuple: of each, a test whether it is kept as it is, or none."""
     names = [f"v{number}" for number in range(len(checks))]
     made = [
         f"{name} if {check.replace('v', name)} else f{number}({name})" if check else f"f{number}({name})"
@@ -250,7 +250,7 @@ def _fields_maker(checks: tuple[str, ...]) -> Callable[..., Any]:
     ]
     functions = ", ".join(f"f{number}" for number in range(len(checks)))
     # Hot: the test in the loop costs a third of a call; checks are the texts of ``_kept_if``, and nothing else.
-    maker: Callable[..., Any] = eval(f"lambda {functions}: lambda {', '.join(names)}: [{', '.join(made)}]")
+    maker: Callable[..., Any] = eval(f"lambda {functions}: lambda {', '.join(names)}: {shape.format(', '.join(made))}")
     return maker
 
 
@@ -269,9 +269,9 @@ def _kept_if(type_info: TypeInformation) -> str:
     return ""
 
 
-def _all_fields(fields: list[Convert], types: tuple[TypeInformation, ...]) -> Callable[..., list[Any]]:
+def _all_fields(fields: list[Convert], types: tuple[TypeInformation, ...], shape: str) -> Callable[..., Any]:
     """Return what takes exactly the fields of a row or tuple, and converts them."""
-    made: Callable[..., list[Any]] = _fields_maker(tuple(map(_kept_if, types)))(*fields)
+    made: Callable[..., Any] = _fields_maker(tuple(map(_kept_if, types)), shape)(*fields)
     return made
 
 
@@ -285,11 +285,12 @@ def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
             raise _misfit(value, type_info, f"it has {len(value)} of {width} fields")
         return tuple([field(item) for field, item in zip(fields, value)])  # noqa: B905 - the loop is hot
 
-    made = _all_fields(fields, type_info.field_types)
+    made = _all_fields(fields, type_info.field_types, "({},)" if fields else "()")
 
     def convert_tuple(value: Any) -> tuple[Any, ...]:
         if type(value) is tuple and len(value) == width:
-            return tuple(made(*value))
+            converted: tuple[Any, ...] = made(*value)
+            return converted
         return convert(value)
 
     return convert_tuple
@@ -320,7 +321,7 @@ def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
             raise _misfit(value, type_info, f"it has {len(items)} of {width} fields")
         return make_row(names, [field(item) for field, item in zip(fields, items)], kind)  # noqa: B905 - as above
 
-    made = _all_fields(fields, type_info.field_types)
+    made = _all_fields(fields, type_info.field_types, "[{}]")
 
     def convert_row(value: Any) -> Row:
         # Hot: what most values are; everything else goes the long way.

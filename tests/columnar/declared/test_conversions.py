@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.block import RowBlock
-from funken.columnar.declared.columns import BlocksConverted, converted
 from funken.columnar.declared.conversions import Conversion, conversion_of
 from funken.columnar.expressions import HIGHEST, LOWEST, ListOf, NotVectorizable
 from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.loops.converting import BlocksConverted, converted
 from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields, fits
 from funken.errors import ValueDoesNotFit
 from funken.types import Row, Types

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.declared.columns import wrapped
 from funken.columnar.kernels.columns import Array, Columns
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import grown
 from funken.columnar.keyed.keys import key_of
+from funken.columnar.loops.converting import wrapped
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.declared.columns import wrapped
 from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
 from funken.columnar.keyed.keys import Slots
+from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 
 _FEWEST = 64

@@ -15,7 +15,6 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.declared.columns import narrowed, wrapped
 from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, Make, leaves_of
 from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
@@ -24,6 +23,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.keyed.kept import grown, objects
 from funken.columnar.keyed.keys import key_of
+from funken.columnar.loops.converting import narrowed, wrapped
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns

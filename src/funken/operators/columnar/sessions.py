@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.declared.columns import wrapped
 from funken.columnar.expressions import leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
@@ -23,6 +22,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.kept import LEAF_TYPES, objects
 from funken.columnar.keyed.keys import column_of_keys, key_of
+from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values

@@ -66,7 +66,7 @@ def _blocks(
     """Return what takes a block: columns stay columns where the type makes of them what it makes of their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
-    from funken.columnar.declared.columns import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
+    from funken.columnar.loops.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
 
     convert = BlocksConverted(type_info)
 
