@@ -8,9 +8,9 @@ import pytest
 
 from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
-from funken.columnar.inference import Inference, schema_of, typed_and_read
 from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
+from funken.columnar.typed.inference import Inference, schema_of, typed_and_read
 
 LIMIT = 5
 THINGS = [1]

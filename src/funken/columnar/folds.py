@@ -37,8 +37,8 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
-from funken.columnar.lists.folds import ListFold, list_fold
-from funken.columnar.records import DICT, ROW, NamedFields
+from funken.columnar.lists.folds import ALL, ListFold, list_fold
+from funken.columnar.records import DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
 from funken.types.info import TypeInformation
@@ -131,6 +131,12 @@ def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformatio
         beginnings.append(float(value) if kind == FLOAT else value)
     folds = _folds(added.result, accumulator, so_far=1, record=0)
     return _with_result(Aggregate(created, added, folds, accumulator, tuple(beginnings)), target, type_info)
+
+
+def all_records(schema: RecordSchema) -> Aggregate:
+    """Return the aggregate that a window is whose function gets all records: a list of them."""
+    lists, kept = ListOf(schema), Traced(Argument(0))
+    return Aggregate(kept, kept, (), lists, (), result=kept, result_schema=lists, listed=ListFold(ALL))
 
 
 def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | None) -> Aggregate:
@@ -344,19 +350,28 @@ def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
     return type(expression)(**fields)
 
 
+def _numbered(position: Any, schema: NamedFields) -> int:
+    """Return the number of a field of records with names."""
+    found = schema.position(position) if type(position) is str else position
+    by_number = type(position) is int and position >= 0 and schema.form in (NAMED_TUPLE, ROW)
+    if schema.form == DOCUMENT or found is None or not (type(position) is str or by_number):
+        raise NotVectorizable(f"takes the field {position!r} of {schema_repr(schema)}")
+    if schema.form == NAMED_TUPLE and not is_inherited(schema.cls or tuple, "_replace"):
+        raise NotVectorizable(f"replaces a field of {schema_repr(schema)} in a way of its own")
+    return int(found)
+
+
 def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
     """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
     how, position = form
     if isinstance(schema, NamedFields):
-        if schema.form != ROW and (schema.form != DICT or type(position) is int):
-            raise NotVectorizable(f"takes a field of {schema_repr(schema)} by its number or name")
-        position = position if type(position) is int else schema.position(position)
+        position = _numbered(position, schema)
     elif type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
     leaves = leaves_of(schema)
     if isinstance(schema, str):
         position = 0 if position == 0 else None
-    elif position is not None and -len(schema) <= position < len(schema):
+    elif -len(schema) <= position < len(schema):
         position %= len(schema)
     else:
         position = None
@@ -377,16 +392,6 @@ def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
 
 
 __all__ = [
-    "EXTREME",
-    "FIRST",
-    "LAST",
-    "MAX",
-    "MIN",
-    "ORDERED",
-    "SUM",
-    "Aggregate",
-    "Fold",
-    "aggregate_folds",
-    "merge_folds",
-    "reduce_folds",
-]
+    "EXTREME", "FIRST", "LAST", "MAX", "MIN", "ORDERED", "SUM", "Aggregate", "Fold", "aggregate_folds", "all_records",
+    "merge_folds", "reduce_folds",
+]  # fmt: skip

@@ -82,6 +82,12 @@ class Bounds(ProcessWindowFunction):
             yield Row(key, context.window().end, element[1])
 
 
+class Largest(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        largest = max(elements, key=lambda element: element[1])
+        yield Row(key, largest[1])
+
+
 class Sides(CoMapFunction):
     def open(self, runtime_context: Any) -> None:
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.INT()))
@@ -142,7 +148,7 @@ PROGRAMS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
         ["map", "sum"],
     ),
     "max by": (lambda s: typed(s).max_by("f1"), ["map", "max_by"]),
-    "min of rows": (lambda s: typed(s).min(-1), ["map", "min"]),
+    "min of rows": (lambda s: typed(s).min(1), ["map", "min"]),
     "sum through a filter": (
         lambda s: s.map(lambda p: p, PAIR).filter(lambda r: r[1] % 3).key_by(lambda r: r[0]).sum(1),
         ["map", "filter", "sum"],
@@ -177,13 +183,31 @@ PROGRAMS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
         ),
         ["map", "window reduce"],
     ),
+    "all records of a window": (
+        lambda s: typed(s).window(TumblingEventTimeWindows.of(10**8)).process(Largest(), output_type=NAMED),
+        ["map", "window process"],
+    ),
+    "a union": (
+        lambda s: (
+            s.map(lambda p: p, WORD)
+            .union(s.map(lambda p: Row("all", p[1]), WORD))
+            .key_by(lambda r: r.f0)
+            .reduce(added)
+            .map(lambda r: (r.f0, r.f1 % 5))
+        ),
+        ["map", "reduce"],
+    ),
+    "none of some": (
+        lambda s: s.map(lambda p: p[0] if p[1] % 2 else None, Types.STRING()).filter(lambda x: x is not None),
+        ["map", "filter"],
+    ),
     "state": (lambda s: typed(s).process(Count(), output_type=NAMED).map(lambda r: r.n), ["map", "process"]),
     "two inputs": (
         lambda s: typed(s).connect(s.key_by(lambda p: p[0])).map(Sides(), output_type=WORD).map(lambda r: r[1]),
         ["map"],
     ),
 }
-NOT_IN_BATCH = {"state", "two inputs", "counts", "the last", "the greatest row", "max by"}
+NOT_IN_BATCH = {"all records of a window", "state", "two inputs", "counts", "the last", "the greatest row", "max by"}
 
 
 def shown(stream: DataStream) -> list[str]:
@@ -234,6 +258,13 @@ def test_what_does_not_fit_fails_alike(function: Any, type_info: Any, reason: st
             shown(pairs(environment(vectorized)).map(function, output_type=type_info).name("numbers"))
         said.append((failure.value.operator, str(failure.value.__cause__)))
     assert said[0] == said[1]
+
+
+def test_a_row_that_is_none_fails_also_if_a_filter_would_drop_it() -> None:
+    for vectorized in (True, False):
+        rows = pairs(environment(vectorized)).map(lambda p: p if p[1] % 2 else None, output_type=WORD)
+        with pytest.raises(OperatorFailed, match="None does not fit"):
+            shown(rows.filter(lambda r: r is not None))
 
 
 def test_none_stays_none_in_a_row() -> None:

@@ -26,8 +26,10 @@ from funken.columnar.expressions import (
     may_raise,
     schema_repr,
 )
-from funken.columnar.inference import NOT_KEPT, looked_at, typed_under
 from funken.columnar.lists.calls import element_of
+from funken.columnar.typed.documents import with_wanted
+from funken.columnar.typed.inference import NOT_KEPT, looked_at, typed_under
+from funken.columnar.typed.sharing import Sharing
 from funken.dataclass import dataclass
 
 
@@ -63,6 +65,8 @@ class TracedFlatMap:
     dependencies: tuple[Dependency, ...] = ()
     #: of a typed one, the paths of the fields of a record that it looks at
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
+    catches: bool = False
+    """Whether it handles exceptions."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -84,6 +88,7 @@ class TracedFlatMap:
     def typed_or_nothing(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema | None]:
         """Return it as ``typed`` does; ``None`` is the schema of results that are never given."""
         made: list[Emission] = []
+        sharing = Sharing()
         found: RecordSchema | None = None
         read: set[tuple[int, ...]] = set()
         for each in self.emissions:
@@ -96,8 +101,16 @@ class TracedFlatMap:
                 if found is not None and result != found:
                     raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
                 found = result
-            made.append(emission)
+            made.append(emission.replaced(sharing.of))
+        made = _with_wanted(made)
         return replace(self, emissions=tuple(made), read=frozenset(read)), found
+
+
+def _with_wanted(emissions: list[Emission]) -> list[Emission]:
+    """Return emissions whose documents have the fields only that are used in any of them."""
+    parts = [part for each in emissions for part in each.parts()]
+    made = dict(zip(map(id, parts), with_wanted(parts), strict=True))
+    return [each.replaced(lambda part: made[id(part)]) for each in emissions]
 
 
 def _looked_at(each: Emission, schema: RecordSchema) -> frozenset[tuple[int, ...]]:

@@ -61,6 +61,7 @@ from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, t
 from funken.columnar.lists.parts import takes_part
 from funken.columnar.loops.evaluation import displayed, looped
 from funken.columnar.loops.forms import item_at
+from funken.columnar.typed.samples import Parsed
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -166,6 +167,10 @@ class ExpressionEvaluation:
                 return looped(expression, self)
             case Listed():
                 return displayed(expression, self)
+            case Parsed(text, parser, wanted):
+                if (documents := parser.parse(self._column(text).to_list(self.length), wanted)) is None:
+                    raise FallBackToRows("documents of another form")
+                return value_of(documents)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
 
     def _part_of(self, expression: Rowwise) -> Column | None:

@@ -111,6 +111,23 @@ class ColumnarFlatMap(FlatMap):
 
 
 @dataclass(frozen=True)
+class ColumnarMaybeMap(Map):
+    """``schema`` is that of the results; records for which there are none are left out, where a filter would drop them."""
+
+    traced: TracedFlatMap = _NO_RESULTS
+    schema: RecordSchema = "int"
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarMaybeMapLogic", self)
+
+
+@dataclass(frozen=True)
 class ColumnarTimestamps(TimestampsAndWatermarks):
     """A traced timestamp assigner, or none."""
 

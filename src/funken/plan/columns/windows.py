@@ -35,6 +35,7 @@ from funken.columnar.folds import (
     Aggregate,
     Fold,
     aggregate_folds,
+    all_records,
     merge_folds,
 )
 from funken.columnar.lists.folds import ALL, ListFold
@@ -42,7 +43,7 @@ from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.contents import Aggregated, Reduced
+from funken.operators.window.contents import Aggregated, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
 from funken.plan.columns.declared import declared_folds
@@ -84,13 +85,11 @@ def columnar_window(
     elif isinstance(contents, Aggregated):
         aggregate = aggregate_folds(contents.function.target, schema, made if spec.function is None else None)
         traced, folds = aggregate.added, aggregate.folds
-        if aggregate.listed is not None and (batch or spec.strategy is not Strategy.ALIGNED):
-            raise NotVectorizable("keeps a list of the records of a window, in their order")
-        overlap: Any = spec.assigner
-        if aggregate.listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
-            raise NotVectorizable("keeps each record in many windows")
     else:
-        raise NotVectorizable("keeps every record of a window")
+        aggregate = all_records(schema)
+        traced, folds = aggregate.added, aggregate.folds
+    if aggregate is not None and aggregate.listed is not None:
+        _check_lists(spec, aggregate.listed, batch)
     for fold in folds:
         if fold.how in EXTREME or fold.how in ORDERED:
             raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
@@ -101,12 +100,25 @@ def columnar_window(
     if sessions:
         _check_merges(spec, folds, schema, aggregate, key)
     function, results, path = _results(spec, schema, aggregate, made)
+    if results is None and isinstance(contents, Elements):
+        raise NotVectorizable(
+            path.removeprefix(f"{VECTORIZED}; gives records: ")
+        )  # its lists would become objects again
     fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
     window = ColumnarWindow(
         **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results,
         given=function, key_schema=_key_schema(spec, schema),
     )  # fmt: skip
     return window, results, path
+
+
+def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
+    """Raise ``NotVectorizable`` unless windows can keep lists of their records."""
+    if batch or spec.strategy is not Strategy.ALIGNED:
+        raise NotVectorizable("keeps a list of the records of a window, in their order")
+    overlap: Any = spec.assigner
+    if listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
+        raise NotVectorizable("keeps each record in many windows")
 
 
 def _check_merges(
@@ -159,7 +171,8 @@ def _given(
         if cleared.result != Constant(None):
             raise NotVectorizable("does something in clear()")
     keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.strategy is not Strategy.COUNTS
-    traced = trace_window_function(target, function.call.method, keyed, context, bounds)
+    many = isinstance(spec.contents, Elements)
+    traced = trace_window_function(target, function.call.method, keyed, context, bounds, many)
     return named_rows_of_all(traced, made).typed((key, contents, _TIME_WINDOW))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from funken.columnar.expressions import Argument, Expression, ListOf, Loop, RecordSchema, Rowwise, leaves_of
 from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.folds import Aggregate
 from funken.columnar.lists.reads import ITEMS
 from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
@@ -29,6 +30,7 @@ from funken.operators.columnar.specs import (
     ColumnarFilter,
     ColumnarFlatMap,
     ColumnarMap,
+    ColumnarMaybeMap,
     ColumnarSource,
     ColumnarTimestamps,
     ColumnarWindow,
@@ -42,6 +44,7 @@ from funken.operators.stateful.specs import (
     FunctionOnColumns,
 )
 from funken.operators.user_functions import UserFunction, call_of
+from funken.operators.window.contents import Aggregated
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
 from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
@@ -146,7 +149,7 @@ class _Reached:
                 self._with_state(node, spec.function, spec.on_columns.functions[number], near)
             case ColumnarMap() as spec:
                 self._function(node, spec.function, spec.traced, near)
-            case ColumnarFlatMap() as spec:
+            case ColumnarFlatMap() | ColumnarMaybeMap() as spec:
                 self._reads(node, spec.function, spec.traced, near)
             case ColumnarFilter() as spec:
                 self._function(node, spec.function, spec.traced, near)
@@ -157,8 +160,10 @@ class _Reached:
                 self._follow(node.id, near)
             case ColumnarKeyedProcess() | ColumnarKeyedMap() as spec:
                 self._with_state(node, spec.function, spec.on_columns.functions[0], near)
-            case ColumnarWindow(aggregate=aggregate) as spec if aggregate is not None and spec.late_tag is None:
-                target = spec.contents.function.target  # type: ignore[attr-defined]
+            case ColumnarWindow(aggregate=Aggregate() as aggregate, contents=Aggregated(function)) as spec if (
+                not spec.late_tag
+            ):
+                target = function.target
                 self._function(node, spec.key, spec.traced_key, near)
                 self._function(node, UserFunction(target, "create_accumulator"), aggregate.created, near)
                 self._function(node, UserFunction(target, "add"), spec.traced, near)

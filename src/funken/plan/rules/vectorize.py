@@ -11,27 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import repeat
-from operator import attrgetter
-from types import MethodType
+from functools import partial
 from typing import Any
 
 from funken import config
-from funken.columnar.declared.rows import named_rows, named_rows_of_all
 from funken.columnar.expressions import (
     HIGHEST,
     INT,
     LOWEST,
-    STR,
-    Argument,
     NotVectorizable,
     RecordSchema,
     leaves_of,
+    schema_repr,
 )
-from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import NamedFields, has_documents, name_of
-from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
@@ -39,10 +32,6 @@ from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
     BatchResult,
-    ColumnarFilter,
-    ColumnarFlatMap,
-    ColumnarMap,
-    ColumnarReduce,
     ColumnarSource,
     ColumnarTimestamps,
     VectorizedCall,
@@ -55,22 +44,30 @@ from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
-from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
-from funken.plan.columns.declared import declared_folds, declared_schema, type_given
+from funken.plan.columns.declared import declared_schema, type_given
+from funken.plan.columns.functions import (
+    OTHER_FIELDS,
+    check_documents,
+    columnar_filter,
+    columnar_flat_map,
+    columnar_map,
+    columnar_reduce,
+    drops_missing,
+    stamped,
+    traced_function,
+)
 from funken.plan.columns.sinks import columnar_sink
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
-from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
+from funken.plan.columns.windows import VECTORIZED, columnar_window, traced_key
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.plan.rules.projection import fields_read, taken_whole_by
-from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
-_OTHERS = "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
 
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap)
 
@@ -124,7 +121,7 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
             projection = fields_read(plan, node)
             if projection is None and has_documents(spec.schema):
                 reader = taken_whole_by(plan, node)
-                found[node.id] = f"{reader!r} is given whole records, {_OTHERS}"
+                found[node.id] = f"{reader!r} is given whole records, {OTHER_FIELDS}"
                 continue
             for path, kind in map(leaves.__getitem__, leaves if projection is None else projection.fields):
                 if not is_held(kind):
@@ -223,13 +220,13 @@ class _Vectorizer:
         if declared is None:
             return self._records(spec)
         if declared.function is not None:
-            generated, schema = _traced(declared.function, "map", 1).typed(INT)
+            generated, schema = traced_function(declared.function, "map", 1).typed(INT)
         elif not LOWEST <= declared.least <= declared.greatest <= HIGHEST:
             raise NotVectorizable("makes numbers that no column can hold")
-        stamped = _stamped(spec.strategy, schema)
+        traced = stamped(spec.strategy, schema)
         fields = {"source": source, "strategy": spec.strategy, "type_info": spec.type_info}
-        made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=stamped)
-        return _Found(made, schema, computes=generated is not None or stamped is not None)
+        made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=traced)
+        return _Found(made, schema, computes=generated is not None or traced is not None)
 
     def _records(self, spec: Any) -> _Found:
         """Return a source whose readers make columns of records."""
@@ -237,9 +234,9 @@ class _Vectorizer:
         if not declares(source, "record_schema", "reader"):
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
         schema: RecordSchema = source.record_schema()
-        stamped = _stamped(spec.strategy, schema)
-        made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, stamped, of_records=True)
-        return _Found(made, schema, computes=stamped is not None)
+        traced = stamped(spec.strategy, schema)
+        made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, traced, of_records=True)
+        return _Found(made, schema, computes=traced is not None)
 
     # ---- operators
 
@@ -252,21 +249,17 @@ class _Vectorizer:
         schema = self._input(vertex, node)
         match spec:
             case Map() if type(spec) is Map:
-                traced, result = named_rows(_of_call(spec.function, 1), node.output_type).typed(schema)
-                _check_documents(result)
-                return _Found(ColumnarMap(spec.function, traced, result), result)
+                return _Found(*columnar_map(spec, schema, partial(self._is_filtered, node), node.output_type))
             case Filter() if type(spec) is Filter:
-                return _Found(ColumnarFilter(spec.function, _of_call(spec.function, 1).condition(schema)), schema)
+                return _Found(columnar_filter(spec, schema), schema)
             case FlatMap() if type(spec) is FlatMap:
-                found = trace_flat_map(spec.function.target, spec.function.method)
-                given, result = named_rows_of_all(found, node.output_type).typed(schema)
-                _check_documents(result)
-                return _Found(ColumnarFlatMap(spec.function, given, result), result)
+                return _Found(*columnar_flat_map(spec, schema, node.output_type))
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
-                stamped = _stamped(spec.strategy, schema)
-                return _Found(ColumnarTimestamps(spec.strategy, stamped), schema, computes=stamped is not None)
+                traced = stamped(spec.strategy, schema)
+                return _Found(ColumnarTimestamps(spec.strategy, traced), schema, computes=traced is not None)
             case RollingReduce() if type(spec) is RollingReduce:
-                return self._reduce(node, spec, schema)
+                given = type_given(node, self._nodes)
+                return _Found(columnar_reduce(spec, schema, self._batch, given), schema)
             case WindowSpec() if type(spec) is WindowSpec:
                 return self._window(node, spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
@@ -277,11 +270,13 @@ class _Vectorizer:
                 return self._with_state(*columnar_process(spec, self._in_order(schema), node.output_type))
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
+    def _is_filtered(self, node: Node) -> bool:
+        """Whether all that take what an operator gives are filters that drop ``None``."""
+        readers = [(other, each) for other in self._nodes.values() for each in other.inputs if each.upstream == node.id]
+        return bool(readers) and all(each.side is None and drops_missing(other.spec) for other, each in readers)
+
     def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
-        if len(node.inputs) != 2:
-            raise NotVectorizable("has several inputs")
-        inputs = sorted(node.inputs, key=attrgetter("index"))
-        schemas = [self._in_order(self._given(vertex, node, each)) for each in inputs]
+        schemas = [self._in_order(self._united(vertex, node, index)) for index in range(2)]
         return self._with_state(*columnar_of_two(spec, schemas, node.output_type))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
@@ -292,7 +287,7 @@ class _Vectorizer:
     @staticmethod
     def _with_state(made: OperatorSpec, results: RecordSchema | None) -> _Found:
         if results is not None:
-            _check_documents(results)
+            check_documents(results)
         return _Found(made, results)
 
     def _called_with_blocks(self, vertex: Vertex, node: Node, spec: VectorizedCall) -> _Found:
@@ -315,9 +310,17 @@ class _Vectorizer:
 
     def _input(self, vertex: Vertex, node: Node) -> RecordSchema:
         """Return the shape of the columns that a node is given."""
-        if len(node.inputs) != 1 or node.inputs[0].side is not None:
-            raise NotVectorizable("reads a side output" if len(node.inputs) == 1 else "has several inputs")
-        return self._given(vertex, node, node.inputs[0])
+        if len({each.index for each in node.inputs}) != 1:
+            raise NotVectorizable("has several inputs")
+        return self._united(vertex, node, node.inputs[0].index)
+
+    def _united(self, vertex: Vertex, node: Node, index: int) -> RecordSchema:
+        """Return the shape of the columns that a node is given as one of its inputs, which may be a union."""
+        schema, *others = (self._given(vertex, node, each) for each in node.inputs if each.index == index)
+        for other in others:
+            if other != schema:
+                raise NotVectorizable(f"is given {schema_repr(schema)} and {schema_repr(other)}")
+        return schema
 
     def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> RecordSchema:
         """Return the shape of the columns that an input of a node is given."""
@@ -345,51 +348,10 @@ class _Vectorizer:
         traced = traced_key(edge.partitioning.key, schema)
         self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
-    def _reduce(self, node: Node, spec: RollingReduce, schema: RecordSchema) -> _Found:
-        check_arrays(schema)
-        key = traced_key(spec.key, schema)
-        traced, folds = declared_folds(spec.function, schema, type_given(node, self._nodes))
-        for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):
-            is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
-            if kind == STR and not is_key and fold.how == LAST and fold.of != Argument(0, path):
-                raise NotVectorizable("makes text of the result so far")
-        paths = [path for path, _ in leaves_of(schema)]
-        any_order = self._batch and not any(map(shows_order, folds, paths, repeat(key)))
-        return _Found(ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order), schema)
-
     def _window(self, node: Node, spec: WindowSpec, schema: RecordSchema) -> _Found:
         types = type_given(node, self._nodes), node.output_type
         made, results, path = columnar_window(spec, schema, self._batch, *types)
         return _Found(made, results, path=path)
-
-
-def _check_documents(result: RecordSchema) -> None:
-    if has_documents(result):
-        raise NotVectorizable(f"hands on whole records, {_OTHERS}")
-
-
-def _of_call(call: UserFunction, arguments: int) -> Traced:
-    return trace(call.target, call.method, arguments)
-
-
-def _traced(function: Any, method: str, arguments: int) -> Traced:
-    if isinstance(function, MethodType):
-        owner, name = function.__self__, function.__name__
-        if getattr(type(owner), name, None) is not function.__func__:
-            raise NotVectorizable(f"{name} is no plain method")
-        return trace(owner, name, arguments)
-    return trace(function, None, arguments) if callable(function) else trace(function, method, arguments)
-
-
-def _stamped(strategy: WatermarkStrategy, schema: RecordSchema) -> Traced | None:
-    if strategy.generator is not None and not isinstance(strategy.generator, BoundedOutOfOrdernessSpec):
-        raise NotVectorizable("its watermark generator sees every record")
-    if strategy.assigner is None:
-        return None
-    traced, kind = _traced(strategy.assigner, "extract_timestamp", 2).typed(schema, INT)
-    if kind != INT:
-        raise NotVectorizable("its timestamps are no ints")
-    return traced
 
 
 RULE = Rule(_NAME, _apply)
