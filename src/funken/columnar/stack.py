@@ -79,9 +79,17 @@ class Stack:
         """Return what is on top, and leave it there; ``None`` if there is nothing."""
         return self._items[-1] if self._items else None
 
+    def item(self, depth: int) -> Any:
+        """Return what is so deep in the stack, as it is; ``None`` if there is nothing."""
+        return self._items[-depth] if len(self._items) >= depth else None
+
+    def discard(self) -> None:
+        """Take away what is on top: nothing is known to use it."""
+        self._items.pop()
+
     def peek(self, depth: int, kind: str) -> bool:
         """Whether a marker of a kind is so deep in the stack."""
-        found = self._items[-depth] if len(self._items) >= depth else None
+        found = self.item(depth)
         return isinstance(found, Marker) and found.kind == kind
 
     def is_comprehension(self) -> bool:

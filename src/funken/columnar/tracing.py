@@ -33,11 +33,13 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
 )
+from funken.columnar.library import name_of
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
 from funken.columnar.lists.results import ResultOfItem
 from funken.columnar.stack import Stack
+from funken.columnar.typed.documents import LOADS
 from funken.columnar.typed.inference import typed_and_read
 from funken.dataclass import dataclass
 
@@ -98,6 +100,8 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
         for name, known in _OF_ONE.items():
             if target is known:
                 return Traced(Invoke(name, (Argument(0),)))
+    if method is None and arguments == 1 and name_of(target) == LOADS:
+        return Traced(Invoke(LOADS, (Argument(0),)))
     if method is None:
         return Tracer(plain_function(target), arguments, bound=False).run()
     traced = Tracer(function_of_method(target, method), arguments, bound=True, target=target).run()

@@ -15,6 +15,8 @@ from funken import (
     FlatMapFunction,
     KeyedProcessFunction,
     NumberSequenceSource,
+    OutputTag,
+    ProcessFunction,
     ProcessWindowFunction,
     Row,
     RuntimeExecutionMode,
@@ -86,6 +88,21 @@ class Largest(ProcessWindowFunction):
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         largest = max(elements, key=lambda element: element[1])
         yield Row(key, largest[1])
+
+
+LARGE = OutputTag("large", Types.ROW_NAMED(["of", "n"], [Types.STRING(), Types.BYTE()]))
+
+
+class Parted(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[1] % 3 == 0:
+            yield LARGE, Row(value[0], value[1])
+        yield Row(value[0], value[1])
+
+
+def parted(stream: DataStream) -> DataStream:
+    main = stream.process(Parted(), output_type=WORD)
+    return main.map(lambda r: (r.f0, r.f1)).union(main.get_side_output(LARGE).map(lambda r: (r.of, r.n)))
 
 
 class Sides(CoMapFunction):
@@ -187,6 +204,8 @@ PROGRAMS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
         lambda s: typed(s).window(TumblingEventTimeWindows.of(10**8)).process(Largest(), output_type=NAMED),
         ["map", "window process"],
     ),
+    "side outputs": (parted, []),
+    "process": (lambda s: s.process(lambda p, ctx: [Row(p[0], p[1])], WORD).map(lambda r: r.f1), ["process", "map"]),
     "a union": (
         lambda s: (
             s.map(lambda p: p, WORD)

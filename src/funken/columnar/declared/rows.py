@@ -28,10 +28,13 @@ def named_rows(traced: Traced, type_info: TypeInformation | None) -> Traced:
 
 
 def named_rows_of_all(traced: TracedFlatMap, type_info: TypeInformation | None) -> TracedFlatMap:
-    """Return a function that gives any number of results, in the same way."""
+    """Return a function that gives any number of results, in the same way; side outputs have types of their own."""
     if type_info is None:
         return traced
-    emissions = (replace(each, result=_named(each.result, type_info)) for each in traced.emissions)
+    emissions = (
+        each if each.side is not None else replace(each, result=_named(each.result, type_info))
+        for each in traced.emissions
+    )
     return replace(traced, emissions=tuple(emissions))
 
 

@@ -43,6 +43,8 @@ class Emission:
     conditions: tuple[Expression, ...] = ()
     segment: int = 0
     emits: bool = True
+    side: str | None = None
+    """The id of the side output that it gives to; ``None``: the main output."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
@@ -67,6 +69,8 @@ class TracedFlatMap:
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
     catches: bool = False
     """Whether it handles exceptions."""
+    sides: tuple[tuple[str, RecordSchema], ...] = ()
+    """Of a typed one, the schemas of what it gives to side outputs, by their ids."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -89,7 +93,7 @@ class TracedFlatMap:
         """Return it as ``typed`` does; ``None`` is the schema of results that are never given."""
         made: list[Emission] = []
         sharing = Sharing()
-        found: RecordSchema | None = None
+        found: dict[str | None, RecordSchema] = {}
         read: set[tuple[int, ...]] = set()
         for each in self.emissions:
             read |= _looked_at(each, schema)
@@ -98,12 +102,13 @@ class TracedFlatMap:
                 continue
             emission, result = typed
             if emission.emits:
-                if found is not None and result != found:
-                    raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
-                found = result
+                given = found.setdefault(each.side, result)
+                if result != given:
+                    raise NotVectorizable(f"gives sometimes {schema_repr(given)} and sometimes {schema_repr(result)}")
             made.append(emission.replaced(sharing.of))
         made = _with_wanted(made)
-        return replace(self, emissions=tuple(made), read=frozenset(read)), found
+        sides = tuple((side, schema) for side, schema in found.items() if side is not None)
+        return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
 
 
 def _with_wanted(emissions: list[Emission]) -> list[Emission]:

@@ -58,15 +58,15 @@ class _MaybeTracer(FlatMapTracer):
         return False  # a comprehension that is returned is one result
 
     def _give(self, value: Any, at: Emission) -> None:
-        self._give_one(expression_on(value), at)
+        self._give_choice(expression_on(value), at)
 
-    def _give_one(self, value: Expression, at: Emission) -> None:
+    def _give_choice(self, value: Expression, at: Emission) -> None:
         match value:
             case Choose(condition, then, otherwise):
-                self._give_one(then, under(at, condition))
-                self._give_one(otherwise, under(at, Unary("not", condition)))
+                self._give_choice(then, under(at, condition))
+                self._give_choice(otherwise, under(at, Unary("not", condition)))
             case Sequence(before, result):
-                self._give_one(result, at)
+                self._give_choice(result, at)
                 self._end(before, at)
             case Constant(None):
                 pass

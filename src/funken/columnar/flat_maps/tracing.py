@@ -150,10 +150,10 @@ class FlatMapTracer(Tracer):
             elif name == "POP_TOP":
                 dropped = dropping(dropped, stack.pop())
             elif name == "YIELD_VALUE":
-                self._emit(replace(at, result=expression_on(stack.pop())))
+                self._give_one(stack.pop(), at)
                 stack.push(Constant(None))
             elif name == "LIST_APPEND" and self._is_result(code, stack, argument):
-                self._emit(replace(at, result=expression_on(stack.pop())))
+                self._give_one(stack.pop(), at)
             elif name == "GET_YIELD_FROM_ITER":
                 self._give(stack.pop(), at)
                 number = self._after_yield_from(code, number)
@@ -336,13 +336,17 @@ class FlatMapTracer(Tracer):
             for each in value.items:
                 if isinstance(each, Unpacked):
                     raise NotVectorizable("returns a display with *")
-                self._emit(replace(at, result=each))
+                self._give_one(each, at)
             return
         if value == Constant(None):
             return
         if at.items is not None:
             raise NotVectorizable("has a loop in a loop")
         self._emit(replace(at, items=expression_on(value), result=_ITEM, segment=self._next()))
+
+    def _give_one(self, value: Any, at: Emission) -> None:
+        """Give one result."""
+        self._emit(replace(at, result=expression_on(value)))
 
     def _next(self) -> int:
         self._segments += 1

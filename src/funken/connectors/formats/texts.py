@@ -7,6 +7,7 @@ NumPy, Arrow and msgspec are loaded where text is read.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _LINE_FEED = 10
 _MOST_BYTES = (1 << 31) - 1
+_WELL_FORMED = 0.9
 _UTF_8 = ("utf-8", "utf8")
 
 
@@ -99,11 +101,17 @@ class JsonTexts:
 
     @staticmethod
     def like(texts: Sequence[str]) -> JsonTexts:
-        """Look at some texts; raise ``NotVectorizable`` if they are no objects that are alike."""
-        try:
-            return JsonTexts(sampled_schema([json.loads(each) for each in texts]))
-        except ValueError:
-            raise NotVectorizable("parses JSON, but its texts do not begin with it") from None
+        """Look at some texts; raise ``NotVectorizable`` if they are no objects that are alike.
+
+        A few may be malformed: a function that parses them may catch that.
+        """
+        documents = []
+        for text in texts:
+            with contextlib.suppress(ValueError):
+                documents.append(json.loads(text))
+        if len(documents) < _WELL_FORMED * len(texts):
+            raise NotVectorizable("parses JSON, but its texts do not begin with it")
+        return JsonTexts(sampled_schema(documents))
 
     def parse(self, texts: Sequence[str], wanted: tuple[int, ...] | None) -> Columns | None:
         """Return the documents as columns; ``None``: one of them is of another form."""

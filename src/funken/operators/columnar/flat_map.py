@@ -10,14 +10,16 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import STR, Constant, Expression, RecordSchema, Rowwise, leaves_of
-from funken.columnar.flat_maps.emissions import Emission
+from funken.columnar.expressions import INT, STR, Constant, Expression, RecordSchema, Rowwise, leaves_of
+from funken.columnar.flat_maps.emissions import Emission, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, lists_of
-from funken.columnar.kernels.evaluation import ExpressionEvaluation
+from funken.columnar.kernels.evaluation import ExpressionEvaluation, FallBackToRows
 from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
+from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.path import ColumnPath, PiecewisePath, TracedFunction
-from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap
+from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap, ColumnarProcess
+from funken.operators.process.one_input import ProcessLogic, process_call
 from funken.operators.stateless import FlatMapLogic, MapLogic
 
 
@@ -49,9 +51,56 @@ class ColumnarMaybeMapLogic(MapLogic):
         self._given.take(block)
 
 
+class ColumnarProcessLogic(ProcessLogic):
+    """Computes what a process function gives for a block at once."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarProcess) -> None:
+        super().__init__(spec.function)
+        self._traced, self._schema = spec.traced, spec.schema
+        parts = [part for each in spec.traced.emissions for part in each.parts()]
+        self._asks_time = any(path[:1] != (0,) for path in paths_of(parts, 0))
+        called = spec.function if spec.function.method is not None else process_call(spec.function)
+        self._path: ColumnPath[list[tuple[str | None, Columns]]] = ColumnPath(
+            self._computed, TracedFunction(called, spec.traced)
+        )
+
+    def process_block(self, block: Block) -> None:
+        """Process a block."""
+        found = self._path(block)
+        if found is None:
+            self.process(*block.rows())
+            return
+        for side, made in found:
+            if made.length and side is None:
+                self.output.emit_block(made)
+            elif made.length and side is not None:
+                self.output.emit_side(side, *made.rows())
+
+    def _computed(self, block: Columns) -> list[tuple[str | None, Columns]]:
+        stamps = block.timestamps
+        if self._asks_time and (stamps is None or int(stamps.min()) == MIN_TIMESTAMP):
+            raise FallBackToRows("a record without a timestamp")
+        stamp = Column(INT, None, True) if stamps is None or not self._asks_time else Column(INT, stamps)
+        given = Columns((block.schema, INT), [*block.leaves, stamp], block.length, stamps)
+        whole = ExpressionEvaluation(given.length, {0: value_of(given)})
+        schemas: dict[str | None, RecordSchema] = {**dict(self._traced.sides)}
+        if self._schema is not None:
+            schemas[None] = self._schema
+        made: dict[str | None, list[Made | None]] = {side: [] for side in schemas}
+        with np.errstate(all="ignore"):
+            for each in self._traced.emissions:
+                found = _computed(each, schemas.get(each.side, INT), whole)
+                if each.emits:
+                    made[each.side].append(found)
+            return [(side, combined(parts, schemas[side], given)) for side, parts in made.items()]
+
+
 def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap) -> ColumnPath[Columns]:
     emissions, schema = spec.traced.emissions, spec.schema
-    return ColumnPath(lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced))
+    functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
+    return ColumnPath(lambda block: given_of(emissions, schema, block), *functions)
 
 
 def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Columns) -> Columns:

@@ -12,9 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.expressions import RecordSchema
-from funken.columnar.kernels.columns import Columns, columns_of, joined
+from funken.columnar.kernels.columns import Column, Columns, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.records import fits
+from funken.columnar.records import NOT_READ, fits
 from funken.operators.base import Operator, Output
 from funken.operators.user_functions import UserFunction
 from funken.operators.wrappers.converting import declared_of
@@ -156,7 +156,14 @@ def _in_one(parts: list[Block]) -> list[Block]:
     """Return parts as one block, if they all are columns."""
     columns = [each for each in parts if isinstance(each, Columns)]
     stamped = {each.timestamps is None for each in columns}
-    return [joined(columns)] if len(columns) == len(parts) > 1 and len(stamped) == 1 else parts
+    if len(columns) < len(parts) or len(parts) < 2 or len(stamped) > 1:
+        return parts
+    for number in range(len(columns[0].leaves)):
+        # A field that nobody reads was not made of documents in columns; those that were parsed one by one have it.
+        if any(each.leaves[number].data is NOT_READ for each in columns):
+            for each in columns:
+                each.leaves[number] = Column(each.leaves[number].kind, NOT_READ, True)
+    return [joined(columns)]
 
 
 __all__ = ["ColumnPath", "PiecewisePath", "TracedFunction"]

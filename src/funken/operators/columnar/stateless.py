@@ -27,7 +27,8 @@ class ColumnarMapLogic(MapLogic):
     def __init__(self, spec: ColumnarMap) -> None:
         super().__init__(spec.function)
         result, schema = spec.traced.result, spec.schema
-        path = ColumnPath(lambda block: computed(result, schema, block), TracedFunction(spec.function, spec.traced))
+        functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
+        path = ColumnPath(lambda block: computed(result, schema, block), *functions)
         self._mapped = PiecewisePath(self, path, spec.traced.catches, schema)
 
     def process_block(self, block: Block) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 from funken.columnar.declared.rows import named_rows, named_rows_of_all
 from funken.columnar.expressions import INT, STR, Argument, NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.maybe import drops_none, trace_maybe
+from funken.columnar.flat_maps.process import trace_process
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import has_documents
@@ -20,12 +22,15 @@ from funken.operators.columnar.specs import (
     ColumnarFlatMap,
     ColumnarMap,
     ColumnarMaybeMap,
+    ColumnarProcess,
     ColumnarReduce,
 )
+from funken.operators.process.one_input import Process, process_call
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.declared import declared_folds
+from funken.plan.columns.documents import gives_documents
 from funken.plan.columns.windows import check_arrays, shows_order, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 from funken.types.info import TypeInformation
@@ -46,7 +51,7 @@ def columnar_map(
     refused: NotVectorizable | None = None
     try:
         traced, result = named_rows(_of_call(spec.function), declared).typed(schema)
-        check_documents(result)
+        _check_results(traced, result)
         made = ColumnarMap(spec.function, traced, result), result
     except NotVectorizable as reason:
         refused = reason
@@ -54,7 +59,7 @@ def columnar_map(
     if missing and declared is None and filtered():
         with suppress(NotVectorizable):
             given, some = trace_maybe(spec.function.target, spec.function.method).typed(schema)
-            check_documents(some)
+            _check_results(given, some)
             return ColumnarMaybeMap(spec.function, given, some), some
     if made is None:
         assert refused is not None
@@ -68,8 +73,21 @@ def columnar_flat_map(
     """Return the operator and the schema of its results, which may have a declared type."""
     traced = trace_flat_map(spec.function.target, spec.function.method)
     given, result = named_rows_of_all(traced, declared).typed(schema)
-    check_documents(result)
+    _check_results(given, result)
     return ColumnarFlatMap(spec.function, given, result), result
+
+
+def columnar_process_function(
+    spec: Process, schema: RecordSchema, declared: TypeInformation | None = None
+) -> tuple[ColumnarProcess, RecordSchema | None]:
+    """Return the operator of a function without a key, and the schema of its main output (``None``: it gives nothing to it)."""
+    called = process_call(spec.function)
+    given = named_rows_of_all(trace_process(called.target, called.method), declared)
+    traced, result = given.typed_or_nothing((schema, INT))
+    for each in (result, *(side for _, side in traced.sides)):
+        if each is not None:
+            check_documents(each)
+    return ColumnarProcess(spec.function, traced, result), result
 
 
 def columnar_filter(spec: Filter, schema: RecordSchema) -> ColumnarFilter:
@@ -98,6 +116,12 @@ def columnar_reduce(
     paths = [path for path, _ in leaves_of(schema)]
     any_order = batch and not any(map(shows_order, folds, paths, repeat(key)))
     return ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order)
+
+
+def _check_results(traced: Traced | TracedFlatMap, result: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` for documents, unless they are just parsed: the next functions say which fields they read."""
+    if not gives_documents(traced):
+        check_documents(result)
 
 
 def check_documents(result: RecordSchema) -> None:
@@ -138,6 +162,7 @@ __all__ = [
     "columnar_filter",
     "columnar_flat_map",
     "columnar_map",
+    "columnar_process_function",
     "columnar_reduce",
     "drops_missing",
     "stamped",

@@ -31,10 +31,12 @@ from funken.operators.columnar.specs import (
     ColumnarFlatMap,
     ColumnarMap,
     ColumnarMaybeMap,
+    ColumnarProcess,
     ColumnarSource,
     ColumnarTimestamps,
     ColumnarWindow,
 )
+from funken.operators.process.one_input import process_call
 from funken.operators.stateful.specs import (
     ColumnarCoFlatMap,
     ColumnarCoMap,
@@ -46,12 +48,14 @@ from funken.operators.stateful.specs import (
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.documents import gives_documents, with_fields
 from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 
 _NAME = "projection"
 
+_OF_DOCUMENTS = (ColumnarMap, ColumnarFlatMap, ColumnarMaybeMap)
 _OF_TWO = (ColumnarKeyedCoProcess, ColumnarCoMap, ColumnarCoFlatMap)
 Guard = tuple[UserFunction, Traced | TracedFlatMap]
 
@@ -71,6 +75,13 @@ class FieldsRead:
 
 class _TakesAll(Exception):
     """Somebody takes records whole: the operator of that name."""
+
+
+def makes_records(spec: Any) -> bool:
+    """Whether an operator makes records of which it need not make all fields: a source, or ``map(json.loads)``."""
+    if isinstance(spec, _OF_DOCUMENTS):
+        return gives_documents(spec.traced)
+    return isinstance(spec, ColumnarSource) and spec.of_records
 
 
 def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
@@ -101,8 +112,8 @@ class _Reached:
 
     def projection(self) -> FieldsRead:
         spec = self._source.spec
-        assert isinstance(spec, ColumnarSource)
-        if spec.stamped is not None:
+        assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
+        if isinstance(spec, ColumnarSource) and spec.stamped is not None:
             self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
         read, items = [], []
@@ -151,6 +162,11 @@ class _Reached:
                 self._function(node, spec.function, spec.traced, near)
             case ColumnarFlatMap() | ColumnarMaybeMap() as spec:
                 self._reads(node, spec.function, spec.traced, near)
+            case ColumnarProcess() as spec:
+                read = frozenset(path[1:] for path in spec.traced.read if path[:1] == (0,))
+                if any(path[:1] != (0,) and path[:1] != (1,) for path in spec.traced.read):
+                    raise _TakesAll(node.name)
+                self._reads(node, process_call(spec.function), replace(spec.traced, read=read), near)
             case ColumnarFilter() as spec:
                 self._function(node, spec.function, spec.traced, near)
                 self._follow(node.id, near)
@@ -229,8 +245,9 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
     def project(node: Node) -> Node:
         spec = node.spec
-        if not isinstance(spec, ColumnarSource) or not spec.of_records:
+        if not makes_records(spec):
             return node
+        assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
         found = fields_read(plan, node)
         leaves = [path for path, _ in leaves_of(spec.schema)]
         if found is None or (len(found.fields) == len(leaves) and not found.items and not has_documents(spec.schema)):
@@ -240,6 +257,8 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         names = [_name(spec.schema, leaves[number], items.get(number)) for number in found.fields]
         text = f"reads {len(names)} of {len(leaves)} fields" + (f": {', '.join(names)}" if names else "")
         notes.append(RuleNote(_NAME, text, node.id))
+        if isinstance(spec, _OF_DOCUMENTS):
+            return replace(node, spec=replace(spec, traced=with_fields(spec.traced, found.fields), guards=found.guards))
         return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards, items=found.items))
 
     return with_nodes(plan, project), notes
@@ -247,4 +266,4 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 RULE = Rule(_NAME, _apply)
 
-__all__ = ["RULE", "FieldsRead", "fields_read", "taken_whole_by"]
+__all__ = ["RULE", "FieldsRead", "fields_read", "makes_records", "taken_whole_by"]

@@ -37,7 +37,7 @@ from funken.operators.columnar.specs import (
     VectorizedCall,
 )
 from funken.operators.process.keyed_map import KeyedMap
-from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
@@ -53,6 +53,7 @@ from funken.plan.columns.functions import (
     columnar_filter,
     columnar_flat_map,
     columnar_map,
+    columnar_process_function,
     columnar_reduce,
     drops_missing,
     stamped,
@@ -64,7 +65,7 @@ from funken.plan.columns.windows import VECTORIZED, columnar_window, traced_key
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
-from funken.plan.rules.projection import fields_read, taken_whole_by
+from funken.plan.rules.projection import fields_read, makes_records, taken_whole_by
 
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
@@ -112,11 +113,11 @@ def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Reco
 
 
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
-    """Return the sources that would have to read a field of which there are no columns, with the reason."""
+    """Return what would have to make a field of which there are no columns, with the reason."""
     found = {}
     for node in plan.nodes:
-        spec = node.spec
-        if isinstance(spec, ColumnarSource) and spec.of_records:
+        spec: Any = node.spec
+        if makes_records(spec):
             leaves = dict(enumerate(leaves_of(spec.schema)))
             projection = fields_read(plan, node)
             if projection is None and has_documents(spec.schema):
@@ -254,6 +255,8 @@ class _Vectorizer:
                 return _Found(columnar_filter(spec, schema), schema)
             case FlatMap() if type(spec) is FlatMap:
                 return _Found(*columnar_flat_map(spec, schema, node.output_type))
+            case Process() if type(spec) is Process:
+                return _Found(*columnar_process_function(spec, schema, node.output_type))
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
                 traced = stamped(spec.strategy, schema)
                 return _Found(ColumnarTimestamps(spec.strategy, traced), schema, computes=traced is not None)
