@@ -30,7 +30,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, is_table, kind_of_object, name_of
 from funken.columnar.lists.calls import DISTINCT
-from funken.columnar.records import DICT, ROW, default_of, form_of
+from funken.columnar.records import DICT, ROW, UNNAMED_ROW, default_of, form_of
 from funken.columnar.typed.values import REPLACE, REPLACE_TUPLE
 from funken.types.row import Row
 
@@ -251,6 +251,9 @@ class Calls:
         if cls is Row and given and len(names) == len(given) and not any(name.startswith("_") for name in names):
             self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
             return Record(ROW, names, given)
+        if cls is Row and given and not names:
+            self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
+            return Record(UNNAMED_ROW, (None,) * len(given), given)
         form = form_of(cls)
         if form is None:
             raise NotVectorizable(f"calls {called.name}()")

@@ -247,7 +247,7 @@ def attribute(record: Typed, name: str) -> Typed:
     made, schema = record
     if isinstance(schema, NamedFields) and schema.form not in (DICT, DOCUMENT):
         position = schema.position(name)
-        if position is not None and not (schema.form == ROW and hasattr(Row, name)):
+        if position is not None and not (schema.form == ROW and (hasattr(Row, name) or name.startswith("_"))):
             return project(record, position)
     elif isinstance(schema, str) and name in ATTRIBUTES.get(schema, {}):
         kind = ATTRIBUTES[schema][name]
@@ -284,13 +284,13 @@ def record(made: Record, of: _Of) -> Typed:
         fields |= new
     if not fields:
         raise NotVectorizable("makes an empty dict")
-    return after(dropped, Make(tuple(each for each, _ in fields.values()))), NamedFields(
-        (schema for _, schema in fields.values()), made.form, tuple(fields), made.cls
-    )
+    items, schemas = zip(*fields.values(), strict=True)
+    return after(dropped, Make(items)), NamedFields(schemas, made.form, tuple(fields), made.cls)
 
 
 def _named(each: Expression, of: _Of) -> dict[str, Typed]:
-    assert isinstance(each, Unpacked)
+    if not isinstance(each, Unpacked):
+        raise NotVectorizable("makes a Row without names: declare its type, output_type=Types.ROW([...])")
     found = of(each.record)
     if not isinstance(found[1], NamedFields) or found[1].form != DICT:
         raise NotVectorizable(f"unpacks {schema_repr(found[1])} with **")

@@ -17,6 +17,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.records import NOT_READ, fits
 from funken.operators.base import Operator, Output
 from funken.operators.user_functions import UserFunction
+from funken.operators.wrappers.converting import declared_of
 
 T = TypeVar("T")
 _SMALLEST = 64
@@ -38,7 +39,7 @@ class TracedFunction:
     """A traced function; disabled for good when something the function uses has changed."""
 
     def __init__(self, call: UserFunction, traced: Tracing) -> None:
-        self._call = call
+        self._call, _ = declared_of(call)
         self._traced = traced
         self._given_up = False
 

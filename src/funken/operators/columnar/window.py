@@ -226,7 +226,7 @@ def contribution_of(spec: ColumnarWindow, block: Columns, number: int) -> Contri
     if spec.aggregate is None:
         of = evaluate(fold.of, block.length, block)
         assert isinstance(of, Column)
-        return Contribution(fold.how, of.cast(fold.kind), block.leaves[number])
+        return Contribution(fold.how, of.cast(fold.kind), block.leaves[number], bits=fold.bits)
     beginning = spec.aggregate.beginnings[number]
     if fold.how == "first":  # nothing of a record is added to what stays as it was
         return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)

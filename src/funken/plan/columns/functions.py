@@ -8,12 +8,13 @@ from itertools import repeat
 from types import MethodType
 from typing import Any
 
+from funken.columnar.declared.rows import named_rows, named_rows_of_all
 from funken.columnar.expressions import INT, STR, Argument, NotVectorizable, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.maybe import drops_none, trace_maybe
 from funken.columnar.flat_maps.process import trace_process
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.folds import FIRST, LAST, reduce_folds
+from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import (
@@ -28,9 +29,11 @@ from funken.operators.process.one_input import Process, process_call
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.user_functions import UserFunction
+from funken.plan.columns.declared import declared_folds
 from funken.plan.columns.documents import gives_documents
 from funken.plan.columns.windows import check_arrays, shows_order, traced_key
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
+from funken.types.info import TypeInformation
 
 OTHER_FIELDS = (
     "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
@@ -38,18 +41,22 @@ OTHER_FIELDS = (
 
 
 def columnar_map(
-    spec: Map, schema: RecordSchema, filtered: Callable[[], bool]
+    spec: Map, schema: RecordSchema, filtered: Callable[[], bool], declared: TypeInformation | None = None
 ) -> tuple[ColumnarMap | ColumnarMaybeMap, RecordSchema]:
-    """Return the operator and the schema of its results; ``filtered`` says whether all who get these drop ``None``."""
+    """Return the operator and the schema of its results; ``filtered`` says whether all who get these drop ``None``.
+
+    ``declared`` is the type to which they are converted, if it is declared: most types have no ``None``.
+    """
     made: tuple[ColumnarMap | ColumnarMaybeMap, RecordSchema] | None = None
     refused: NotVectorizable | None = None
     try:
-        traced, result = _of_call(spec.function).typed(schema)
+        traced, result = named_rows(_of_call(spec.function), declared).typed(schema)
         _check_results(traced, result)
         made = ColumnarMap(spec.function, traced, result), result
     except NotVectorizable as reason:
         refused = reason
-    if (made is None or (isinstance(made[1], str) and made[1].endswith("?"))) and filtered():
+    missing = made is None or (isinstance(made[1], str) and made[1].endswith("?"))
+    if missing and declared is None and filtered():
         with suppress(NotVectorizable):
             given, some = trace_maybe(spec.function.target, spec.function.method).typed(schema)
             _check_results(given, some)
@@ -60,17 +67,23 @@ def columnar_map(
     return made
 
 
-def columnar_flat_map(spec: FlatMap, schema: RecordSchema) -> tuple[ColumnarFlatMap, RecordSchema]:
-    """Return the operator and the schema of its results."""
-    given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
+def columnar_flat_map(
+    spec: FlatMap, schema: RecordSchema, declared: TypeInformation | None = None
+) -> tuple[ColumnarFlatMap, RecordSchema]:
+    """Return the operator and the schema of its results, which may have a declared type."""
+    traced = trace_flat_map(spec.function.target, spec.function.method)
+    given, result = named_rows_of_all(traced, declared).typed(schema)
     _check_results(given, result)
     return ColumnarFlatMap(spec.function, given, result), result
 
 
-def columnar_process_function(spec: Process, schema: RecordSchema) -> tuple[ColumnarProcess, RecordSchema | None]:
+def columnar_process_function(
+    spec: Process, schema: RecordSchema, declared: TypeInformation | None = None
+) -> tuple[ColumnarProcess, RecordSchema | None]:
     """Return the operator of a function without a key, and the schema of its main output (``None``: it gives nothing to it)."""
     called = process_call(spec.function)
-    traced, result = trace_process(called.target, called.method).typed_or_nothing((schema, INT))
+    given = named_rows_of_all(trace_process(called.target, called.method), declared)
+    traced, result = given.typed_or_nothing((schema, INT))
     for each in (result, *(side for _, side in traced.sides)):
         if each is not None:
             check_documents(each)
@@ -89,11 +102,13 @@ def drops_missing(spec: Any) -> bool:
     return False
 
 
-def columnar_reduce(spec: RollingReduce, schema: RecordSchema, batch: bool) -> ColumnarReduce:
-    """Return the operator, whose results have the schema of its records."""
+def columnar_reduce(
+    spec: RollingReduce, schema: RecordSchema, batch: bool, given: TypeInformation | None = None
+) -> ColumnarReduce:
+    """Return the operator, whose results have the schema of its records; ``given`` is their declared type, if they have one."""
     check_arrays(schema)
     key = traced_key(spec.key, schema)
-    traced, folds = reduce_folds(spec.function.target, spec.function.method, schema)
+    traced, folds = declared_folds(spec.function, schema, given)
     for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):
         is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
         if kind == STR and not is_key and fold.how == LAST and fold.of != Argument(0, path):

@@ -46,6 +46,7 @@ from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.declared import declared_schema, type_given
 from funken.plan.columns.functions import (
     OTHER_FIELDS,
     check_documents,
@@ -70,7 +71,6 @@ _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap)
-_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess, Process)
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,7 @@ class _Vectorizer:
             if node.id in self._refused:
                 raise NotVectorizable(self._refused[node.id])
             found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
+            found = replace(found, shape=declared_schema(node, found.shape))
         except NotVectorizable as reason:
             self._paths[node.id] = f"{_PER_RECORD}{reason}"
             return
@@ -216,8 +217,6 @@ class _Vectorizer:
         source: Any = spec.source
         schema: RecordSchema = INT
         generated = None
-        if spec.type_info is not None or node.declares_types:
-            raise NotVectorizable("declares a type")
         declared = source.index_columns if declares(source, "index_columns", "reader") else None
         if declared is None:
             return self._records(spec)
@@ -226,7 +225,7 @@ class _Vectorizer:
         elif not LOWEST <= declared.least <= declared.greatest <= HIGHEST:
             raise NotVectorizable("makes numbers that no column can hold")
         traced = stamped(spec.strategy, schema)
-        fields = {"source": source, "strategy": spec.strategy, "type_info": None}
+        fields = {"source": source, "strategy": spec.strategy, "type_info": spec.type_info}
         made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=traced)
         return _Found(made, schema, computes=generated is not None or traced is not None)
 
@@ -237,7 +236,7 @@ class _Vectorizer:
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
         schema: RecordSchema = source.record_schema()
         traced = stamped(spec.strategy, schema)
-        made = ColumnarSource(source, spec.strategy, None, schema, None, traced, of_records=True)
+        made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, traced, of_records=True)
         return _Found(made, schema, computes=traced is not None)
 
     # ---- operators
@@ -249,30 +248,29 @@ class _Vectorizer:
         if type(spec) in _OF_TWO:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)
-        if type(spec) in _WITH_FORM and node.declares_types:
-            raise NotVectorizable("declares a type")
         match spec:
             case Map() if type(spec) is Map:
-                return _Found(*columnar_map(spec, schema, partial(self._is_filtered, node)))
+                return _Found(*columnar_map(spec, schema, partial(self._is_filtered, node), node.output_type))
             case Filter() if type(spec) is Filter:
                 return _Found(columnar_filter(spec, schema), schema)
             case FlatMap() if type(spec) is FlatMap:
-                return _Found(*columnar_flat_map(spec, schema))
+                return _Found(*columnar_flat_map(spec, schema, node.output_type))
             case Process() if type(spec) is Process:
-                return _Found(*columnar_process_function(spec, schema))
+                return _Found(*columnar_process_function(spec, schema, node.output_type))
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
                 traced = stamped(spec.strategy, schema)
                 return _Found(ColumnarTimestamps(spec.strategy, traced), schema, computes=traced is not None)
             case RollingReduce() if type(spec) is RollingReduce:
-                return _Found(columnar_reduce(spec, schema, self._batch), schema)
+                given = type_given(node, self._nodes)
+                return _Found(columnar_reduce(spec, schema, self._batch, given), schema)
             case WindowSpec() if type(spec) is WindowSpec:
-                return self._window(spec, schema)
+                return self._window(node, spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
                 return _Found(columnar_sink(sink, schema))
             case KeyedMap() if type(spec) is KeyedMap:
-                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema)))
+                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema), node.output_type))
             case KeyedProcess() if type(spec) is KeyedProcess:
-                return self._with_state(*columnar_process(spec, self._in_order(schema)))
+                return self._with_state(*columnar_process(spec, self._in_order(schema), node.output_type))
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
     def _is_filtered(self, node: Node) -> bool:
@@ -281,10 +279,8 @@ class _Vectorizer:
         return bool(readers) and all(each.side is None and drops_missing(other.spec) for other, each in readers)
 
     def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
-        if node.declares_types:
-            raise NotVectorizable("declares a type")
         schemas = [self._in_order(self._united(vertex, node, index)) for index in range(2)]
-        return self._with_state(*columnar_of_two(spec, schemas))
+        return self._with_state(*columnar_of_two(spec, schemas, node.output_type))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
         if self._batch:
@@ -305,10 +301,13 @@ class _Vectorizer:
         except NotVectorizable as reason:
             takes = f"of records: {reason}"
         shape = given if spec.result is BatchResult.FILTER else spec.schema
-        if node.declares_types:
-            shape = None
-        elif shape is None and spec.result is not BatchResult.FILTER:
-            takes += "; gives records: declares no type that has columns"
+        lacks = "declares no type that has columns"
+        try:
+            declared_schema(node, shape)
+        except NotVectorizable as reason:
+            shape, lacks = None, str(reason)
+        if shape is None and spec.result is not BatchResult.FILTER:
+            takes += f"; gives records: {lacks}"
         path = f"{VECTORIZED} function, {spec.batch_format.value} {takes}"
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
@@ -352,8 +351,9 @@ class _Vectorizer:
         traced = traced_key(edge.partitioning.key, schema)
         self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
-    def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
-        made, results, path = columnar_window(spec, schema, self._batch)
+    def _window(self, node: Node, spec: WindowSpec, schema: RecordSchema) -> _Found:
+        types = type_given(node, self._nodes), node.output_type
+        made, results, path = columnar_window(spec, schema, self._batch, *types)
         return _Found(made, results, path=path)
 
 
