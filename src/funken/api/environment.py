@@ -6,7 +6,7 @@ knows a session that it passes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from funken import config
@@ -181,9 +181,15 @@ class StreamExecutionEnvironment(ProgramDisplay):
 
     # ---- configuration
 
-    def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
-        """Take over all options that are set in ``configuration``."""
-        self._configuration.add_all(configuration)
+    def configure(self, configuration: Configuration | Mapping[str, Any]) -> StreamExecutionEnvironment:
+        """Take over all options that are set in ``configuration``, also a dict of them; raises ``InvalidConfiguration``.
+
+        >>> env = StreamExecutionEnvironment.create_local_environment().configure({"pipeline.vectorized": False})
+        >>> env.get_configuration().get(config.VECTORIZED)
+        False
+        """
+        given = configuration if isinstance(configuration, Configuration) else Configuration(configuration)
+        self._configuration.add_all(given)
         return self
 
     def get_configuration(self) -> Configuration:

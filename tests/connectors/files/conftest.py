@@ -9,6 +9,7 @@ from funken.connectors.files import csv_files, line_files, lines
 def pieces(request, monkeypatch):
     """How much is read at a time."""
     monkeypatch.setattr(line_files, "COLUMN_CHUNK", request.param)
+    monkeypatch.setattr(lines, "COLUMN_CHUNK", request.param)
     monkeypatch.setattr(csv_files, "COLUMN_CHUNK", request.param)
     monkeypatch.setattr(line_files, "CHUNK", request.param)
     monkeypatch.setattr(lines, "CHUNK", request.param)

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken import DiscardingSink, FileSource, Types
+from funken import DiscardingSink, FileSource, StreamFormat, Types
 from funken.columnar.records import NOT_READ
 from funken.connectors import JsonSchema
 from funken.connectors.files import csv_files
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.texts import JsonTexts
 from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
 from tests.support.texts import (
     CALM,
@@ -61,6 +62,57 @@ def test_csv_gives_the_same_of_columns_and_of_rows(pieces, tmp_path_factory, see
     skips = dice.random() < 0.2
     file_format = CsvReaderFormat(schema, header, policy, skips) if whole else LineFormat(schema, policy)
     compared(folder, dice, file_format, schema.record_schema())
+
+
+@CALM
+@given(
+    seed=st.integers(0, 2**32), odd=st.sampled_from([b"", b"", b"\xff", b"\xed\xa0\x80", b"\r", b"\0", b"\xef\xbb\xbf"])
+)
+def test_lines_are_the_same_as_columns_of_texts(pieces, tmp_path_factory, seed, odd):
+    dice, folder = random.Random(seed), tmp_path_factory.mktemp("lines")
+    for name in range(dice.choice([1, 2])):
+        found = [
+            "".join(dice.choice(["to be", "", " ", "né", "😀", "\u2028", "x" * 40]) for _ in range(dice.randrange(4)))
+            for _ in range(dice.choice([0, 1, 5, 40]))
+        ]
+        data = dice.choice(["\n", "\n", "\r\n"]).join(found).encode() + dice.choice([b"\n", b""])
+        if dice.random() < 0.5 and data:
+            at = dice.randrange(len(data))
+            data = data[:at] + odd + data[at:]
+        saved(folder, dice, data, f"{name}.txt")
+    if any(file.stat().st_size for file in folder.iterdir()):
+        compared(folder, dice, StreamFormat.text_line_format(), "str")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+DOCUMENTS = st.fixed_dictionaries(
+    {"a": st.integers(-9, 9) | JSON, "b": st.text(max_size=3) | JSON, "c": st.floats() | JSON}
+)
+
+
+@CALM
+@given(documents=st.lists(DOCUMENTS, min_size=1, max_size=5), odd=st.integers(0, 30), dice=st.randoms())
+def test_json_in_texts_is_what_python_makes_of_it(documents, odd, dice):
+    like = JsonTexts.like(['{"a": 1, "b": "x", "c": 0.5}'])
+    texts = [json.dumps(each, ensure_ascii=dice.random() < 0.5) for each in documents]
+    if odd < 5:
+        at = dice.randrange(len(texts[0]))
+        texts[0] = texts[0][:at] + dice.choice(["{", "\n", " ", '"', "1", "\\"]) + texts[0][at:]
+    found = like.parse(texts, None)
+    if found is None:
+        return
+    for text, made in zip(texts, found.to_list(), strict=True):
+        parsed = json.loads(text)
+        assert repr(made) == repr({name: parsed[name] for name in "abc"})
+
+
+def test_plain_documents_are_taken():
+    like = JsonTexts.like(['{"a": 1, "b": "x", "c": 0.5}'])
+    assert like.parse(['{"a": 7, "b": "né", "c": 1.0, "d": [1]}'] * 3, (1,)).to_list()[2]["b"] == "né"
 
 
 def rows_of(schema, data):

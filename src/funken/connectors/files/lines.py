@@ -290,7 +290,7 @@ class StreamFormat(Charset, FileFormat):
         ['to be', 'or not']
         """
         assert not isinstance(split.position, tuple)
-        return _reading(file, split, self)
+        return _reading(file, split, self, CHUNK)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
@@ -318,7 +318,7 @@ class StreamFormat(Charset, FileFormat):
         return TextLines(_reading(file, split, self, COLUMN_CHUNK))
 
 
-def _reading(file: IO[bytes], split: FileSplit, charset: Charset, size: int = CHUNK) -> RangeLines | StreamLines:
+def _reading(file: IO[bytes], split: FileSplit, charset: Charset, size: int) -> RangeLines | StreamLines:
     assert not isinstance(split.position, tuple)
     if split.whole:
         return StreamLines(file, split.position or 0, charset, size)
