@@ -1,19 +1,24 @@
-"""Open sessions in arrays: a row each, linked by key from the newest to the oldest."""
+"""Open sessions in arrays: a row each, linked by key from the newest to the oldest; and what a block makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from funken.columnar.expressions import RecordSchema, leaves_of
+from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array
+from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.kept import LEAF_TYPES, grown
 from funken.columnar.keyed.keys import Slots
+from funken.columnar.loops.converting import wrapped
 
 _FEWEST = 64
 _NONE = -1
+_SURE = 2.0**62
 
 
 class SessionTable:
@@ -142,4 +147,84 @@ def merged_order(constituents: Iterable[tuple[int, int, int]]) -> int:
     return sessions[0][2]
 
 
-__all__ = ["SessionTable", "merged_order"]
+class Scan:
+    """Sessions and records of some keys, sorted by key and start; ``slot``, ``start`` and ``end`` are of what they become."""
+
+    def __init__(self, slot: Array, start: Array, end: Array, order: Array) -> None:
+        self._sorted = np.lexsort((start, slot))
+        self._slot, self._start, self._end, self._order = (
+            each.take(self._sorted) for each in (slot, start, end, order)
+        )
+        changes = np.append(False, self._slot[1:] != self._slot[:-1])
+        least = int(self._end.min())
+        width = int(self._end.max()) - least + 1
+        rank = np.cumsum(changes)
+        if float(width) * (int(rank[-1]) + 1) >= _SURE:
+            raise FallBackToRows("a range too wide")
+        base = rank * width
+        # How far it reaches so far; a later key begins above all ends of those before it.
+        reach = np.maximum.accumulate(base + (self._end - least)) - base + least
+        begins = changes.copy()
+        begins[0] = True
+        begins[1:] |= self._start[1:] > reach[:-1]
+        self._begins = np.flatnonzero(begins)
+        self._ends = np.append(self._begins[1:], len(begins)) - 1
+        self.slot, self.start = self._slot.take(self._begins), self._start.take(self._begins)
+        self.end = reach.take(self._ends)
+
+    def groups(self) -> Array:
+        """Return in which of the sessions each of what was given is."""
+        begins: Array = np.zeros(len(self._sorted), np.int64)
+        begins[self._begins] = 1
+        found: Array = np.empty(len(self._sorted), np.int64)
+        found[self._sorted] = np.cumsum(begins) - 1
+        return found
+
+    def check_order(self, groups: Array, sessions: int) -> None:
+        """Raise ``FallBackToRows`` unless each record touches what came before it in its session.
+
+        ``sessions`` were given before the records. Then two sessions never become one, at no time.
+        """
+        if sessions and int(np.bincount(groups[:sessions]).max()) > 1:
+            raise FallBackToRows("two sessions become one")
+        # The order in which they came: what was given first, the sessions, is there before all records.
+        order = np.argsort(groups, kind="stable")
+        of, back = groups.take(order), np.empty(len(groups), np.int64)
+        back[self._sorted] = np.arange(len(groups))
+        starts, ends = (each.take(back.take(order)) for each in (self._start, self._end))
+        least, greatest = int(starts.min()), int(ends.max())
+        width = greatest - least + 1
+        if float(width) * (int(of[-1]) + 1) >= _SURE:
+            raise FallBackToRows("a range too wide")
+        # A later session begins above all ends, and below all starts, of those before it.
+        base = of * width
+        latest = np.maximum.accumulate(ends - least + base)
+        earliest = np.maximum.accumulate(greatest - starts + base)
+        apart = (starts - least + base)[1:] > latest[:-1]
+        apart |= (greatest - ends + base)[1:] > earliest[:-1]
+        if bool((apart & (of[1:] == of[:-1])).any()):
+            raise FallBackToRows("two sessions become one")
+
+    def folded(self, values: Array, how: str, dtype: Any, bits: int) -> Array:
+        """Return a leaf of the contents of each session; ints only are added or compared; sums wrap to so many bits."""
+        values = values.take(self._sorted)
+        if how == SUM:
+            if float(np.add.reduceat(np.abs(values.astype(np.float64)), self._begins).max()) >= _SURE:
+                raise FallBackToRows("an overflow")
+            summed = np.add.reduceat(values, self._begins)
+            return summed if bits == 64 else wrapped(summed, bits)
+        if how in (MIN, MAX):
+            return (np.minimum if how == MIN else np.maximum).reduceat(values, self._begins)
+        return values.take(self._begins).astype(dtype)  # alike in all of them
+
+    def orders(self) -> Array:
+        """Return which place each session has among those with its end: that of the one that was there first, mostly."""
+        found = self._order.take(self._begins)
+        for number in np.flatnonzero(np.minimum.reduceat(self._order, self._begins) != found).tolist():
+            part = slice(int(self._begins[number]), int(self._ends[number]) + 1)
+            several = zip(self._order[part].tolist(), self._start[part].tolist(), self._end[part].tolist(), strict=True)
+            found[number] = merged_order((start, end, order) for order, start, end in sorted(several))
+        return found
+
+
+__all__ = ["Scan", "SessionTable", "merged_order"]

@@ -10,26 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import leaves_of
+from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
-from funken.columnar.kernels.columns import Array, Columns, values_of_leaves
+from funken.columnar.kernels.columns import Array, Columns, columns_of, lists_with, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.kept import LEAF_TYPES, objects
 from funken.columnar.keyed.keys import column_of_keys, key_of
-from funken.columnar.loops.converting import wrapped
+from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import leaf_columns
 from funken.operators.columnar.panes import Contribution
 from funken.operators.columnar.path import ColumnPath
-from funken.operators.columnar.session_table import SessionTable, merged_order
+from funken.operators.columnar.session_table import Scan, SessionTable
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.window import WindowResults, contribution_of, functions_of
 from funken.operators.window.sessions import OpenSession, SessionWindows, saved_sessions
@@ -50,13 +51,18 @@ class ColumnarSessions(SessionWindows):
     def __init__(self, spec: ColumnarWindow) -> None:
         super().__init__(spec)
         self._vector = spec
-        self._schema = spec.schema if spec.aggregate is None else spec.aggregate.schema
+        self._schema = self._contents_schema(spec)
         self._lists = ExtendedDeltaTable(self, saved_sessions, self._revive)
         self._sessions = self._lists
         self._path = ColumnPath(self._take_columns, *functions_of(spec))
         self._results = None if spec.results is None else WindowResults(spec)
         self._returns = 0
         self._clear()
+
+    @staticmethod
+    def _contents_schema(spec: ColumnarWindow) -> RecordSchema:
+        """Return the schema of what the table has of a session."""
+        return spec.schema if spec.aggregate is None else spec.aggregate.schema
 
     def _clear(self) -> None:
         self._table = SessionTable(self._schema)
@@ -87,29 +93,38 @@ class ColumnarSessions(SessionWindows):
         if int(stamps.min()) + gap - 1 <= self.current_watermark:
             raise FallBackToRows("records that may be late: their order matters")
         key = key_of(self._vector.traced_key.result, block)
-        contributions = [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
+        contributions = self._contributions(block)
         self._load()
         table = self._table
         numbers = table.slots.find(key, block.length)
         table.reserve()
         seen = each_once(numbers)
         rows = table.of(seen)
-        scan = _Scan(
+        scan = Scan(
             np.append(table.field("slot", rows), numbers),
             np.append(table.field("start", rows), stamps),
             np.append(table.field("end", rows), stamps + gap),
             np.append(table.field("order", rows), self._pushes + 1 + np.arange(block.length)),
         )
-        kept = table.leaves(rows)
         # Nothing has changed so far, and nothing does before all that may be unfit is computed.
-        leaves = [
-            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
-            for old, each, (_, kind) in zip(kept, contributions, leaves_of(self._schema), strict=True)
-        ]
+        leaves = self._folded(scan, table.leaves(rows), contributions, block)
         table.replace(seen, rows, scan.slot, scan.start, scan.end, scan.orders(), leaves)
         self._pushes += block.length
         self._first_end = min(self._first_end, int(scan.end.min()))
         return True
+
+    def _contributions(self, block: Columns) -> list[Contribution]:
+        """Return what a block adds to the leaves of the contents."""
+        return [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
+
+    def _folded(
+        self, scan: Scan, kept: list[Array], contributions: list[Contribution], block: Columns
+    ) -> list[Array]:  # fmt: skip
+        """Return the leaves of the contents of each session."""
+        return [
+            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
+            for old, each, (_, kind) in zip(kept, contributions, leaves_of(self._schema), strict=True)
+        ]
 
     # ---- time
 
@@ -128,7 +143,8 @@ class ColumnarSessions(SessionWindows):
     def _fire_rows(self, rows: Array) -> None:
         table = self._table
         starts, ends, slots = (table.field(name, rows) for name in ("start", "end", "slot"))
-        contents = Columns(self._schema, leaf_columns(leaves_of(self._schema), table.leaves(rows)), len(rows))
+        contents = self._contents(rows)
+        self._forget(rows)
         empty = table.remove(rows)
         known = table.slots.keys
         for slot in empty[table.saved.take(empty)].tolist():
@@ -150,6 +166,13 @@ class ColumnarSessions(SessionWindows):
         if len(table.slots) > _MANY and table.count < len(table.slots) // 4:
             self._store()  # keys without sessions are forgotten
 
+    def _contents(self, rows: Array) -> Columns:
+        """Return the contents of some sessions."""
+        return Columns(self._schema, leaf_columns(leaves_of(self._schema), self._table.leaves(rows)), len(rows))
+
+    def _forget(self, rows: Array) -> None:
+        """Give up what is kept of sessions that are over besides the table."""
+
     # ---- between arrays and lists
 
     def _load(self) -> None:
@@ -160,8 +183,7 @@ class ColumnarSessions(SessionWindows):
         base = lists.finish_snapshot()
         entries = sorted((order, key, each) for _, order, key, each in self._ends if each.end != MIN_TIMESTAMP)
         keys, contents = [key for _, key, _ in entries], [each.contents for _, _, each in entries]
-        if not all(fits(each, self._schema) for each in contents):
-            raise FallBackToRows("contents of another type")
+        self._check(contents)
         table = self._table
         slot = table.slots.find(column_of_keys(keys), len(keys))
         table.reserve()
@@ -169,11 +191,7 @@ class ColumnarSessions(SessionWindows):
         end = np.array([each.end for _, _, each in entries], np.int64)
         order = np.array([order for order, _, _ in entries], np.int64)
         by_key = np.lexsort((start, slot))
-        leaves = []
-        for (_, leaf), values in zip(leaves_of(self._schema), values_of_leaves(contents, self._schema), strict=True):
-            array = np.empty(len(values), LEAF_TYPES[leaf])
-            array[:] = values
-            leaves.append(array.take(by_key))
+        leaves = [leaf.take(by_key) for leaf in self._loaded(contents)]
         slots, nothing = each_once(slot), np.empty(0, np.int64)
         slot, start, order = slot.take(by_key), start.take(by_key), order.take(by_key)
         table.replace(slots, nothing, slot, start, end.take(by_key), order, leaves)
@@ -182,6 +200,20 @@ class ColumnarSessions(SessionWindows):
             table.touched[number], table.saved[number] = key in lists.delta, key in base
         lists.delta, lists.base = {}, {}
         self._ends.clear()
+
+    def _check(self, contents: list[Any]) -> None:
+        """Raise ``FallBackToRows`` unless contents can be in the table."""
+        if not all(fits(each, self._schema) for each in contents):
+            raise FallBackToRows("contents of another type")
+
+    def _loaded(self, contents: list[Any]) -> list[Array]:
+        """Return the leaves of contents."""
+        leaves = []
+        for (_, leaf), values in zip(leaves_of(self._schema), values_of_leaves(contents, self._schema), strict=True):
+            array = np.empty(len(values), LEAF_TYPES[leaf])
+            array[:] = values
+            leaves.append(array)
+        return leaves
 
     def _store(self) -> None:
         """Bring all sessions back into the lists."""
@@ -207,8 +239,7 @@ class ColumnarSessions(SessionWindows):
 
     def _saved_rows(self, rows: Array) -> Saved:
         table = self._table
-        columns = leaf_columns(leaves_of(self._schema), table.leaves(rows))
-        contents = Columns(self._schema, columns, len(rows)).to_list() if len(rows) else []
+        contents = self._contents(rows).to_list() if len(rows) else []
         return list(zip(table.field("start", rows).tolist(), table.field("end", rows).tolist(), contents, strict=True))
 
     def take_written(self, complete: bool) -> tuple[Iterator[tuple[Any, Saved]], list[Any]]:
@@ -245,48 +276,67 @@ def _alone(each: Contribution, length: int) -> Array:
     return values
 
 
-class _Scan:
-    """Sessions and records of some keys, sorted by key and start; ``slot``, ``start`` and ``end`` are of what they become."""
+class ListSessions(ColumnarSessions):
+    """Sessions that hand all their records to a function: the table has the number of a session's list.
 
-    def __init__(self, slot: Array, start: Array, end: Array, order: Array) -> None:
-        self._sorted = np.lexsort((start, slot))
-        self._slot, self._start, self._end, self._order = (
-            each.take(self._sorted) for each in (slot, start, end, order)
-        )
-        changes = np.append(False, self._slot[1:] != self._slot[:-1])
-        least = int(self._end.min())
-        width = int(self._end.max()) - least + 1
-        rank = np.cumsum(changes)
-        if float(width) * (int(rank[-1]) + 1) >= _SURE:
-            raise FallBackToRows("a range too wide")
-        base = rank * width
-        # How far it reaches so far; a later key begins above all ends of those before it.
-        reach = np.maximum.accumulate(base + (self._end - least)) - base + least
-        begins = changes.copy()
-        begins[0] = True
-        begins[1:] |= self._start[1:] > reach[:-1]
-        self._begins = np.flatnonzero(begins)
-        self._ends = np.append(self._begins[1:], len(begins)) - 1
-        self.slot, self.start = self._slot.take(self._begins), self._start.take(self._begins)
-        self.end = reach.take(self._ends)
+    The records of a session are in the order in which they came. Only where two sessions become one it is another, that of the
+    record path: then that takes over.
+    """
 
-    def folded(self, values: Array, how: str, dtype: Any, bits: int) -> Array:
-        """Return a leaf of the contents of each session; ints only are added or compared; sums wrap to so many bits."""
-        values = values.take(self._sorted)
-        if how == SUM:
-            if float(np.add.reduceat(np.abs(values.astype(np.float64)), self._begins).max()) >= _SURE:
-                raise FallBackToRows("an overflow")
-            summed = np.add.reduceat(values, self._begins)
-            return summed if bits == 64 else wrapped(summed, bits)
-        if how in (MIN, MAX):
-            return (np.minimum if how == MIN else np.maximum).reduceat(values, self._begins)
-        return values.take(self._begins).astype(dtype)  # alike in all of them
+    @staticmethod
+    def _contents_schema(spec: ColumnarWindow) -> RecordSchema:
+        return INT
 
-    def orders(self) -> Array:
-        """Return which place each session has among those with its end: that of the one that was there first, mostly."""
-        found = self._order.take(self._begins)
-        for number in np.flatnonzero(np.minimum.reduceat(self._order, self._begins) != found).tolist():
-            part = slice(int(self._begins[number]), int(self._ends[number]) + 1)
-            several = zip(self._order[part].tolist(), self._start[part].tolist(), self._end[part].tolist(), strict=True)
-            found[number] = merged_order((start, end, order) for order, start, end in sorted(several))
-        return found
+    def _clear(self) -> None:
+        super()._clear()
+        self._log = ListLog(self._vector.schema)
+        self._free: Array = np.empty(0, np.int64)
+        self._numbers = 0
+
+    def _contributions(self, block: Columns) -> list[Contribution]:
+        return []
+
+    def _folded(
+        self, scan: Scan, kept: list[Array], contributions: list[Contribution], block: Columns
+    ) -> list[Array]:  # fmt: skip
+        (old,) = kept
+        groups = scan.groups()
+        scan.check_order(groups, len(old))
+        lists = scan.folded(np.append(old, np.full(block.length, -1)), MAX, np.int64, 0)
+        new = np.flatnonzero(lists < 0)
+        lists[new] = self._numbered(len(new))
+        of_records = lists.take(groups[len(old) :])
+        order = np.argsort(of_records, kind="stable")
+        slots, counts = np.unique(of_records, return_counts=True)
+        self._log.append(slots, counts, block.take(order))
+        return [lists]
+
+    def _numbered(self, count: int) -> Array:
+        """Return numbers of lists that are empty."""
+        reused, self._free = self._free[:count], self._free[count:]
+        begin, self._numbers = self._numbers, self._numbers + count - len(reused)
+        return np.append(reused, np.arange(begin, self._numbers))
+
+    def _contents(self, rows: Array) -> Columns:
+        (lists,) = self._table.leaves(rows)
+        counts, records = self._log.lists(lists)
+        column = lists_with(self._vector.schema, counts, records)
+        return Columns(column.kind, [column], len(rows))
+
+    def _forget(self, rows: Array) -> None:
+        (lists,) = self._table.leaves(rows)
+        self._log.empty(lists)
+        self._free = np.append(self._free, lists)
+
+    def _check(self, contents: list[Any]) -> None:
+        schema = self._vector.schema
+        if not all(type(each) is list and all(fits(record, schema) for record in each) for each in contents):
+            raise FallBackToRows("records of another type")
+
+    def _loaded(self, contents: list[Any]) -> list[Array]:
+        lists = self._numbered(len(contents))
+        counts = np.array(list(map(len, contents)), np.int64)
+        order = np.argsort(lists, kind="stable")
+        records = list(chain.from_iterable(contents[place] for place in order.tolist()))
+        self._log.append(lists.take(order), counts.take(order), columns_of(records, self._vector.schema))
+        return [lists]

@@ -217,6 +217,8 @@ class ColumnarWindow(WindowSpec):
         size = self._tumbling_count()
         if size is not None:
             return late_operator(Operator, "funken.operators.columnar.counts:ColumnarCounts", self, size)
+        if self.strategy is Strategy.SESSIONS and self.aggregate is not None and self.aggregate.listed is not None:
+            return late_operator(Operator, "funken.operators.columnar.sessions:ListSessions", self)
         if self.strategy is Strategy.SESSIONS:
             return late_operator(Operator, "funken.operators.columnar.sessions:ColumnarSessions", self)
         return late_operator(Operator, "funken.operators.columnar.window:ColumnarWindows", self)

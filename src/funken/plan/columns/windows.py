@@ -97,7 +97,7 @@ def columnar_window(
             raise NotVectorizable("makes text of the records of a window")
     if batch and any(shows_order(fold, own, key) for fold, own in _with_own(folds, schema, aggregate)):
         raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
-    if sessions:
+    if sessions and not isinstance(contents, Elements):
         _check_merges(spec, folds, schema, aggregate, key)
     function, results, path = _results(spec, schema, aggregate, made)
     if results is None and isinstance(contents, Elements):
@@ -114,8 +114,11 @@ def columnar_window(
 
 def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
     """Raise ``NotVectorizable`` unless windows can keep lists of their records."""
-    if batch or spec.strategy is not Strategy.ALIGNED:
+    sessions = spec.strategy is Strategy.SESSIONS and isinstance(spec.contents, Elements)
+    if batch or not (spec.strategy is Strategy.ALIGNED or sessions):
         raise NotVectorizable("keeps a list of the records of a window, in their order")
+    if sessions:
+        return
     overlap: Any = spec.assigner
     if listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
         raise NotVectorizable("keeps each record in many windows")

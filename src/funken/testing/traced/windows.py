@@ -151,7 +151,7 @@ class WindowFuzzer:
         if dice.random() < 0.1:
             return f"build = lambda keyed: keyed.reduce({dice.choice(_EXTREMES)})"
         if dice.random() < 0.15:
-            return WindowFuzzer._of_all(dice, dice.choice(_ASSIGNERS[:2]))
+            return WindowFuzzer._of_all(dice, dice.choice((*_ASSIGNERS[:2], *_ASSIGNERS[-2:])))
         of_any = [each for each in _FUNCTIONS if "window." not in each and each != "Function()"]
         functions = of_any if "ount" in window else _FUNCTIONS
         function = ", " + dice.choice(functions) if dice.random() < 0.5 else ""
