@@ -1,9 +1,9 @@
-"""What an interval join costs per record in columns and in rows: the operators alone, with the same blocks.
+"""What joins of two streams cost per record in columns and in rows: the operators alone, with the same blocks.
 
 usage: joins_on_columns.py [--records N] [--keys N] [--rounds N]
 
 Prints nanoseconds per record, the medians of the rounds, in which columns and rows take turns, for some sizes of blocks and numbers
-of partners. Before, both forms run once, and have to give the same. Both sides have records of each key in turn, one every ms;
+of partners: interval joins, and one in tumbling windows. Before, both forms run once, and have to give the same. Both sides have records of each key in turn, one every ms;
 behind two blocks comes a watermark.
 """
 
@@ -21,10 +21,13 @@ from rich.table import Table
 
 from funken.columnar.kernels.columns import columns_of
 from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import TAGGED_KEY, JoinPairs, WindowJoin
 from funken.operators.stateful import interval_join
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.joins import columnar_interval_join
+from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
+from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
 from funken.testing import OperatorHarness
+from funken.windowing.assigners import TumblingEventTimeWindows
 
 SCHEMA = ("int", "int", "str")
 BLOCKS = (50, 100, 300, 1000, 8000)
@@ -41,14 +44,24 @@ def texts(left: Any, right: Any, ctx: Any) -> Any:
     yield left[2], right[2], ctx.get_left_timestamp()
 
 
+def in_window(left: Any, right: Any) -> Any:
+    """Give numbers of both records."""
+    return left[0], left[1], right[1]
+
+
 def first_field(record: Any) -> Any:
     """Return the key."""
     return record[0]
 
 
-def specs(function: Callable[..., Any], apart: int) -> tuple[Any, IntervalJoinSpec]:
+def specs(function: Callable[..., Any], apart: int) -> tuple[Any, Any]:
     """Return the operator on columns, and the one on rows."""
     key = UserFunction(first_field)
+    if function is in_window:
+        call = WindowCall(UserFunction(JoinPairs(UserFunction(function)), "apply", rich=True), CallStyle.APPLY)
+        window = WindowSpec(TAGGED_KEY, TumblingEventTimeWindows.of(2 * apart), Elements(), call)
+        join = WindowJoin(key, key, window)
+        return columnar_window_join(join, [SCHEMA, SCHEMA])[0], join
     rows = IntervalJoinSpec(UserFunction(function), key, key, -apart, apart)
     return columnar_interval_join(rows, [SCHEMA, SCHEMA])[0], rows
 
@@ -91,7 +104,7 @@ def main() -> None:
     records = [(number % args.keys, number, f"w{number % 100}") for number in range(count)]
     stamps = list(range(count))
     table = Table("ns per record", "partners", "block", "columns", "rows", "rows / columns")
-    for function in (numbers, texts):
+    for function in (numbers, texts, in_window):
         for partners in PARTNERS:
             two = specs(function, int(partners * args.keys))
             for size in BLOCKS:

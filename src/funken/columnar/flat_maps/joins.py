@@ -1,6 +1,7 @@
-"""What the function of an interval join gives for a pair: emissions over one record (left, right, and three times).
+"""What the function of a join gives for a pair: emissions over one record, which has both records as its first fields.
 
-Of its context the function may ask for the timestamps of the pair only; anything else has no kernel.
+In an interval join three times come behind them. Of its context the function may ask for these timestamps of the pair only;
+anything else has no kernel.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from funken.columnar.callables import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import INT, Argument, Expression, NotVectorizable, RecordSchema
 from funken.columnar.flat_maps.contexts import answered, push_answer
-from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer, Variables
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import function_of_method, plain_function
+from funken.columnar.tracing import Tracer, function_of_method, plain_function
 
 LEFT, RIGHT, LEFT_STAMP, RIGHT_STAMP, STAMP = (Argument(0, (number,)) for number in range(5))
 _ASKED = {
@@ -42,21 +43,51 @@ def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
     funken.columnar.expressions.NotVectorizable: asks its context for output()
     """
     function = plain_function(target) if method is None else function_of_method(target, method)
-    traced = _JoinTracer(function, target, bound=method is not None).read()
+    given = LEFT, RIGHT, Marker("context", "its context")
+    return _with_method(_JoinTracer(function, target, method is not None, given).read(), function, method)
+
+
+def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
+    """Return what ``function(left, right)`` gives: one result, or, if it is ``flat``, several.
+
+    Raises ``NotVectorizable`` with the reason.
+
+    >>> [each.result for each in trace_pairs(lambda left, right: right, None, flat=False).emissions]
+    [Argument(argument=0, path=(1,))]
+    """
+    function = plain_function(target) if method is None else function_of_method(target, method)
+    bound = method is not None
+    if flat:
+        return _with_method(_JoinTracer(function, target, bound, (LEFT, RIGHT)).read(), function, method)
+    traced = _PairTracer(function, target, bound).run()
+    return _with_method(TracedFlatMap((Emission(traced.result),), traced.dependencies), function, method)
+
+
+def _with_method(traced: TracedFlatMap, function: FunctionType, method: str | None) -> TracedFlatMap:
     if method is None:
         return traced
     known = Dependency("method", method, fingerprint(function.__code__))
     return replace(traced, dependencies=(*traced.dependencies, known))
 
 
-class _JoinTracer(FlatMapTracer):
-    """Follows one function."""
+def _begin(start: dict[str, Any], bound: bool, given: tuple[Any, ...]) -> None:
+    start.update(zip([*start][bound:], given, strict=False))
+
+
+class _PairTracer(Tracer):
+    """Follows a function that gives one result."""
 
     def __init__(self, function: FunctionType, target: Any, bound: bool) -> None:
-        super().__init__(function, 3, bound, target=target if bound else None)
-        given = LEFT, RIGHT, Marker("context", "its context")
-        for name, value in zip([*self._start][bound:], given, strict=False):
-            self._start[name] = value
+        super().__init__(function, 2, bound, target=target if bound else None)
+        _begin(self._start, bound, (LEFT, RIGHT))
+
+
+class _JoinTracer(FlatMapTracer):
+    """Follows a function that gives several."""
+
+    def __init__(self, function: FunctionType, target: Any, bound: bool, given: tuple[Any, ...]) -> None:
+        super().__init__(function, len(given), bound, target=target if bound else None)
+        _begin(self._start, bound, given)
 
     def _step(
         self, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
@@ -71,4 +102,4 @@ class _JoinTracer(FlatMapTracer):
         return dropped
 
 
-__all__ = ["LEFT", "LEFT_STAMP", "RIGHT", "RIGHT_STAMP", "STAMP", "pair_schema", "trace_join_function"]
+__all__ = ["LEFT", "LEFT_STAMP", "RIGHT", "RIGHT_STAMP", "STAMP", "pair_schema", "trace_join_function", "trace_pairs"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, leaves_of
+from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.flat_maps.joins import pair_schema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
@@ -47,7 +47,7 @@ class _Side:
     def __init__(self, spec: ColumnarIntervalJoin, number: int, keep: int) -> None:
         self.schema = spec.schemas[number]
         self.key = spec.traced_keys[number].result
-        self.used = _used(spec.given, number, len(leaves_of(self.schema)), [path for path, _ in leaves_of(self.schema)])
+        self.used = leaves_used(spec.given, number, self.schema)
         self._keep = keep
         self.clear()
 
@@ -86,11 +86,11 @@ class _Side:
         ]
 
 
-def _used(given: TracedFlatMap, number: int, count: int, leaves: list[tuple[int, ...]]) -> list[bool]:
-    """Return of each leaf of a side whether the function uses it."""
+def leaves_used(given: TracedFlatMap, number: int, schema: RecordSchema) -> list[bool]:
+    """Return of each leaf of a side whether the function of a pair uses it."""
     found = paths_of(chain.from_iterable(each.parts() for each in given.emissions), 0)
     paths = [path[1:] for path in found if not path or path[0] == number]
-    return [any(leaf[: len(path)] == path for path in paths) for leaf in leaves[:count]]
+    return [any(leaf[: len(path)] == path for path in paths) for leaf, _ in leaves_of(schema)]
 
 
 class ColumnarIntervalJoinLogic(IntervalJoinLogic):
@@ -300,4 +300,4 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
                 table[key] = buckets
 
 
-__all__ = ["ColumnarIntervalJoinLogic"]
+__all__ = ["ColumnarIntervalJoinLogic", "leaves_used"]

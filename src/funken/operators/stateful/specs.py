@@ -18,6 +18,7 @@ from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
 from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import WindowJoin
 from funken.operators.late import late_operator
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.one_input import KeyedProcess
@@ -125,7 +126,30 @@ class ColumnarIntervalJoin(IntervalJoinSpec):
         return late_operator(Operator, "funken.operators.stateful.interval_join:ColumnarIntervalJoinLogic", self)
 
 
+@dataclass(frozen=True)
+class ColumnarWindowJoin(WindowJoin):
+    """A join of aligned windows over blocks, with the same fields."""
+
+    schemas: tuple[RecordSchema, RecordSchema] = (INT, INT)
+    traced_keys: tuple[Traced, ...] = ()
+    given: TracedFlatMap = TracedFlatMap(())
+    results: RecordSchema = INT
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.stateful.window_join:ColumnarWindowJoinLogic", self)
+
+    def in_keyed_state(self) -> WindowJoin:
+        """Return the same join of records with its windows in keyed state."""
+        return WindowJoin(self.key1, self.key2, self.window).in_keyed_state()
+
+
 __all__ = [
     "ColumnarCoFlatMap", "ColumnarCoMap", "ColumnarIntervalJoin", "ColumnarKeyedCoProcess", "ColumnarKeyedMap",
-    "ColumnarKeyedProcess", "FunctionOnColumns", "StatesOnColumns",
+    "ColumnarKeyedProcess", "ColumnarWindowJoin", "FunctionOnColumns", "StatesOnColumns",
 ]  # fmt: skip

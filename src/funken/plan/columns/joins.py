@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
-from funken.columnar.flat_maps.joins import pair_schema, trace_join_function
+from funken.columnar.flat_maps.joins import pair_schema, trace_join_function, trace_pairs
 from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.stateful.specs import ColumnarIntervalJoin
+from funken.operators.join.window_join import JoinPairs, WindowJoin
+from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
+from funken.operators.window.spec import Strategy
 from funken.plan.columns.states import keys_of
 from funken.plan.columns.windows import check_arrays
 
+_FEW_COPIES = 4
+"""A record is in so many windows at most."""
 _WIDEST = 1 << 60
 """The widest interval, in ms: times and bounds are added up in 64 bits."""
 
@@ -33,4 +38,25 @@ def columnar_interval_join(
     return made, results
 
 
-__all__ = ["columnar_interval_join"]
+def columnar_window_join(spec: WindowJoin, schemas: Sequence[RecordSchema]) -> tuple[ColumnarWindowJoin, RecordSchema]:
+    """Return the operator of a join in windows, and the schema of its results."""
+    window = spec.window
+    pairs = None if window.function is None else window.function.call.target
+    if type(pairs) is not JoinPairs:
+        raise NotVectorizable("gives its function the lists of a co-group")
+    if window.strategy is not Strategy.ALIGNED or not window.assigner.is_event_time():
+        raise NotVectorizable("joins in other windows than tumbling and sliding ones of event time")
+    assigner: Any = window.assigner
+    if assigner.size > _FEW_COPIES * getattr(assigner, "slide", assigner.size):
+        raise NotVectorizable("keeps each record in many windows")
+    for schema in schemas:
+        check_arrays(schema)
+    keys = keys_of((spec.key1, spec.key2), schemas)
+    left, right = schemas
+    function = pairs.function
+    given, results = trace_pairs(function.target, function.method, pairs.flat).typed((left, right))
+    traced_keys = tuple(traced for traced, _ in keys)
+    return ColumnarWindowJoin(spec.key1, spec.key2, window, (left, right), traced_keys, given, results), results
+
+
+__all__ = ["columnar_interval_join", "columnar_window_join"]

@@ -47,6 +47,7 @@ from funken.operators.columnar.specs import (
     VectorizedCall,
 )
 from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import WindowJoin
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
@@ -58,7 +59,7 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
-from funken.plan.columns.joins import columnar_interval_join
+from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
 from funken.plan.columns.sinks import columnar_sink
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
 from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
@@ -72,7 +73,8 @@ _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 _OTHERS = "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
 
-_OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, IntervalJoinSpec)
+_JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_join}
+_OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
 _WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess)
 
 
@@ -285,7 +287,7 @@ class _Vectorizer:
             raise NotVectorizable("declares a type" if node.declares_types else "has several inputs")
         inputs = sorted(node.inputs, key=attrgetter("index"))
         schemas = [self._in_order(self._given(vertex, node, each)) for each in inputs]
-        made = columnar_interval_join if type(spec) is IntervalJoinSpec else columnar_of_two
+        made: Any = _JOINS.get(type(spec), columnar_of_two)
         return self._with_state(*made(spec, schemas))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
