@@ -21,7 +21,7 @@ from funken import (
 )
 from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram
-from funken.operators.join.window_join import TAGGED_KEY, JoinPairs, WindowJoin
+from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
 from funken.operators.stateful import window_join
 from funken.operators.stateful.window_join import JoinPane
 from funken.operators.user_functions import UserFunction
@@ -56,9 +56,22 @@ class Sum(JoinFunction):
         return left[1] + right[0] + self.more
 
 
+def outer(lefts, rights):
+    if not lefts:
+        for right in rights:
+            yield right[1], 0, right[0]
+    elif not rights:
+        yield lefts[0][0], len(lefts), -1
+    else:
+        yield lefts[-1][0], len(lefts), sum(right[0] for right in rights) * lefts[0][1]
+
+
 FUNCTIONS = {
     "one": JoinPairs(UserFunction(one)),
     "several": JoinPairs(UserFunction(several), flat=True),
+    "those with others": CoGroup(UserFunction(lambda lefts, rights: [(left[0], left[1]) for left in lefts if rights])),
+    "outer": CoGroup(UserFunction(outer)),
+    "first by first": CoGroup(UserFunction(lambda lefts, rights: [lefts[0][1] // rights[0][0]])),
     "divides": JoinPairs(UserFunction(divides)),
     "object": JoinPairs(UserFunction(Sum(5), "join", rich=True)),
 }
@@ -185,6 +198,15 @@ def test_blocks_are_computed_in_columns_and_the_function_is_called_only_where_th
     assert op.harness.operator._windows._returns == 0
 
 
+def test_lists_of_a_co_group_stay_columns():
+    op, blocks = on_columns("those with others"), []
+    op.harness.operator.output.emit_block = blocks.append
+    give_both(op)
+    [block] = blocks
+    assert block.rows() == ([("a", 3), ("a", 2**62 + 1), ("b", 1)], [9, 9, 9])
+    assert not op.given()[0]
+
+
 def test_a_function_that_raises_does_so_itself():
     op = on_columns("divides")
     op.block(0, [("a", 1)], [1], True)
@@ -257,8 +279,12 @@ def test_a_program_gives_the_same():
         ({"assigner": TumblingProcessingTimeWindows.of(5)}, "join: per record: joins in other windows than tumbling"),
         ({"assigner": SlidingEventTimeWindows.of(50, 10)}, "join: per record: keeps each record in many windows"),
         ({"mode": RuntimeExecutionMode.BATCH}, "join: per record: sees its records one by one, which BATCH sorts by"),
-        ({"method": "co_group"}, "co_group: per record: gives its function the lists of a co-group"),
-        ({"function": lambda left, right: open(left)}, "join: per record: calls open()"),
+        (
+            {"method": "co_group", "function": lambda lefts, rights: [len(lefts)] if rights else []},
+            "co_group: vectorized",
+        ),
+        ({"method": "co_group", "function": lambda lefts, rights: map(max, lefts)}, "co_group: per record: "),
+        ({"function": lambda left, right: id(left)}, "join: per record: calls id()"),
     ],
 )
 def test_it_is_said_how_a_join_runs(options, said):

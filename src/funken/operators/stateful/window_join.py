@@ -1,4 +1,4 @@
-"""Joins of tumbling and sliding windows over blocks: both sides of a window are columns, and its pairs are made at once.
+"""Joins and co-groups of windows over blocks: both sides of a window are columns, and its pairs or lists are made at once.
 
 A pane is in columns while only columns come for it, and becomes the lists of the record path when rows come, and in a snapshot:
 so a snapshot of one path is a snapshot of the other.
@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import RecordSchema
-from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
+from funken.columnar.expressions import ListOf, RecordSchema
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import JoinIndex
 from funken.columnar.keyed.keys import Slots, coded, column_of_keys, key_of
@@ -24,7 +24,7 @@ from funken.operators.columnar.flat_map import given_of
 from funken.operators.columnar.panes import ColumnPane
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.window import ColumnarWindows, MixedPanes
-from funken.operators.join.window_join import JoinPairs, TaggedUnion, WindowJoinLogic
+from funken.operators.join.window_join import CoGroup, JoinPairs, TaggedUnion, WindowJoinLogic
 from funken.operators.stateful.interval_join import leaves_used
 from funken.operators.stateful.specs import ColumnarWindowJoin
 from funken.operators.window.aligned import AlignedWindows
@@ -108,6 +108,16 @@ class JoinPane:
         for probed, partners in JoinIndex(rights).find(lefts.take(order)).pairs(most):
             yield order.take(probed), partners
 
+    def groups(self) -> Columns:
+        """Return the lists of records of each key, in the order of the keys' first records."""
+        lists: list[Column] = []
+        for side, schema in enumerate(self._schemas):
+            numbers, _, records = self.side(side)
+            by_key = records.take(np.argsort(numbers, kind="stable"))
+            lists.append(lists_with(schema, np.bincount(numbers, minlength=len(self)), by_key))
+        left, right = self._schemas
+        return Columns((ListOf(left), ListOf(right)), lists, len(self))
+
 
 class ColumnarJoinWindows(ColumnarWindows):
     """The windows of both sides: panes of columns, and of lists where that cannot be."""
@@ -120,7 +130,7 @@ class ColumnarJoinWindows(ColumnarWindows):
         self._returns = 0
         self._results = None  # of ``ColumnarWindows``
         assert spec.window.function is not None
-        self._pairs: JoinPairs = spec.window.function.call.target
+        self._pairs: CoGroup = spec.window.function.call.target
         self._function = TracedFunction(self._pairs.function, spec.given)
         self._paths = [
             ColumnPath(partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]))
@@ -181,39 +191,58 @@ class ColumnarJoinWindows(ColumnarWindows):
         if not isinstance(pane, JoinPane) or not self._function.ready():
             super()._fire(start, window)
             return
-        self.emitter.flush()  # of windows before this one
-        self._arrays.drop(start)
+        at = window.max_timestamp()
+        if not isinstance(self._pairs, JoinPairs):
+            try:
+                given = self._given(pane.groups(), at)
+            except FallBackToRows:
+                super()._fire(start, window)
+                return
+            self._go_out(start)
+            self._emit(given)
+            return
+        self._go_out(start)
         sides = [pane.side(side)[2] for side in (0, 1)]
         for positions in pane.pairs(_PAIRS):
-            self._emit_pairs(sides, positions, window.max_timestamp())
+            self._emit_pairs(self._pairs, sides, positions, at)
 
-    def _emit_pairs(self, sides: list[Columns], positions: tuple[Array, Array], at: int) -> None:
+    def _go_out(self, start: int) -> None:
+        """Remove a window whose results come next."""
+        self.emitter.flush()  # of windows before this one
+        self._arrays.drop(start)
+
+    def _given(self, seen: Columns, at: int) -> Columns:
+        """Return what the function gives for pairs, or for groups; raises ``FallBackToRows``."""
+        stamped = seen.stamped(np.full(seen.length, at, np.int64))
+        return given_of(self._joins.given.emissions, self._joins.results, stamped)
+
+    def _emit(self, given: Columns) -> None:
+        if given.length:
+            self.output.emit_block(given)
+
+    def _emit_pairs(self, join: JoinPairs, sides: list[Columns], positions: tuple[Array, Array], at: int) -> None:
         """Emit what the function gives for some pairs."""
-        count = len(positions[0])
         leaves = [
             leaf.take(those) if used else Column(leaf.kind, None, True)
             for records, those, all_used in zip(sides, positions, self._used, strict=True)
             for leaf, used in zip(records.leaves, all_used, strict=True)
         ]
-        pairs = Columns(self._joins.schemas, leaves, count, np.full(count, at, np.int64))
         try:
-            given = given_of(self._joins.given.emissions, self._joins.results, pairs)
+            given = self._given(Columns(self._joins.schemas, leaves, len(positions[0])), at)
         except FallBackToRows:
-            self._call_with_pairs(
-                [records.take(those).to_list() for records, those in zip(sides, positions, strict=True)], at
-            )
+            pairs = [records.take(those).to_list() for records, those in zip(sides, positions, strict=True)]
+            self._call_with_pairs(join, pairs, at)
             return
-        if given.length:
-            self.output.emit_block(given)
+        self._emit(given)
 
-    def _call_with_pairs(self, pairs: list[list[Any]], at: int) -> None:
+    def _call_with_pairs(self, join: JoinPairs, pairs: list[list[Any]], at: int) -> None:
         """Call the function itself for some pairs, which the kernels cannot compute."""
-        join, results = self._pairs.function.bind(), self.emitter.results
-        if self._pairs.flat:
+        call, results = join.function.bind(), self.emitter.results
+        if join.flat:
             for one, two in zip(*pairs, strict=True):
-                results.take(join(one, two), at)
+                results.take(call(one, two), at)
         else:
-            results.take(map(join, *pairs), at)
+            results.take(map(call, *pairs), at)
         self.emitter.flush()
 
 

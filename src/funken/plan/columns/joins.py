@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import ListOf, NotVectorizable, RecordSchema
 from funken.columnar.flat_maps.joins import pair_schema, trace_join_function, trace_pairs
 from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.join.window_join import JoinPairs, WindowJoin
+from funken.operators.join.window_join import CoGroup, JoinPairs, WindowJoin
 from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.window.spec import Strategy
 from funken.plan.columns.states import keys_of
@@ -39,11 +39,10 @@ def columnar_interval_join(
 
 
 def columnar_window_join(spec: WindowJoin, schemas: Sequence[RecordSchema]) -> tuple[ColumnarWindowJoin, RecordSchema]:
-    """Return the operator of a join in windows, and the schema of its results."""
+    """Return the operator of a join or co-group in windows, and the schema of its results."""
     window = spec.window
-    pairs = None if window.function is None else window.function.call.target
-    if type(pairs) is not JoinPairs:
-        raise NotVectorizable("gives its function the lists of a co-group")
+    assert window.function is not None
+    groups: CoGroup = window.function.call.target
     if window.strategy is not Strategy.ALIGNED or not window.assigner.is_event_time():
         raise NotVectorizable("joins in other windows than tumbling and sliding ones of event time")
     assigner: Any = window.assigner
@@ -53,8 +52,9 @@ def columnar_window_join(spec: WindowJoin, schemas: Sequence[RecordSchema]) -> t
         check_arrays(schema)
     keys = keys_of((spec.key1, spec.key2), schemas)
     left, right = schemas
-    function = pairs.function
-    given, results = trace_pairs(function.target, function.method, pairs.flat).typed((left, right))
+    function, flat = groups.function, groups.flat if isinstance(groups, JoinPairs) else True
+    seen = (left, right) if isinstance(groups, JoinPairs) else (ListOf(left), ListOf(right))
+    given, results = trace_pairs(function.target, function.method, flat).typed(seen)
     traced_keys = tuple(traced for traced, _ in keys)
     return ColumnarWindowJoin(spec.key1, spec.key2, window, (left, right), traced_keys, given, results), results
 
