@@ -217,6 +217,46 @@ def test_times_may_come_before_the_first_one_but_not_too_far_apart():
     assert [each.tolist() for each in found] == [[0, 0], [0, 2], [far - 9, 2 * far - 10]]
 
 
+def play(bounds, steps, pairs):
+    """Give both operators blocks (a side, and times of one key) and watermarks; return how many pairs there are."""
+    rows, columns = map(Driven, specs_of(*bounds, "every pair", KEYS[0]))
+    number, found = 0, []
+    for step in steps:
+        if isinstance(step, int):
+            rows.harness.watermark(step)
+            columns.harness.watermark(step)
+        elif step == "snapshot":
+            assert kept(columns.harness.snapshot()) == kept(rows.harness.snapshot())
+        else:
+            side, stamps = step
+            records = [("a", number + each, 0.5) for each in range(len(stamps))]
+            number += len(stamps)
+            rows.block(side, records, stamps, False)
+            columns.block(side, records, stamps, True)
+            given = rows.given()
+            assert columns.given() == given
+            found += given[0]
+    assert kept(columns.harness.snapshot()) == kept(rows.harness.snapshot())
+    assert columns.harness.operator._in_arrays
+    assert len(found) == pairs
+
+
+def test_partners_from_several_runs_come_in_the_order_of_time_and_of_arrival():
+    play((-50, 50), [(0, [9, 5, 7, 5, 20, 21, 22, 23, 24]), (0, [5, 6]), (1, [6, 8])], 2 * 11)
+
+
+def test_who_comes_at_the_watermark_lives_until_the_next_one_and_who_was_there_before_does_not():
+    # A record that is kept no longer than its own time is dropped by a watermark at it.
+    play((0, 0), [(0, [9, 10, 15]), 10, (0, [10]), (1, [10, 12]), 10, (1, [10]), (0, [12]), 12, (0, [12])], 2)
+
+
+def test_a_log_that_was_shortened_still_knows_what_was_saved_and_who_came_after_the_watermark(monkeypatch):
+    monkeypatch.setattr(interval_join, "_FEW", 4)
+    before = [(0, list(range(10)))]
+    play((0, 5), [*before, "snapshot", 30, (0, [31]), (0, [32]), "snapshot", (0, [33]), (0, [34]), (1, [34])], 4)
+    play((0, 0), [*before, 20, (0, [20]), (0, [20]), (0, [20]), (1, [20])], 3)
+
+
 def on_columns(lower=-5, upper=5, function="every pair", **late):
     """Return an operator on columns."""
     return Driven(specs_of(lower, upper, function, KEYS[0], **late)[1])

@@ -177,6 +177,16 @@ def on_columns(function="one", assigner=WINDOWS[0]):
     return Driven(specs_of(function, assigner)[1])
 
 
+def test_a_record_between_two_windows_is_not_late():
+    rows, columns = map(Driven, specs_of("one", SlidingEventTimeWindows.of(4, 9)))
+    for op, as_columns in ((rows, False), (columns, True)):
+        op.watermark(3)
+        op.block(0, [("a", 1), ("a", 2), ("a", 3)], [2, 5, 9], as_columns)
+        op.block(1, [(1, "a", 0.5), (2, "a", 0.5)], [10, 6], as_columns)
+        op.watermark(20)
+    assert columns.given() == rows.given() == (["((3, 3, 0.5), 12)"], 1)
+
+
 def give_both(op):
     op.block(0, [("a", 3), ("b", 1), ("a", 2**62 + 1)], [1, 2, 3], True)
     op.block(1, [(2, "a", 0.5), (1, "b", 0.5), (3, "c", 0.5)], [4, 5, 6], True)

@@ -21,6 +21,7 @@ from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.flat_maps.joins import pair_schema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.intervals import FoundPairs, KeyedTimes
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
 from funken.columnar.keyed.record_log import RecordLog
@@ -231,7 +232,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
 
     def _shrink(self) -> None:
         """Forget the keys that have no records any more, if that is most of them; else wait until there are twice as many."""
-        live = np.union1d(*(side.times.numbers() for side in self._arrays))
+        live = each_once(np.concatenate([side.times.numbers() for side in self._arrays]))
         if 2 * len(live) > len(self._slots):
             self._few_keys = 2 * len(self._slots)
             return
