@@ -1,5 +1,7 @@
 """Interval joins on columns: what they give and keep is what the record path does, in the same order."""
 
+import copy
+import random
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,10 @@ from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.stateful import interval_join
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.joins import columnar_interval_join
+from funken.state.backend import HashMapBackend
+from funken.state.keyed import KeyedStateStore
 from funken.testing import OperatorHarness
+from funken.timing.timers import InternalTimerService
 
 SCHEMA = ("str", "int", "float")
 
@@ -361,6 +366,61 @@ def test_a_state_that_columns_cannot_have_stays_in_the_tables():
         op.block(1, [("a", 1, 0.5)], [2], True)
     assert op.given()[0] == ["(7, 2)"] * 3
     assert not op.harness.operator._in_arrays
+
+
+def tracked(spec):
+    """Return an operator whose state and timers tell what has changed."""
+    op = Driven(spec)
+    operator, context = spec.build(), op.harness.context
+    context.before_snapshot.clear()
+    context.keyed = KeyedStateStore(128, range(128), lambda: 0, HashMapBackend(tracked=True))
+    context.timers = InternalTimerService(lambda: 0, tracked=True)
+    operator.setup(context, op.harness._wire())
+    operator.open()
+    op.harness.operator = operator
+    return op
+
+
+def take_changes(op, state, timers):
+    """Bring what was read of incremental snapshots up to date."""
+    context = op.harness.context
+    for ask in context.before_snapshot:
+        ask()
+    of_state, of_timers = context.keyed.snapshot_changes(), context.timers.snapshot_changes()
+    for states in of_state.groups.values():
+        for name, rows in states.items():
+            state.update({(name, key): sorted(copy.deepcopy(buckets).items()) for key, _, buckets in rows})
+    for states in of_state.deleted.values():
+        for name, slots in states.items():
+            for key, _ in slots:
+                state.pop((name, key), None)
+    for domains in of_timers.deleted.values():
+        timers.difference_update(domains["event"])
+    for domains in of_timers.groups.values():
+        timers.update(domains["event"])
+
+
+def test_incremental_snapshots_come_to_the_same(monkeypatch):
+    monkeypatch.setattr(interval_join, "_FEW", 8)
+    for case in range(30):
+        dice = random.Random(case)
+        spec_of = specs_of(*sorted((dice.randrange(-8, 9), dice.randrange(-8, 9))), "every pair", KEYS[0])
+        both = [(tracked(spec), {}, set()) for spec in spec_of]
+        watermark = 0
+        for step in range(30):
+            side, does = dice.randrange(2), dice.choice(["block", "block", "block", "watermark", "snapshot"])
+            records = [(dice.choice("abc"), step, 0.5) for _ in range(dice.randrange(1, 9))]
+            stamps = [watermark + dice.randrange(-2, 12) for _ in records]
+            watermark += dice.randrange(6) if does == "watermark" else 0
+            for op, state, timers in both:
+                if does == "block":
+                    op.block(side, records, stamps, op is both[1][0])
+                elif does == "watermark":
+                    op.harness.watermark(watermark)
+                else:
+                    take_changes(op, state, timers)
+            assert both[0][1:] == both[1][1:]
+        assert both[1][0].harness.operator._in_arrays
 
 
 # ---- programs
