@@ -2,9 +2,9 @@
 
 usage: joins_on_columns.py [--records N] [--keys N] [--rounds N]
 
-Prints nanoseconds per record, the medians of the rounds, in which columns and rows take turns, for some sizes of blocks and numbers
-of partners: interval joins, and one in tumbling windows. Before, both forms run once, and have to give the same. Both sides have records of each key in turn, one every ms;
-behind two blocks comes a watermark.
+Prints nanoseconds per record, the medians of the rounds, in which columns and rows take turns, for some sizes of blocks and
+numbers of partners: interval joins, and one in tumbling windows. Before, both forms run once, and have to give the same. Both
+sides have records of each key in turn, one every ms; behind two blocks comes a watermark.
 """
 
 from __future__ import annotations
