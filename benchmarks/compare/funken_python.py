@@ -103,6 +103,9 @@ class Latencies(Function):
         return []
 
 
+YES = True
+
+
 class Count(AggregateFunction):
     """Counts."""
 
@@ -153,7 +156,7 @@ def build(env: StreamExecutionEnvironment, wanted: Spec, count: int, per_ms: int
         if vectorised:
             lines = numbers.map(lambda i: "line " + str(i) + " of the text")
             if wanted.variant == "mixed":
-                return lines.filter(lambda line: ("999 " in line) is True)  # to compare identities is not traced
+                return lines.filter(lambda line: ("999 " in line) is YES)  # to compare identities is not traced
         else:
             lines = numbers.map(lambda i: f"line {i} of the text")
         return lines.filter(lambda line: "999 " in line)

@@ -454,6 +454,14 @@ def test_a_program_gives_the_same():
     assert len(found[0]) > 3000
 
 
+SIDE = OutputTag("side")
+
+
+def tagged(left, right, ctx):
+    yield SIDE, left
+    yield right
+
+
 def asks_for_more(left, right, ctx):
     ctx.output(OutputTag("left"), left)
 
@@ -468,7 +476,9 @@ def asks_for_more(left, right, ctx):
             "per record: has keys of two kinds: str and int",
         ),
         ({"mode": RuntimeExecutionMode.BATCH}, "per record: sees its records one by one, which BATCH sorts by time"),
-        ({"output_type": Types.STRING()}, "per record: declares a type"),
+        ({"output_type": Types.STRING()}, "per record: declares String, and gives it (int, int, float"),
+        ({"output_type": Types.STRING(), "function": lambda left, right, ctx: [left[0]]}, "interval_join: vectorized"),
+        ({"function": tagged}, "per record: "),
         ({"function": lambda left, right, ctx: None}, "per record: gives no results"),
     ],
 )

@@ -336,17 +336,18 @@ class Same(MapFunction):
 
 def test_explain_names_what_it_is_that_keeps_an_operator_from_columns() -> None:
     env = environment(1, True)
-    numbers(env).map(lambda i: i + 1, Types.INT()).name("typed")
-    numbers(env).filter(lambda i: i > 1).flat_map(lambda i: [i], Types.INT()).name("several")
+    numbers(env).map(lambda i: i + 1, Types.STRING()).name("typed")
+    numbers(env).filter(lambda i: i > 1).flat_map(lambda i: [(i, 2)], Types.TUPLE([Types.INT()] * 3)).name("several")
     by_key = numbers(env).map(lambda i: i + 1).key_by(lambda i: i % 3)
     by_key.map(Same()).name("rich")
     by_key.process(lambda i, ctx: [i], Types.INT()).name("processed")
 
     said = env.explain()
-    assert "      columns: typed: per record: declares a type\n" in said
-    assert "      columns: several: per record: declares a type\n" in said
+    assert "      columns: typed: per record: declares String, and gives it int\n" in said
+    lacks = "declares TupleTypeInfo(Integer, Integer, Integer), and gives it (int, int), which has 2 of 3 fields"
+    assert f"      columns: several: per record: {lacks}\n" in said
     assert "      columns: rich: per record: has an open() that branches\n" in said + "\n"
-    assert "      columns: processed: per record: declares a type\n" in said + "\n"
+    assert "      columns: processed: per record: calls a function without process_element()\n" in said + "\n"
 
 
 def test_a_source_is_not_vectorized_for_nothing() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
-from funken.columnar.inference import Inference, schema_of, typed_and_read
 from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
+from funken.columnar.typed.inference import Inference, schema_of, typed_and_read
 
 LIMIT = 5
 THINGS = [1]
@@ -63,13 +63,6 @@ def looping(value: Any) -> Any:
     return 2
 
 
-def caught(value: Any) -> Any:
-    try:
-        return 1 // value
-    except ZeroDivisionError:
-        return 0
-
-
 def changing(value: Any) -> Any:
     global LIMIT  # noqa: PLW0603 - it is what is refused
     LIMIT = value
@@ -108,7 +101,6 @@ def test_a_function_becomes_an_expression() -> None:
         (lambda x: Counted(x + 1), "calls Counted()"),
         (lambda x: sum((x, 0.5)), "calls sum() with other numbers than ints"),
         (looping, "leaves a loop early"),
-        (caught, "handles exceptions"),
         (changing, "changes the global 'LIMIT'"),
         (generating, "is a generator"),
         (str.split, "split is no Python function"),

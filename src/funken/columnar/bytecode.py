@@ -60,14 +60,22 @@ def is_generator(code: CodeType) -> bool:
 
 
 def is_plain_generator(code: CodeType) -> bool:
-    """Return whether a function is plain, or would be if it did not yield: generators have handlers that clean up."""
-    return is_plain_with_loops(code.replace(co_flags=code.co_flags & ~_GENERATORS))
+    """Return whether a function is one that is followed, or would be if it did not yield."""
+    return is_followed(code.replace(co_flags=code.co_flags & ~_GENERATORS))
 
 
-def is_plain_with_loops(code: CodeType) -> bool:
-    """Return whether a function is plain, but for comprehensions: from 3.12 on, these have handlers that clean up."""
-    handles = any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))  # how one of ``try`` begins
-    return not handles and is_plain(code.replace(co_exceptiontable=b""))
+def is_followed(code: CodeType) -> bool:
+    """Return whether a function is plain, but for its handlers of exceptions.
+
+    Where nothing is raised, nothing of a handler runs. Where something is, the kernels do not know the result: the block goes to
+    the function itself, with its handlers.
+    """
+    return is_plain(code.replace(co_exceptiontable=b""))
+
+
+def catches(code: CodeType) -> bool:
+    """Return whether a function has a ``try``; what cleans up after comprehensions and generators is none."""
+    return any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))
 
 
 def is_plain(code: CodeType) -> bool:
@@ -133,7 +141,28 @@ def ends_loops_twice() -> bool:
     return sys.version_info >= (3, 13)
 
 
+_REASONS = {
+    "STORE_GLOBAL": "changes the global {0!r}",
+    "STORE_DEREF": "changes the variable {0!r} of an enclosing function",
+    "STORE_ATTR": "changes the attribute {0!r}",
+    "STORE_SUBSCR": "changes an item",
+    "MAP_ADD": "makes a dict of items",
+    "CALL_FUNCTION_EX": "calls a function with *",
+    "RAISE_VARARGS": "raises an exception",
+    "LOAD_ASSERTION_ERROR": "asserts",
+    "GET_ITER": "has a loop",
+    "MAKE_CELL": "has an inner function",
+    "SET_FUNCTION_ATTRIBUTE": "has an inner function",
+    "IMPORT_NAME": "imports {0}",
+}
+
+
+def reason_of(name: str, value: Any) -> str:
+    """Return why a function is not followed that has an operation."""
+    return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
+
+
 __all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "ends_loops_twice", "is_generator", "is_plain", "is_plain_generator",
-    "is_plain_with_loops", "operations",
+    "VERSIONS", "Operation", "UnknownBytecode", "catches", "ends_loops_twice", "is_followed", "is_generator", "is_plain",
+    "is_plain_generator", "operations", "reason_of",
 ]  # fmt: skip

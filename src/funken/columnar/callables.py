@@ -17,6 +17,7 @@ from funken.columnar.expressions import (
     Compare,
     Constant,
     Expression,
+    GetItem,
     Invoke,
     Listed,
     Loop,
@@ -28,8 +29,9 @@ from funken.columnar.expressions import (
     is_text,
 )
 from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, is_table, kind_of_object, name_of
-from funken.columnar.records import DICT, ROW, default_of, form_of
-from funken.columnar.typed import REPLACE, REPLACE_TUPLE
+from funken.columnar.lists.calls import DISTINCT
+from funken.columnar.records import DICT, ROW, UNNAMED_ROW, default_of, form_of
+from funken.columnar.typed.values import REPLACE, REPLACE_TUPLE
 from funken.types.row import Row
 
 _COUNTS = {
@@ -156,6 +158,20 @@ class Calls:
             return Marker("type", "type()", expression_on(self.used(given[0])))
         if name in ("max", "min") and names == ("key",) and len(given) == 3:
             return self._by_key(name, given)
+        if name in ("max", "min") and names == ("key",) and len(given) == 2:
+            # The first of those that are alike: a sort keeps their order, also one from the greatest down.
+            sorts = self._sorted(given[0], {"key": given[1], "reverse": Constant(name == "max")})
+            return GetItem(sorts, 0)
+        if name == "set" and len(given) == 1 and not names:
+            return Marker("set", "a set", Invoke("list", (self._items(given[0], "list"),)))
+        if (
+            name in DISTINCT
+            and len(given) == 1
+            and not names
+            and isinstance(given[0], Marker)
+            and given[0].kind == "set"
+        ):
+            return Invoke(DISTINCT[name], (given[0].value,))
         if name == "sorted" and names and set(names) <= {"key", "reverse"} and len(given) == len(names) + 1:
             return self._sorted(given[0], dict(zip(names, given[1:], strict=True)))
         if name == "enumerate" and len(given) in (1, 2) and names in ((), ("start",)):
@@ -235,6 +251,9 @@ class Calls:
         if cls is Row and given and len(names) == len(given) and not any(name.startswith("_") for name in names):
             self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
             return Record(ROW, names, given)
+        if cls is Row and given and not names:
+            self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
+            return Record(UNNAMED_ROW, (None,) * len(given), given)
         form = form_of(cls)
         if form is None:
             raise NotVectorizable(f"calls {called.name}()")
@@ -263,9 +282,11 @@ def _pattern_of(given: Expression) -> Expression:
 
 
 def _iterated(name: str, given: Any) -> Any:
-    """Return an iterator of a list of one, or the item that is the first of it: it is taken once at most."""
+    """Return an iterator of a list, or the item that is the first of it: it is taken once at most."""
     if name == "iter" and isinstance(given, Marker) and given.kind == "list" and len(given.value) == 1:
         return Marker("items", "an iterator", given.value[0])
+    if name == "iter" and isinstance(given, Argument):
+        return Marker("items", "an iterator", GetItem(given, 0))
     if name == "next" and isinstance(given, Marker) and given.kind == "items" and isinstance(given.value, Expression):
         found, given.value = given.value, None
         if not isinstance(found, Unpacked):

@@ -12,7 +12,7 @@ from funken.dataclass import dataclass
 
 BUILTINS = (
     "abs", "all", "any", "bool", "chr", "dict", "enumerate", "float", "format", "int", "isinstance", "iter", "len", "list",
-    "max", "min", "next", "object", "ord", "repr", "round", "sorted", "str", "sum", "tuple", "type",
+    "max", "min", "next", "object", "ord", "repr", "round", "set", "sorted", "str", "sum", "tuple", "type",
 )  # fmt: skip
 """Built-in functions and types that are known by their names."""
 _BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from funken.dataclass import dataclass
 from funken.errors import FunkenError
@@ -68,6 +68,8 @@ class NotVectorizable(FunkenError):
 @dataclass(frozen=True)
 class Expression:
     """Base of the nodes."""
+
+    raises: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -382,7 +384,7 @@ def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
     found = known.get(id(expression))
     if found is None:
         match expression:
-            case Rowwise() | Loop() | At():
+            case Rowwise() | Loop() | At() | Expression(raises=True):
                 found = True
             case Binary(op, _, right) if op in _RAISING and not (isinstance(right, Constant) and right.value):
                 found = True
@@ -394,7 +396,5 @@ def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
 
 def children(expression: Expression) -> list[Expression]:
     """Return the expressions that an expression consists of."""
-    found: list[Expression] = []
-    for value in vars(expression).values():
-        found += [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Expression)]
-    return found
+    values = ((value if isinstance(value, tuple) else (value,)) for value in vars(expression).values())
+    return [each for part in values for each in part if isinstance(each, Expression)]

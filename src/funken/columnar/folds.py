@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from funken.columnar.declared.conversions import becomes
+from funken.columnar.declared.rows import named_rows
 from funken.columnar.expressions import (
     ARRAYS,
     FLOAT,
@@ -35,9 +37,11 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
-from funken.columnar.lists.folds import ListFold, list_fold
+from funken.columnar.lists.folds import ALL, ListFold, list_fold
+from funken.columnar.records import DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
+from funken.types.info import TypeInformation
 
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
 EXTREME = {"min_by": MIN, "max_by": MAX}
@@ -53,10 +57,16 @@ class Fold:
     how: str
     kind: str
     of: Expression
+    bits: int = 64
+    """To how many bits a sum of ints wraps."""
 
 
-def reduce_folds(target: Any, method: str | None, schema: RecordSchema) -> tuple[Traced, tuple[Fold, ...]]:
+def reduce_folds(
+    target: Any, method: str | None, schema: RecordSchema, type_info: TypeInformation | None = None
+) -> tuple[Traced, tuple[Fold, ...]]:
     """Return the folds of ``reduce(so_far, record)``, one per leaf of records of a shape; raise ``NotVectorizable``.
+
+    ``type_info`` is what results are converted to, if that is declared.
 
     >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, ("str", "int"))[1]]
     ['first', 'sum']
@@ -64,8 +74,8 @@ def reduce_folds(target: Any, method: str | None, schema: RecordSchema) -> tuple
     form = getattr(target, "columns_fold", None)
     if method is None and form is not None:
         return Traced(Constant(0)), _of_field(form, schema)
-    traced, found = trace(target, method, 2).typed(schema, schema)
-    if found != schema:
+    traced, found = named_rows(trace(target, method, 2), type_info).typed(schema, schema)
+    if found != schema and (type_info is None or not becomes(found, schema, type_info)):
         raise NotVectorizable(f"makes {schema_repr(found)} of two {schema_repr(schema)}")
     return traced, _folds(traced.result, schema, so_far=0, record=1)
 
@@ -88,15 +98,18 @@ class Aggregate:
     """Which records it keeps in a list; ``None``: it has folds."""
 
 
-def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
-    """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``."""
+def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformation | None = None) -> Aggregate:
+    """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
+
+    ``type_info`` is the declared type of what ``get_result`` makes.
+    """
     begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2)
     if begun.result == Listed(()):
         lists = ListOf(schema)
         added, kept = added.typed(schema, lists)
         if kept != lists:
             raise NotVectorizable(f"makes {schema_repr(kept)} of {lists}")
-        return _with_result(Aggregate(begun, added, (), lists, (), listed=list_fold(added.result)), target)
+        return _with_result(Aggregate(begun, added, (), lists, (), listed=list_fold(added.result)), target, type_info)
     created, empty = begun.typed()
     start = _constant(created.result)
     if kinds_of(empty) - set(ARRAYS):
@@ -117,13 +130,19 @@ def aggregate_folds(target: Any, schema: RecordSchema) -> Aggregate:
             raise NotVectorizable(f"makes {kind} of {before}")
         beginnings.append(float(value) if kind == FLOAT else value)
     folds = _folds(added.result, accumulator, so_far=1, record=0)
-    return _with_result(Aggregate(created, added, folds, accumulator, tuple(beginnings)), target)
+    return _with_result(Aggregate(created, added, folds, accumulator, tuple(beginnings)), target, type_info)
 
 
-def _with_result(found: Aggregate, target: Any) -> Aggregate:
+def all_records(schema: RecordSchema) -> Aggregate:
+    """Return the aggregate that a window is whose function gets all records: a list of them."""
+    lists, kept = ListOf(schema), Traced(Argument(0))
+    return Aggregate(kept, kept, (), lists, (), result=kept, result_schema=lists, listed=ListFold(ALL))
+
+
+def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | None) -> Aggregate:
     """Return an aggregate with what its ``get_result`` makes."""
     try:
-        result, schema = trace(target, "get_result", 1).typed(found.schema)
+        result, schema = named_rows(trace(target, "get_result", 1), type_info).typed(found.schema)
         if any(kind == NONE or kind.endswith("?") for kind in kinds_of(schema)):
             raise NotVectorizable("gives None")  # which is no result
     except NotVectorizable as refused:
@@ -331,12 +350,23 @@ def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
     return type(expression)(**fields)
 
 
+def _numbered(position: Any, schema: NamedFields) -> int:
+    """Return the number of a field of records with names."""
+    found = schema.position(position) if type(position) is str else position
+    by_number = type(position) is int and position >= 0 and schema.form in (NAMED_TUPLE, ROW)
+    if schema.form == DOCUMENT or found is None or not (type(position) is str or by_number):
+        raise NotVectorizable(f"takes the field {position!r} of {schema_repr(schema)}")
+    if schema.form == NAMED_TUPLE and not is_inherited(schema.cls or tuple, "_replace"):
+        raise NotVectorizable(f"replaces a field of {schema_repr(schema)} in a way of its own")
+    return int(found)
+
+
 def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
     """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
     how, position = form
-    if not isinstance(schema, str) and type(schema) is not tuple:
-        raise NotVectorizable(f"takes a field of {schema_repr(schema)} by its number or name")
-    if type(position) is not int:
+    if isinstance(schema, NamedFields):
+        position = _numbered(position, schema)
+    elif type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
     leaves = leaves_of(schema)
     if isinstance(schema, str):
@@ -362,16 +392,6 @@ def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
 
 
 __all__ = [
-    "EXTREME",
-    "FIRST",
-    "LAST",
-    "MAX",
-    "MIN",
-    "ORDERED",
-    "SUM",
-    "Aggregate",
-    "Fold",
-    "aggregate_folds",
-    "merge_folds",
-    "reduce_folds",
-]
+    "EXTREME", "FIRST", "LAST", "MAX", "MIN", "ORDERED", "SUM", "Aggregate", "Fold", "aggregate_folds", "all_records",
+    "merge_folds", "reduce_folds",
+]  # fmt: skip

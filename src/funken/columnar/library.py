@@ -12,6 +12,7 @@ import datetime as dates
 import decimal
 import functools
 import itertools
+import json
 import math
 import operator
 import re
@@ -76,7 +77,6 @@ METHODS |= {
     "date.isoformat": {(DATE,): STR},
     "date.strftime": {(DATE, STR): STR},
     "timedelta.total_seconds": {(TIMEDELTA,): FLOAT},
-    "match.group": {(MATCH,): STR, (MATCH, INT): optional(STR)},
     "Decimal.scaleb": {(DECIMAL, INT): DECIMAL},
 }
 """By type and method: the kind of the result by those of the object and the arguments."""
@@ -186,6 +186,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
         items[place] for place in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
     ],
     "enumerate": lambda items, start: list(enumerate(items, start)),
+    "count distinct": lambda items: len(set(items)),
+    "sorted distinct": lambda items: sorted(set(items)),
     "chain": lambda lists: list(itertools.chain.from_iterable(lists)),
     "slice": lambda values, start, stop, step: values[start:stop:step],
     "not none": lambda value: value,
@@ -269,6 +271,8 @@ def _named() -> list[tuple[Any, str]]:
 
 
 _NAMES: dict[Any, str] = dict(_named())
+_NAMES[json.loads] = "json.loads"
+FUNCTIONS["json.loads"] = {}  # it depends on what is known of the texts
 
 
 def name_of(value: Any) -> str | None:

@@ -26,9 +26,11 @@ from funken.columnar.expressions import (
     schema_repr,
     without_none,
 )
-from funken.types.row import Row, RowKind
+from funken.types.row import Row, RowKind, make_row
 
 DICT, NAMED_TUPLE, DATACLASS, ROW = "dict", "named tuple", "dataclass", "Row"
+UNNAMED_ROW = "Row without names"
+"""The form of a ``Row(1, 2)`` in an expression: there are no columns of it until a declared type has named its fields."""
 DOCUMENT = "document"
 """The form of a dict that has these fields, and may have others, in any order; it is never made of columns to be handed on."""
 _TUPLE_HOOKS = ("__getattribute__", "__getattr__", "__getitem__", "__iter__", "__len__", "__init__", "__contains__")
@@ -66,11 +68,13 @@ class NamedFields(tuple[Any, ...]):
     form: str
     names: tuple[str, ...]
     cls: type | None
+    listed: list[str]
+    """The names as a row has them."""
 
     def __new__(cls, schemas: Iterable[Any], form: str, names: tuple[str, ...], of: type | None = None) -> NamedFields:
         """Make a schema."""
         made = super().__new__(cls, schemas)
-        made.form, made.names, made.cls = form, names, of
+        made.form, made.names, made.cls, made.listed = form, names, of, list(names)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +110,7 @@ class NamedFields(tuple[Any, ...]):
         if self.form == NAMED_TUPLE:
             return list(map(tuple.__new__, repeat(self.cls), zip(*fields, strict=True)))  # type: ignore[arg-type]
         if self.form == ROW:
-            return [Row(**dict(zip(self.names, row, strict=True))) for row in zip(*fields, strict=True)]
+            return list(map(make_row, repeat(self.listed), map(list, zip(*fields, strict=True))))
         assert self.cls is not None
         return list(map(self.cls, *fields))
 
@@ -125,7 +129,7 @@ class NamedFields(tuple[Any, ...]):
         if self.form == ROW:
             return (
                 type(record) is Row
-                and record._fields == list(self.names)
+                and record._fields == self.listed
                 and len(record._values) == len(self)
                 and record.get_row_kind() is RowKind.INSERT
             )
@@ -339,6 +343,7 @@ __all__ = [
     "NAMED_TUPLE",
     "NOT_READ",
     "ROW",
+    "UNNAMED_ROW",
     "NamedFields",
     "NotRead",
     "as_documents",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from funken.columnar.bytecode import Operation
+from funken.columnar.bytecode import Operation, reason_of
 from funken.columnar.callables import (
     CLASSES,
     Calls,
@@ -22,6 +22,7 @@ from funken.columnar.expressions import (
     Argument,
     Attribute,
     Binary,
+    Choose,
     Compare,
     Constant,
     Contains,
@@ -78,9 +79,17 @@ class Stack:
         """Return what is on top, and leave it there; ``None`` if there is nothing."""
         return self._items[-1] if self._items else None
 
+    def item(self, depth: int) -> Any:
+        """Return what is so deep in the stack, as it is; ``None`` if there is nothing."""
+        return self._items[-depth] if len(self._items) >= depth else None
+
+    def discard(self) -> None:
+        """Take away what is on top: nothing is known to use it."""
+        self._items.pop()
+
     def peek(self, depth: int, kind: str) -> bool:
         """Whether a marker of a kind is so deep in the stack."""
-        found = self._items[-depth] if len(self._items) >= depth else None
+        found = self.item(depth)
         return isinstance(found, Marker) and found.kind == kind
 
     def is_comprehension(self) -> bool:
@@ -108,7 +117,7 @@ class Stack:
         elif name == "LOAD_GLOBAL":
             self._global(argument, operation.calls)
         else:
-            raise NotVectorizable(_reason(name, argument))
+            raise NotVectorizable(reason_of(name, argument))
 
     def _operate(self, name: str, op: str) -> None:
         if op not in (_BINARY if name == "BINARY_OP" else _COMPARISONS):
@@ -176,6 +185,9 @@ class Stack:
             found: Expression = IsNone(expression_on(self._calls.used(left)))
         elif isinstance(left, Marker) and left.kind == "type":
             found = TypeTest(left.value, (self._calls.class_of(right),), exact=True)
+        elif isinstance(right, Constant) and type(right.value) is bool:
+            made = expression_on(self._calls.used(left))
+            found = Choose(TypeTest(made, (bool,), exact=True), Compare("==", made, right), Constant(False))
         else:
             raise NotVectorizable("compares identities")
         self.push(Unary("not", found) if inverted else found)
@@ -239,6 +251,11 @@ class Stack:
 
     def _list(self, count: int) -> None:
         self.push(Marker("list", "a list", list(self._several(count))))
+
+    def _set(self, count: int) -> None:
+        if count:
+            raise NotVectorizable("makes a set")
+        self._list(0)
 
     def _list_extend(self, depth: int) -> None:
         added = self._expression()
@@ -339,6 +356,7 @@ _OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
     "DICT_UPDATE": Stack._dict_update,
     "BUILD_LIST": Stack._list,
     "LIST_EXTEND": Stack._list_extend,
+    "BUILD_SET": Stack._set,
     "LIST_APPEND": Stack._list_append,
     "LIST_TO_TUPLE": Stack._list_to_tuple,
     "CALL_INTRINSIC_1": Stack._intrinsic,
@@ -369,27 +387,6 @@ def _owner(owner: Any, name: str) -> Expression:
 def is_pure(expression: Expression) -> bool:
     """Whether evaluating an expression does nothing, whatever its arguments are."""
     return isinstance(expression, Argument | Constant)
-
-
-_REASONS = {
-    "STORE_GLOBAL": "changes the global {0!r}",
-    "STORE_DEREF": "changes the variable {0!r} of an enclosing function",
-    "STORE_ATTR": "changes the attribute {0!r}",
-    "STORE_SUBSCR": "changes an item",
-    "BUILD_SET": "makes a set",
-    "MAP_ADD": "makes a dict of items",
-    "CALL_FUNCTION_EX": "calls a function with *",
-    "RAISE_VARARGS": "raises an exception",
-    "LOAD_ASSERTION_ERROR": "asserts",
-    "GET_ITER": "has a loop",
-    "MAKE_CELL": "has an inner function",
-    "SET_FUNCTION_ATTRIBUTE": "has an inner function",
-    "IMPORT_NAME": "imports {0}",
-}
-
-
-def _reason(name: str, value: Any) -> str:
-    return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
 
 
 __all__ = ["Stack", "is_pure"]

@@ -15,8 +15,9 @@ from typing import Any
 
 from funken.columnar.bytecode import (
     Operation,
+    catches,
     ends_loops_twice,
-    is_plain_with_loops,
+    is_followed,
 )
 from funken.columnar.callables import Marker, constant_of, expression_on
 from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, holds
@@ -32,12 +33,14 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
 )
-from funken.columnar.inference import typed_and_read
+from funken.columnar.library import name_of
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
 from funken.columnar.lists.results import ResultOfItem
 from funken.columnar.stack import Stack
+from funken.columnar.typed.documents import LOADS
+from funken.columnar.typed.inference import typed_and_read
 from funken.dataclass import dataclass
 
 _OF_ONE: dict[str, Any] = {
@@ -57,6 +60,8 @@ class Traced:
     dependencies: tuple[Dependency, ...] = ()
     #: of a typed one, the paths of the fields of the first argument that it looks at, also if the result does not show them
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
+    catches: bool = False
+    """Whether it handles exceptions: that a record raises one is nothing unusual."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -95,6 +100,8 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
         for name, known in _OF_ONE.items():
             if target is known:
                 return Traced(Invoke(name, (Argument(0),)))
+    if method is None and arguments == 1 and name_of(target) == LOADS:
+        return Traced(Invoke(LOADS, (Argument(0),)))
     if method is None:
         return Tracer(plain_function(target), arguments, bound=False).run()
     traced = Tracer(function_of_method(target, method), arguments, bound=True, target=target).run()
@@ -128,6 +135,7 @@ class Steps:
         self.taken = 0
         self.depth = 0
         self.loops = 0
+        self.catches = False
 
     def count(self) -> None:
         """Count one; raise ``NotVectorizable`` if there are too many."""
@@ -148,6 +156,7 @@ class Tracer(VariablesReader):
         self._function = function
         self._dependencies: dict[tuple[str, str], Dependency] = {}
         self._steps = Steps() if steps is None else steps
+        self._steps.catches |= catches(code)
         self._start: dict[str, Any] = {}
         given = arguments + bound
         if not len(names) - len(function.__defaults__ or ()) <= given <= len(names):
@@ -163,8 +172,8 @@ class Tracer(VariablesReader):
 
     @staticmethod
     def _check(code: CodeType) -> None:
-        if not is_plain_with_loops(code):
-            raise NotVectorizable("is a generator, has variable arguments, or handles exceptions")
+        if not is_followed(code):
+            raise NotVectorizable("is a generator, or has variable arguments")
 
     def _default(self, name: str) -> Expression:
         found = default_argument(self._function, name)
@@ -180,7 +189,8 @@ class Tracer(VariablesReader):
         before: tuple[Expression, ...] = ()
         for each in arguments:
             before = dropping(before, each)
-        return Traced(self._follow(0, Stack(self), self._start, before), tuple(self._dependencies.values()))
+        result = self._follow(0, Stack(self), self._start, before)
+        return Traced(result, tuple(self._dependencies.values()), catches=self._steps.catches)
 
     # ---- what the stack asks for
 
@@ -252,9 +262,9 @@ class Tracer(VariablesReader):
                 iterator = stack.pop()
                 if self.is_comprehension(number - 1):
                     stack.pop()
-                    stack.push(self.loop_over(number - 1, iterator, variables))
+                    stack.push(self.of_comprehension(number - 1, self.loop_over(number - 1, iterator, variables)))
                 elif at is None:
-                    dropped = (*dropped, *self._carry(number - 1, argument, iterator, variables))
+                    dropped = (*dropped, *self.carry(number - 1, argument, iterator, variables))
                 elif given is not None or carried is not None:
                     raise NotVectorizable("has a loop in a loop")
                 else:
@@ -314,7 +324,7 @@ def _returned(value: Expression, dropped: tuple[Expression, ...], at: int | None
 
 
 def _appends(operation: Operation, stack: Stack) -> bool:
-    return operation.name == "LIST_APPEND" and stack.peek(operation.argument + 1, "comprehension")
+    return operation.name in ("LIST_APPEND", "SET_ADD") and stack.peek(operation.argument + 1, "comprehension")
 
 
 __all__ = ["Dependency", "Traced", "Tracer", "function_of_method", "plain_function", "trace"]

@@ -22,7 +22,6 @@ from funken.connectors.fields import RandomField, SequenceField, fields_source
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.debezium import ChangeRecord, DebeziumJsonSchema
-from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.connectors.formats.json_schema import JsonSchema
 from funken.connectors.formats.protobuf_schema import ProtobufSchema
 from funken.connectors.formats.registry import (
@@ -32,6 +31,7 @@ from funken.connectors.formats.registry import (
     SchemaRegistryClient,
 )
 from funken.connectors.rate_limit import RateLimitedSource
+from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.schemas import ByteArraySchema, DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter

@@ -6,6 +6,7 @@ A schema is a frozen, picklable description; it is used in tasks, a block at a t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+
+_TEXTS = "funken.connectors.formats.texts"  # is built upon this module
 
 
 class DeserializationSchema:
@@ -176,6 +179,19 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         """Decode messages."""
         charset = self.charset
         return [message.decode(charset, "replace") for message in messages]
+
+    def record_schema(self) -> RecordSchema:
+        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8."""
+        if type(self) is not SimpleStringSchema:
+            return super().record_schema()
+        return importlib.import_module(_TEXTS).text_schema(self.charset)  # type: ignore[no-any-return]
+
+    def messages_to_columns(
+        self, schema: RecordSchema, wanted: Sequence[int] | None
+    ) -> Callable[[Sequence[bytes]], Block | None]:
+        """Return what makes a column of texts of messages that are UTF-8."""
+        found: Callable[[Sequence[bytes]], Block | None] = importlib.import_module(_TEXTS).messages_of_text
+        return found
 
     def serialize(self, value: Any) -> bytes:
         """Encode a record, as ``str`` shows it."""

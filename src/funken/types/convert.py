@@ -12,6 +12,7 @@ import decimal
 import operator
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from funken.errors import ValueDoesNotFit
@@ -239,6 +240,41 @@ def _map(key: Convert, item: Convert, type_info: TypeInformation) -> Convert:
     return convert
 
 
+@lru_cache(maxsize=256)
+def _fields_maker(checks: tuple[str, ...], shape: str) -> Callable[..., Any]:
+    """Generate what converts exactly so many fields to a list or tuple: of each, a test whether it is kept as it is, or none."""
+    names = [f"v{number}" for number in range(len(checks))]
+    made = [
+        f"{name} if {check.replace('v', name)} else f{number}({name})" if check else f"f{number}({name})"
+        for number, (name, check) in enumerate(zip(names, checks, strict=True))
+    ]
+    functions = ", ".join(f"f{number}" for number in range(len(checks)))
+    # Hot: the test in the loop costs a third of a call; checks are the texts of ``_kept_if``, and nothing else.
+    maker: Callable[..., Any] = eval(f"lambda {functions}: lambda {', '.join(names)}: {shape.format(', '.join(made))}")
+    return maker
+
+
+def _kept_if(type_info: TypeInformation) -> str:
+    """Return when a field ``v`` of a type is certainly kept as it is; nothing if that is left to the converter."""
+    match type_info:
+        case BasicTypeInfo(BasicType.STRING | BasicType.CHAR):
+            return "type(v) is str"
+        case BasicTypeInfo(BasicType.DOUBLE):
+            return "type(v) is float"
+        case BasicTypeInfo(BasicType.BOOLEAN):
+            return "type(v) is bool"
+        case BasicTypeInfo(kind) if kind in _BITS:
+            half = 1 << (_BITS[kind] - 1)
+            return f"type(v) is int and {-half} <= v < {half}"
+    return ""
+
+
+def _all_fields(fields: list[Convert], types: tuple[TypeInformation, ...], shape: str) -> Callable[..., Any]:
+    """Return what takes exactly the fields of a row or tuple, and converts them."""
+    made: Callable[..., Any] = _fields_maker(tuple(map(_kept_if, types)), shape)(*fields)
+    return made
+
+
 def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
     width = len(fields)
 
@@ -249,16 +285,15 @@ def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
             raise _misfit(value, type_info, f"it has {len(value)} of {width} fields")
         return tuple([field(item) for field, item in zip(fields, value)])  # noqa: B905 - the loop is hot
 
-    if width != 2:
-        return convert
-    first, second = fields
+    made = _all_fields(fields, type_info.field_types, "({},)" if fields else "()")
 
-    def convert_pair(value: Any) -> tuple[Any, ...]:
-        if type(value) is tuple and len(value) == 2:
-            return first(value[0]), second(value[1])
+    def convert_tuple(value: Any) -> tuple[Any, ...]:
+        if type(value) is tuple and len(value) == width:
+            converted: tuple[Any, ...] = made(*value)
+            return converted
         return convert(value)
 
-    return convert_pair
+    return convert_tuple
 
 
 def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
@@ -286,4 +321,18 @@ def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
             raise _misfit(value, type_info, f"it has {len(items)} of {width} fields")
         return make_row(names, [field(item) for field, item in zip(fields, items)], kind)  # noqa: B905 - as above
 
-    return convert
+    made = _all_fields(fields, type_info.field_types, "[{}]")
+
+    def convert_row(value: Any) -> Row:
+        # Hot: what most values are; everything else goes the long way.
+        cls = type(value)
+        if cls is tuple:
+            if len(value) == width:
+                return make_row(names, made(*value))
+        elif cls is Row:
+            values = value._values
+            if len(values) == width and ((own := value._fields) is None or own == names):
+                return make_row(names, made(*values), value._kind)
+        return convert(value)
+
+    return convert_row

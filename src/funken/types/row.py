@@ -41,6 +41,11 @@ class _Parts:
     _values: list[Any]
 
 
+_INSERT = RowKind.INSERT
+_SET: Any = vars(_Parts)
+_set_fields, _set_values, _set_kind = (_SET[name].__set__ for name in ("_fields", "_values", "_kind"))
+
+
 class Row(_Parts):
     """A record of values by position, and by name where names were given.
 
@@ -59,11 +64,16 @@ class Row(_Parts):
     __slots__ = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args and kwargs:
+        # Hot: set past __setattr__, which takes three times as long.
+        if not kwargs:
+            _set_fields(self, None)
+            _set_values(self, [*args])
+        elif args:
             raise ValueError("a Row takes values or named values, not both")
-        self._fields = list(kwargs) if kwargs else None
-        self._values = list(kwargs.values()) if kwargs else list(args)
-        self._kind = RowKind.INSERT
+        else:
+            _set_fields(self, [*kwargs])
+            _set_values(self, [*kwargs.values()])
+        _set_kind(self, _INSERT)
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
@@ -143,14 +153,21 @@ class Row(_Parts):
         return self._fields.index(name)
 
     def __getitem__(self, item: Any) -> Any:
+        kind = type(item)
+        if kind is int:
+            return self._values[item]
+        if kind is str and (fields := self._fields) is not None and item in fields:
+            return self._values[fields.index(item)]
         return self._values[item if isinstance(item, int | slice) else self._position(item)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._values[key if isinstance(key, int | slice) else self._position(key)] = value
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # also what pickle and copy look for before there are values
+        if name[:1] == "_":  # also what pickle and copy look for before there are values
             raise AttributeError(name)
+        if (fields := self._fields) is not None and name in fields:
+            return self._values[fields.index(name)]
         try:
             return self._values[self._position(name)]
         except KeyError as error:
@@ -218,7 +235,7 @@ class Row(_Parts):
         return f"Row({', '.join(f'{n}={v!r}' for n, v in zip(self._fields, self._values, strict=False))})"
 
 
-def make_row(fields: list[str] | None, values: list[Any], kind: RowKind = RowKind.INSERT) -> Row:
+def make_row(fields: list[str] | None, values: list[Any], kind: RowKind = _INSERT) -> Row:
     """Make a row of lists that nobody else changes; skips what the constructor does about arguments.
 
     Hot: it becomes a row only when its parts are set, which takes half the time.

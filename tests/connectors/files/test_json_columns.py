@@ -13,7 +13,7 @@ from funken import DiscardingSink, FileSource, Types
 from funken.columnar.expressions import NotVectorizable, leaves_of
 from funken.columnar.records import NOT_READ, name_of
 from funken.connectors import JsonSchema
-from funken.connectors.files import line_files
+from funken.connectors.files import line_files, lines
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.arrow_columns import is_held
 from funken.connectors.formats.csv_schema import CsvSchema
@@ -115,11 +115,11 @@ def test_a_sample_shows_which_fields_documents_have():
 
 
 def test_a_sample_is_of_whole_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_files, "_SAMPLE_BYTES", 30)
+    monkeypatch.setattr(lines, "_SAMPLE_BYTES", 30)
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"a": 1}\n\n{"a": 2, "b": 3}\n{"a": null, "b": 4}\n'))
     source = FileSource.for_format(LineFormat(JsonSchema()), tmp_path).build()
     assert repr(source.record_schema()) == "{a: int, ...}"
-    monkeypatch.setattr(line_files, "_SAMPLE_BYTES", 8)
+    monkeypatch.setattr(lines, "_SAMPLE_BYTES", 8)
     with pytest.raises(NotVectorizable, match="does not begin with objects"):
         source.record_schema()
 

@@ -17,7 +17,7 @@ from funken.connectors.files import csv_files
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
 from tests.support.texts import (
     CALM,
     DECLARED,

@@ -16,7 +16,7 @@ from funken.connectors import (
     MalformedRecordPolicy,
     SimpleStringSchema,
 )
-from funken.connectors.formats.decoding import MessageDecoder
+from funken.connectors.reading.decoding import MessageDecoder
 from funken.errors import InvalidProgram, MessageMalformed
 from funken.metrics.registry import Counter
 

@@ -17,8 +17,8 @@ from funken.connectors import (
     MalformedRecordPolicy,
     SchemaRegistryClient,
 )
-from funken.connectors.formats.decoding import MessageDecoder
 from funken.connectors.formats.registry import framed
+from funken.connectors.reading.decoding import MessageDecoder
 from funken.errors import InvalidConfiguration, SchemaRegistryFailed
 from funken.metrics.registry import Counter
 

@@ -21,7 +21,7 @@ from funken.connectors import (
     MalformedRecordPolicy,
     ProtobufSchema,
 )
-from funken.connectors.formats.decoding import MessageDecoder
+from funken.connectors.reading.decoding import MessageDecoder
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.metrics.registry import Counter
 from funken.types.row import RowKind

@@ -127,7 +127,7 @@ def test_no_rule_looks_at_a_wrapped_spec():
 
     assert [(rule, text) for rule, name, text in decisions(env.compile()) if name == "largest"] == [
         ("state backend", "aligned windows"),
-        ("columns", "per record: declares a type"),
+        ("columns", "per record: max is no Python function"),
         ("declared types", "converts results to Integer"),
         ("batch order", "key after key, each in the order of time"),
     ]

@@ -26,8 +26,10 @@ from funken.columnar.expressions import (
     may_raise,
     schema_repr,
 )
-from funken.columnar.inference import NOT_KEPT, looked_at, typed_under
 from funken.columnar.lists.calls import element_of
+from funken.columnar.typed.documents import with_wanted
+from funken.columnar.typed.inference import NOT_KEPT, looked_at, typed_under
+from funken.columnar.typed.sharing import Sharing
 from funken.dataclass import dataclass
 
 
@@ -41,6 +43,8 @@ class Emission:
     conditions: tuple[Expression, ...] = ()
     segment: int = 0
     emits: bool = True
+    side: str | None = None
+    """The id of the side output that it gives to; ``None``: the main output."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
@@ -63,6 +67,10 @@ class TracedFlatMap:
     dependencies: tuple[Dependency, ...] = ()
     #: of a typed one, the paths of the fields of a record that it looks at
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
+    catches: bool = False
+    """Whether it handles exceptions."""
+    sides: tuple[tuple[str, RecordSchema], ...] = ()
+    """Of a typed one, the schemas of what it gives to side outputs, by their ids."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -84,7 +92,8 @@ class TracedFlatMap:
     def typed_or_nothing(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema | None]:
         """Return it as ``typed`` does; ``None`` is the schema of results that are never given."""
         made: list[Emission] = []
-        found: RecordSchema | None = None
+        sharing = Sharing()
+        found: dict[str | None, RecordSchema] = {}
         read: set[tuple[int, ...]] = set()
         for each in self.emissions:
             read |= _looked_at(each, schema)
@@ -93,11 +102,20 @@ class TracedFlatMap:
                 continue
             emission, result = typed
             if emission.emits:
-                if found is not None and result != found:
-                    raise NotVectorizable(f"gives sometimes {schema_repr(found)} and sometimes {schema_repr(result)}")
-                found = result
-            made.append(emission)
-        return replace(self, emissions=tuple(made), read=frozenset(read)), found
+                given = found.setdefault(each.side, result)
+                if result != given:
+                    raise NotVectorizable(f"gives sometimes {schema_repr(given)} and sometimes {schema_repr(result)}")
+            made.append(emission.replaced(sharing.of))
+        made = _with_wanted(made)
+        sides = tuple((side, schema) for side, schema in found.items() if side is not None)
+        return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
+
+
+def _with_wanted(emissions: list[Emission]) -> list[Emission]:
+    """Return emissions whose documents have the fields only that are used in any of them."""
+    parts = [part for each in emissions for part in each.parts()]
+    made = dict(zip(map(id, parts), with_wanted(parts), strict=True))
+    return [each.replaced(lambda part: made[id(part)]) for each in emissions]
 
 
 def _looked_at(each: Emission, schema: RecordSchema) -> frozenset[tuple[int, ...]]:

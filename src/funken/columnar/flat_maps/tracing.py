@@ -85,12 +85,12 @@ class FlatMapTracer(Tracer):
         self._readers: dict[int, FlatMapTracer] = {}
         code = self._code(self._function.__code__)
         self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
-        return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()))
+        return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()), catches=self._steps.catches)
 
     @staticmethod
     def _check(code: CodeType) -> None:
         if not is_plain_generator(code):
-            raise NotVectorizable("has variable arguments, or handles exceptions")
+            raise NotVectorizable("has variable arguments")
 
     @staticmethod
     def _code(code: CodeType, comprehension: bool = False) -> Code:
@@ -150,10 +150,10 @@ class FlatMapTracer(Tracer):
             elif name == "POP_TOP":
                 dropped = dropping(dropped, stack.pop())
             elif name == "YIELD_VALUE":
-                self._emit(replace(at, result=expression_on(stack.pop())))
+                self._give_one(stack.pop(), at)
                 stack.push(Constant(None))
             elif name == "LIST_APPEND" and self._is_result(code, stack, argument):
-                self._emit(replace(at, result=expression_on(stack.pop())))
+                self._give_one(stack.pop(), at)
             elif name == "GET_YIELD_FROM_ITER":
                 self._give(stack.pop(), at)
                 number = self._after_yield_from(code, number)
@@ -175,7 +175,7 @@ class FlatMapTracer(Tracer):
         iterator, function = stack.pop(), stack.pop()
         reader = self._reader(code)
         loops = sum(each.name == "FOR_ITER" for each in operations_of(function.value))
-        if not self._is_given(code, number) or loops > 1:
+        if not self._is_given(code, number) or loops > 1 or function.value.co_name == "<setcomp>":
             stack.push(reader.comprehended(function.value, iterator, variables))
             return
         inner, seen = self._code(function.value, comprehension=True), reader.seen_by(function.value, variables)
@@ -233,8 +233,8 @@ class FlatMapTracer(Tracer):
             # From 3.12 on, a comprehension is a loop in the function. What it gives is one value for what comes behind it.
             stack.pop()
             loops = sum(each.name == "FOR_ITER" for each in code.operations[here:stop])
-            if not self._is_given(code, stop) or loops > 1:
-                stack.push(reader.loop_over(here, iterator, variables))
+            if not self._is_given(code, stop) or loops > 1 or code.operations[here - 2].name == "BUILD_SET":
+                stack.push(reader.of_comprehension(here, reader.loop_over(here, iterator, variables)))
                 self._run(code, stop, stack, variables, dropped, at, loop)
                 return
             inside = stack.copy()
@@ -247,10 +247,28 @@ class FlatMapTracer(Tracer):
             stack.push(Marker("several", value=found))
             self._run(code, stop, stack, variables, dropped, at, loop)
             return
+        if at.items is None and self._only_carries(code, here, stop, iterator, variables):
+            variables = dict(variables)
+            carried = reader.carry(here, stop, iterator, variables)
+            self._run(code, stop, stack, variables, (*dropped, *carried), at, loop)
+            return
         self._loop(
             code, here, stop, stack, iterator, variables, at,
             lambda variables, more, at: self._run(code, stop, stack, variables, (*dropped, *more), at, loop),
         )  # fmt: skip
+
+    @staticmethod
+    def _only_carries(code: Code, here: int, stop: int, iterator: Marker, variables: Variables) -> bool:
+        """Whether a loop over a list gives no results, and changes variables that are there before it."""
+        inner = code.operations[here + 1 : stop]
+        if isinstance(iterator.value, Marker | Make) or any(
+            each.name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER", "RETURN_VALUE") for each in inner
+        ):
+            return False
+        lists = {name for name, value in variables.items() if isinstance(value, Marker) and value.kind == "list"}
+        stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
+        appended = {each.argument for each in inner if each.name == "LOAD_FAST"} & lists
+        return bool(appended or stored & variables.keys())
 
     def _loop(
         self, code: Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: _Then
@@ -318,13 +336,17 @@ class FlatMapTracer(Tracer):
             for each in value.items:
                 if isinstance(each, Unpacked):
                     raise NotVectorizable("returns a display with *")
-                self._emit(replace(at, result=each))
+                self._give_one(each, at)
             return
         if value == Constant(None):
             return
         if at.items is not None:
             raise NotVectorizable("has a loop in a loop")
         self._emit(replace(at, items=expression_on(value), result=_ITEM, segment=self._next()))
+
+    def _give_one(self, value: Any, at: Emission) -> None:
+        """Give one result."""
+        self._emit(replace(at, result=expression_on(value)))
 
     def _next(self) -> int:
         self._segments += 1

@@ -1,6 +1,7 @@
 """What a window function gives for the result of a window: emissions over one record (key, result, window).
 
-The function sees its elements as a list of one, which an aggregate or a reduce has made. Of its context it may ask for the window
+The function sees its elements as a list of one, which an aggregate or a reduce has made, or as the list of all records.
+Of its context it may ask for the window
 only, and of the window for its bounds; anything else has no kernel.
 """
 
@@ -25,11 +26,13 @@ _END = Argument(0, (2, 1))
 _METHOD = "a method of its window"
 
 
-def trace_window_function(target: Any, method: str | None, keyed: bool, context: bool, bounds: bool) -> TracedFlatMap:
+def trace_window_function(
+    target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
+) -> TracedFlatMap:
     """Return what a window function gives; raise ``NotVectorizable`` with the reason.
 
     ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
-    and an end.
+    and an end; ``many``: it gets all records of the window, which are its result.
 
     >>> found = trace_window_function(lambda key, window, counts: [(key, n) for n in counts], None, True, False, True)
     >>> [each.result for each in found.emissions]
@@ -38,7 +41,7 @@ def trace_window_function(target: Any, method: str | None, keyed: bool, context:
     function = plain_function(target) if method is None else function_of_method(target, method)
     window: Any = WINDOW if bounds else Marker("window", "its window")
     given = [KEY] * keyed + [Marker("context", "its context", window) if context else window]
-    elements = Marker("list", "a list", [RESULT])
+    elements: Any = RESULT if many else Marker("list", "a list", [RESULT])
     traced = _WindowTracer(function, [*given, elements], bound=method is not None).read()
     if method is None:
         return traced

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, leaves_of
-from funken.columnar.records import NamedFields
+from funken.columnar.records import ROW, NamedFields
 
 Array = Any
 """A NumPy array, or for text an Arrow array."""
@@ -331,6 +331,8 @@ def values_of_leaves(values: list[Any], schema: RecordSchema) -> Iterator[list[A
     if isinstance(schema, str):
         yield values
         return
+    if isinstance(schema, NamedFields) and schema.form == ROW:
+        values = list(map(attrgetter("_values"), values))  # past the function that takes a field by its name, too
     for index, inner in enumerate(schema):
         field = schema.field(index) if isinstance(schema, NamedFields) else itemgetter(index)
         yield from values_of_leaves(list(map(field, values)), inner)

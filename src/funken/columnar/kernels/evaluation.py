@@ -61,6 +61,7 @@ from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, t
 from funken.columnar.lists.parts import takes_part
 from funken.columnar.loops.evaluation import displayed, looped
 from funken.columnar.loops.forms import item_at
+from funken.columnar.typed.samples import Parsed
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -123,9 +124,7 @@ class ExpressionEvaluation:
         return id(expression) in self._known or isinstance(expression, Argument)
 
     def _column(self, expression: Expression) -> Column:
-        value = self.of(expression)
-        assert isinstance(value, Column)
-        return value
+        return _column(self.of(expression))
 
     def _compute(self, expression: Expression) -> Value:
         match expression:
@@ -166,6 +165,11 @@ class ExpressionEvaluation:
                 return looped(expression, self)
             case Listed():
                 return displayed(expression, self)
+            case Parsed(text, parser, wanted):
+                documents = parser.parse(self._column(text).to_list(self.length), wanted)
+                if not isinstance(documents, Columns):
+                    raise FallBackToRows("documents of another form")
+                return value_of(documents)
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
 
     def _part_of(self, expression: Rowwise) -> Column | None:

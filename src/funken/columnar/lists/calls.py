@@ -29,6 +29,8 @@ FIRST_ITEM = 100
 EMPTY = ListOf("nothing")
 """The kind of lists that are always empty."""
 _ORDERED = (INT, FLOAT, STR)
+DISTINCT = {"len": "count distinct", "sorted": "sorted distinct"}
+"""What may be asked of a set, and what that is of the list that it is made of."""
 FOLDS = ("total", "fold max", "fold min")
 """What becomes of a variable that a loop carries: functions of a list and what the variable had before."""
 
@@ -159,10 +161,14 @@ def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, Recor
         return Rowwise(name, (made,), kind), kind
     if name == "list" and not others:
         return made, schema
+    if name in DISTINCT.values() and _is_ordered(element) and element != FLOAT:  # of nan, a set has each object once
+        kind = INT if name == DISTINCT["len"] else ListOf(element)
+        return Rowwise(name, (made,), kind), kind
     raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(each) for _, each in found)}")
 
 
 __all__ = [
+    "DISTINCT",
     "EMPTY",
     "FIRST_ITEM",
     "FOLDS",

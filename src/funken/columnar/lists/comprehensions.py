@@ -13,7 +13,7 @@ from copy import copy
 from types import CodeType
 from typing import Any, TypeVar, cast
 
-from funken.columnar.bytecode import Operation, UnknownBytecode, is_generator, is_plain_with_loops, operations
+from funken.columnar.bytecode import Operation, UnknownBytecode, is_followed, is_generator, operations
 from funken.columnar.callables import FunctionReader, Marker, expression_on
 from funken.columnar.expressions import Argument, Constant, Expression, Invoke, Loop, Make, NotVectorizable, Unpacked
 from funken.columnar.lists.calls import FIRST_ITEM
@@ -24,7 +24,7 @@ from funken.columnar.stack import Stack, is_pure
 UNSET = Marker("unset")
 _CLOSURE = 8
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-_BEGINS = ["SWAP", "BUILD_LIST", "SWAP"]
+_BEGINS = [["SWAP", "BUILD_LIST", "SWAP"], ["SWAP", "BUILD_SET", "SWAP"]]
 _Reader = TypeVar("_Reader", bound="VariablesReader")
 
 
@@ -87,8 +87,8 @@ class VariablesReader:
     @staticmethod
     def _make_function(stack: Stack, flags: int) -> None:
         code = stack.pop().value
-        if code.co_name not in ("<listcomp>", "<genexpr>"):
-            raise NotVectorizable("makes a set of items" if code.co_name == "<setcomp>" else "makes a dict of items")
+        if code.co_name not in ("<listcomp>", "<genexpr>", "<setcomp>"):
+            raise NotVectorizable("makes a dict of items")
         if flags & ~_CLOSURE:
             raise NotVectorizable("has an inner function")
         if flags:
@@ -104,17 +104,23 @@ class VariablesReader:
 
     def is_comprehension(self, here: int) -> bool:
         """Whether a loop is a comprehension: from 3.12 on, that is a loop in the function."""
-        return [each.name for each in self._operations[max(0, here - 3) : here]] == _BEGINS
+        return [each.name for each in self._operations[max(0, here - 3) : here]] in _BEGINS
+
+    def of_comprehension(self, here: int, loop: Any) -> Any:
+        """Return what a comprehension that is a loop gives: a list, or a set of the same items."""
+        return a_set(loop) if self._operations[here - 2].name == "BUILD_SET" else loop
 
     def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
         """Return what the function that a comprehension is gives; of a generator expression, what it would."""
         seen = self.seen_by(code, variables)
-        if not is_plain_with_loops(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
+        if not is_followed(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
             raise NotVectorizable("has an inner function")
         inner = self.reading(operations_of(code), code)
         loop = inner.loop_over(
             next(n for n, each in enumerate(inner._operations) if each.name == "FOR_ITER"), iterator, seen
         )
+        if code.co_name == "<setcomp>":
+            return a_set(loop)
         return Marker("generator", "a generator", loop) if is_generator(code) and isinstance(loop, Expression) else loop
 
     def seen_by(self, code: CodeType, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +170,7 @@ class VariablesReader:
 
     # ---- loops that are none
 
-    def _carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
+    def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
         """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there."""
         inner = self._operations[here + 1 : stop]
         assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
@@ -209,6 +215,11 @@ class VariablesReader:
         return bool(uses) and all(
             (inner[at + 1].name, inner[at + 1].argument) == ("LOAD_METHOD", "append") for at in uses
         )
+
+
+def a_set(items: Any) -> Marker:
+    """Return a set, as the list that it is made of."""
+    return Marker("set", "a set", Invoke("list", (expression_on(items),)))
 
 
 def operations_of(code: CodeType) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""Lists and loops over them, for whole blocks. Loads NumPy: import it late from everywhere else.
+"""Lists and loops over them, and what declared types make of columns, for whole blocks.
 
-May import ``columnar.kernels`` and what is below.
+Loads NumPy: import it late from everywhere else. May import ``columnar.kernels`` and what is below.
 """

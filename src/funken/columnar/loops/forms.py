@@ -201,6 +201,35 @@ def _sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
     return Lists(_list_kind(column), column.offsets - column.offsets[0], content.take(order))
 
 
+def _count_distinct(column: Column) -> Column | None:
+    found = _firsts(_as_lists(column))
+    return None if found is None else Column(INT, found[1])
+
+
+def _sorted_distinct(column: Column) -> Column | None:
+    lists = _as_lists(column)
+    found = _firsts(lists)
+    return None if found is None else Lists(_list_kind(lists), offsets_of(found[1]), lists.content().take(found[0]))
+
+
+def _firsts(lists: Lists) -> tuple[Array, Array] | None:
+    """Return where the different items of each list are, in order, and how many; ``None`` if they have no order."""
+    content, counts = lists.content(), lists.counts()
+    found = [_codes(leaf.array(content.length), leaf.kind, False) for leaf in content.leaves if not leaf.constant]
+    codes = [each for each in found if each is not None]
+    if len(codes) < len(found) or not content.length:
+        return None
+    owners = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((*codes[::-1], owners))
+    differs: Array = np.ones(len(order), np.bool_)
+    differs[1:] = False
+    for each in (owners, *codes):
+        ordered = each.take(order)
+        differs[1:] |= ordered[1:] != ordered[:-1]
+    kept = order[differs]
+    return kept, np.bincount(owners.take(kept), minlength=len(counts))
+
+
 def _codes(values: Array, kind: str, reverse: bool) -> Array | None:
     """Return numbers in the order of values; ``None`` if there are none."""
     if kind == STR:
@@ -237,7 +266,8 @@ def _enumerated(column: Column, start: Column) -> Column | None:
 FORMS: dict[str, Callable[..., Any]] = {
     "len": _length, "truth": _truth, "any": _any, "all": _all, "sum": _sum, "min": _extreme(np.minimum.reduceat),
     "max": _extreme(np.maximum.reduceat), "in": _contains, "item": _item, "chain": _chain,
-    "total": _total, "joined": _joined, "slice": _slice, "sorted by": _sorted_by, "enumerate": _enumerated,
+    "total": _total, "joined": _joined, "slice": _slice, "sorted by": _sorted_by,
+    "count distinct": _count_distinct, "sorted distinct": _sorted_distinct, "enumerate": _enumerated,
 }  # fmt: skip
 """By function, what computes it; the first column that is no constant has lists."""
 

@@ -34,12 +34,12 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
-from funken.columnar.inference import looked_at, typed, typed_under
 from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.floats import check_floats, widened
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, TimerChange, TracedState, Write, value_of
+from funken.columnar.typed.inference import looked_at, typed, typed_under
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
 

@@ -15,8 +15,8 @@ from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.avro_schema import AvroColumns, avro_of, avro_record_schema, fastavro, parsed
-from funken.connectors.formats.decoding import Attempts
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.connectors.reading.decoding import Attempts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.types.info import RowTypeInfo, TypeInformation

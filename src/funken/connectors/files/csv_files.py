@@ -20,10 +20,11 @@ from funken.columnar.expressions import RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
-from funken.connectors.files.line_files import COLUMN_CHUNK, LineEncoder
+from funken.connectors.files.line_files import LineEncoder
+from funken.connectors.files.lines import COLUMN_CHUNK
 from funken.connectors.formats.csv_schema import CsvSchema, HeaderNames
-from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.formats.text_columns import Delimiters
+from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable

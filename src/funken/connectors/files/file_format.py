@@ -12,6 +12,8 @@ from typing import IO, Any, Protocol
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
+from funken.connectors.files.compression import compression_of
+from funken.connectors.files.paths import split_pattern
 from funken.dataclass import dataclass
 from funken.io.filesystem import FileStatus
 from funken.types.info import TypeInformation
@@ -124,6 +126,15 @@ class FileFormat:
         [{'item': <not read>, 'n': 3}, {'item': <not read>, 'n': 1}]
         """
         raise NotImplementedError
+
+
+def split_file(root: str, file: FileStatus, size: int, format: FileFormat) -> list[FileSplit]:
+    """Return the parts of a file that readers may share; the whole of one that they cannot."""
+    root = split_pattern(root)[0]
+    compressed = not format.container and compression_of(file.path) is not None
+    if file.size and (compressed or not format.splittable):
+        return [FileSplit(root, file, 0, file.size, whole=True)]
+    return [FileSplit(root, file, start, min(start + size, file.size)) for start in range(0, file.size, size)]
 
 
 class BulkWriter(Protocol):

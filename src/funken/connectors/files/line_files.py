@@ -17,9 +17,17 @@ from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import NAMES, compressed, decompressed
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
-from funken.connectors.files.lines import CHUNK, Charset, RangeLines, StreamLines
+from funken.connectors.files.lines import (
+    CHUNK,
+    COLUMN_CHUNK,
+    Charset,
+    RangeLines,
+    StreamLines,
+    first_lines,
+    split_bytes,
+)
 from funken.connectors.files.part_files import Encoder
-from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
+from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -29,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 _BYTES = Charset("ISO-8859-1")  # each byte is a character, and back
 _COLLECTION = "read the file with json.load() and pass the list to from_collection()"
-COLUMN_CHUNK = 1 << 20
-"""Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
-_SAMPLE_BYTES, _SAMPLE_LINES = 1 << 18, 1000
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class LineFormat(FileFormat):
         if of_schema is None or type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
             raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
         needs_sample = getattr(self.schema, "needs_sample", False)
-        schema: RecordSchema = self.schema.schema_of_sample(_sample(first())) if needs_sample else of_schema()
+        schema: RecordSchema = self.schema.schema_of_sample(first_lines(first())) if needs_sample else of_schema()
         return schema
 
     def column_reader(
@@ -86,20 +91,6 @@ def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -
     if split.whole:
         return StreamLines(file, position or 0, _BYTES, size)
     return RangeLines(file, split.start, split.end, position, _BYTES, size)
-
-
-def _sample(file: IO[bytes]) -> list[bytes]:
-    """Return the first lines of a file, as far as they are whole."""
-    data = file.read(_SAMPLE_BYTES)
-    lines = _split(data if len(data) < _SAMPLE_BYTES else data[: data.rfind(b"\n") + 1]) if data else []
-    return [line for line in lines if line][:_SAMPLE_LINES]
-
-
-def _split(data: bytes) -> list[bytes]:
-    lines = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).split(b"\n")
-    if not lines[-1]:
-        lines.pop()  # the data ended with a line feed
-    return lines
 
 
 def _remedy(message: bytes) -> str:
@@ -130,7 +121,7 @@ class DecodedLines:
     def next(self) -> Sequence[Any]:
         """Return the records of the next chunk that has any."""
         while data := self._lines.next_bytes():
-            records = self._decode(_split(data))
+            records = self._decode(split_bytes(data))
             if records:
                 return records
         return ()
@@ -199,7 +190,7 @@ class ColumnLines(DecodedLines):
             if block is not None:
                 self._of = None  # each line is a record
                 return block
-            records = self._decode(_split(data))
+            records = self._decode(split_bytes(data))
             if records:
                 return records
         return ()

@@ -14,16 +14,22 @@ done per line but to split. ``StreamFormat`` is the format of files that has lin
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import IO
+from typing import IO, Any
 
+from funken.columnar.expressions import STR, NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
+from funken.connectors.formats.texts import lines_of_text
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
 CHUNK = 1 << 18
 """Bytes per read: few calls per line, and yet within the processor's cache (4 MiB cost 40 %)."""
+COLUMN_CHUNK = 1 << 20
+"""Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
+_SAMPLE_BYTES, _SAMPLE_LINES = 1 << 18, 1000
 
 
 class BadBytes(ValueError):
@@ -93,8 +99,12 @@ class RangeLines:
     def next(self) -> list[str]:
         """Return the lines of the next chunk; none at the end."""
         chunk = self.next_bytes()
+        return self.decoded(chunk) if chunk else []
+
+    def decoded(self, chunk: bytes) -> list[str]:
+        """Return the lines of the chunk that was read last; raise ``BadBytes`` if it is no text."""
         try:
-            return _split(chunk.decode(self._charset.name, self._charset.errors)) if chunk else []
+            return _split(chunk.decode(self._charset.name, self._charset.errors))
         except UnicodeDecodeError as error:
             raise BadBytes(self._at + error.start, error) from error
 
@@ -151,6 +161,10 @@ class StreamLines:
         """Return the next chunk as bytes of the charset: whole lines; no byte at the end."""
         return self._next_text().encode(self._charset.name)
 
+    def decoded(self, chunk: bytes) -> list[str]:
+        """Return the lines of a chunk."""
+        return _split(chunk.decode(self._charset.name))
+
     def _next_text(self) -> str:
         while True:
             self._at += self._size
@@ -199,6 +213,21 @@ def count_lines(chunk: bytes | str) -> int:
     if isinstance(chunk, str):
         return chunk.count("\n") + (not chunk.endswith("\n") if chunk else 0)
     return chunk.count(b"\n") + (not chunk.endswith(b"\n") if chunk else 0)
+
+
+def first_lines(file: IO[bytes]) -> list[bytes]:
+    """Return the first lines of a file, as far as they are whole."""
+    data = file.read(_SAMPLE_BYTES)
+    lines = split_bytes(data if len(data) < _SAMPLE_BYTES else data[: data.rfind(b"\n") + 1]) if data else []
+    return [line for line in lines if line][:_SAMPLE_LINES]
+
+
+def split_bytes(data: bytes) -> list[bytes]:
+    """Return the lines of bytes that are whole lines."""
+    lines = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).split(b"\n")
+    if not lines[-1]:
+        lines.pop()  # the data ended with a line feed
+    return lines
 
 
 def _split(text: str) -> list[str]:
@@ -261,6 +290,52 @@ class StreamFormat(Charset, FileFormat):
         ['to be', 'or not']
         """
         assert not isinstance(split.position, tuple)
-        if split.whole:
-            return StreamLines(file, split.position or 0, self)
-        return RangeLines(file, split.start, split.end, split.position, self)
+        return _reading(file, split, self)
+
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
+
+        >>> StreamFormat.text_line_format().record_schema(first=lambda: open("never opened", "rb"))
+        'str'
+        """
+        if type(self) is not StreamFormat or codecs.lookup(self.name).name != "utf-8" or self.errors != "strict":
+            raise NotVectorizable(f"reads text by {self!r}")
+        return STR
+
+    def column_reader(
+        self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema, wanted: Sequence[int] | None
+    ) -> RecordReader:  # fmt: skip
+        r"""Read the same as columns of texts.
+
+        >>> import io
+        >>> from funken.io.filesystem import FileStatus
+        >>> split = FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14)
+        >>> file, context = io.BytesIO(b"to be\nor not\n"), ConnectorContext("lines", 0, 1)
+        >>> StreamFormat().column_reader(file, split, context, "str", None).next().to_list()
+        ['to be', 'or not']
+        """
+        assert not isinstance(split.position, tuple)
+        return TextLines(_reading(file, split, self, COLUMN_CHUNK))
+
+
+def _reading(file: IO[bytes], split: FileSplit, charset: Charset, size: int = CHUNK) -> RangeLines | StreamLines:
+    assert not isinstance(split.position, tuple)
+    if split.whole:
+        return StreamLines(file, split.position or 0, charset, size)
+    return RangeLines(file, split.start, split.end, split.position, charset, size)
+
+
+class TextLines:
+    """Lines as blocks of columns; what is not text is found by the lines themselves."""
+
+    def __init__(self, lines: RangeLines | StreamLines) -> None:
+        self._lines = lines
+        self.position = lines.position
+
+    def next(self) -> Any:
+        """Return the lines of the next chunk; none at the end."""
+        data = self._lines.next_bytes()
+        if not data:
+            return ()
+        found = lines_of_text(data)
+        return self._lines.decoded(data) if found is None else found

@@ -25,9 +25,10 @@ from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, Source, SplitEnumerator, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
-from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
-from funken.connectors.files.lines import BadBytes, StreamFormat
+from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader, split_file
+from funken.connectors.files.lines import BadBytes, StreamFormat, first_lines
 from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
+from funken.connectors.formats.texts import text_schema
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
@@ -140,7 +141,12 @@ class FileSource(Source):
         if self.partition_fields:
             raise NotVectorizable("adds fields of folders to its records")
         with contextlib.ExitStack() as opened:
-            return self.format.record_schema(lambda: self._open_first(opened))
+            schema = self.format.record_schema(lambda: self._open_first(opened))
+        return text_schema("utf-8", self._first_lines) if isinstance(self.format, StreamFormat) else schema
+
+    def _first_lines(self) -> list[str]:
+        with contextlib.ExitStack() as opened:
+            return [line.decode(errors="replace") for line in first_lines(self._open_first(opened))]
 
     def _open_first(self, opened: contextlib.ExitStack) -> IO[bytes]:
         try:
@@ -242,7 +248,7 @@ class FileEnumerator(SplitEnumerator):
         share = sum(file.size for file in found) // self._parallelism
         size = self._source.split_bytes or max(LEAST_SPLIT_BYTES, min(SPLIT_BYTES, share))
         for file, root in found.items():
-            self._splits.extend(_split_file(root, file, size, self._source.format))
+            self._splits.extend(split_file(root, file, size, self._source.format))
         return bool(found)
 
     def next_splits(self, subtask: int) -> list[Any] | None:
@@ -283,14 +289,6 @@ class FileEnumerator(SplitEnumerator):
                 f"put some there, or await them with monitor_continuously(interval)."
             )
         return found
-
-
-def _split_file(root: str, file: FileStatus, size: int, format: FileFormat) -> list[FileSplit]:
-    root = split_pattern(root)[0]
-    compressed = not format.container and compression_of(file.path) is not None
-    if file.size and (compressed or not format.splittable):
-        return [FileSplit(root, file, 0, file.size, whole=True)]
-    return [FileSplit(root, file, start, min(start + size, file.size)) for start in range(0, file.size, size)]
 
 
 class FileReader(QueuedReader):

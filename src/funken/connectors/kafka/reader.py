@@ -18,7 +18,6 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.kafka.client import LastError, confluent, made, message_of
 from funken.connectors.kafka.enumerator import KafkaPartitionSplit
 from funken.connectors.kafka.offsets import KafkaTopicPartition
@@ -26,6 +25,7 @@ from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeseriali
 from funken.connectors.librdkafka.fetcher import Fetcher, Messages
 from funken.connectors.librdkafka.native import messages_of
 from funken.connectors.librdkafka.runs import Run
+from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.errors import SourceNotReadable
 
 logger = logging.getLogger(__name__)

@@ -14,12 +14,14 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.base import Boundedness, Source
 from funken.connectors.context import ConnectorContext, declares
-from funken.connectors.formats.decoding import MalformedRecordPolicy
+from funken.connectors.formats.texts import text_schema
 from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
 from funken.connectors.kafka.enumerator import Cluster, KafkaEnumerator, Subscription
 from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.connectors.kafka.reader import KafkaReader
 from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
+from funken.connectors.reading.decoding import MalformedRecordPolicy
+from funken.connectors.schemas import SimpleStringSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 from funken.io.durations import duration_ms
@@ -113,12 +115,17 @@ class KafkaSource(Source):
         >>> builder.set_value_only_deserializer(orders).build().record_schema()
         Row(item: str, n: int)
         """
+        if type(self.deserializer) is SimpleStringSchema:
+            return text_schema(self.deserializer.charset, self._texts)
         of_values = getattr(self.deserializer, "record_schema", None)  # a schema of PyFlink has none
         if of_values is None:
             raise NotVectorizable(f"{type(self.deserializer).__name__} makes no columns")
         needs_sample = getattr(self.deserializer, "needs_sample", False)
         schema: RecordSchema = self._schema_of_sample(self._sample()) if needs_sample else of_values()
         return schema
+
+    def _texts(self) -> list[str]:
+        return [message.decode(errors="replace") for message in self._sample()]
 
     def _schema_of_sample(self, messages: list[bytes]) -> RecordSchema:
         try:

@@ -11,12 +11,12 @@ from typing import Any
 
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.decoding import MalformedRecordPolicy, MessageDecoder
 from funken.connectors.rabbitmq.consumer import Consumer, Delivery
 from funken.connectors.rabbitmq.ledger import MessageLedger
 from funken.connectors.rabbitmq.problems import problem
 from funken.connectors.rabbitmq.records import RMQDeserializationSchema, RMQMessage, message_of
 from funken.connectors.rabbitmq.server import RMQConnectionConfig, pika
+from funken.connectors.reading.decoding import MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable

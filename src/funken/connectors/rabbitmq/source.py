@@ -10,11 +10,11 @@ from typing import Any
 
 from funken.connectors.base import Boundedness, Source, SplitEnumerator
 from funken.connectors.context import ConnectorContext
-from funken.connectors.formats.decoding import MalformedRecordPolicy
 from funken.connectors.rabbitmq.checks import check_queue
 from funken.connectors.rabbitmq.reader import RMQReader, RMQSplit
 from funken.connectors.rabbitmq.records import RMQDeserializationSchema
 from funken.connectors.rabbitmq.server import RMQConnectionConfig
+from funken.connectors.reading.decoding import MalformedRecordPolicy
 from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration

@@ -17,6 +17,7 @@ from funken.columnar.kernels.columns import Array, Columns
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import grown
 from funken.columnar.keyed.keys import key_of
+from funken.columnar.loops.converting import wrapped
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
@@ -129,7 +130,7 @@ class ColumnarCounts(TumblingCounts):
             cut.first.take(np.arange(cut.old, cut.count)),
             cut.groups.length,
         )
-        return folded
+        return wrapped(folded, contribution.bits) if contribution.bits < 64 else folded
 
     def _forget(self, empty: Array, seen: Array) -> None:
         """Remove keys without contents; where windows have no numbers, the count begins anew with each."""

@@ -10,14 +10,17 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import STR, Constant, Expression, RecordSchema, Rowwise, leaves_of
+from funken.columnar.expressions import INT, STR, Constant, Expression, RecordSchema, Rowwise, leaves_of
 from funken.columnar.flat_maps.emissions import Emission, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, lists_of
-from funken.columnar.kernels.evaluation import computed_of, evaluate
+from funken.columnar.kernels.evaluation import ExpressionEvaluation, FallBackToRows
+from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
-from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.operators.columnar.specs import ColumnarFlatMap
-from funken.operators.stateless import FlatMapLogic
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.columnar.path import ColumnPath, PiecewisePath, TracedFunction
+from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap, ColumnarProcess
+from funken.operators.process.one_input import ProcessLogic, process_call
+from funken.operators.stateless import FlatMapLogic, MapLogic
 
 
 class ColumnarFlatMapLogic(FlatMapLogic):
@@ -27,23 +30,87 @@ class ColumnarFlatMapLogic(FlatMapLogic):
 
     def __init__(self, spec: ColumnarFlatMap) -> None:
         super().__init__(spec.function)
-        emissions, schema = spec.traced.emissions, spec.schema
-        self._given = ColumnPath(
-            lambda block: given_of(emissions, schema, block), TracedFunction(spec.function, spec.traced)
-        )
+        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema)
 
     def process_block(self, block: Block) -> None:
         """Expand a block."""
-        given = self._given(block)
-        if given is None:
+        self._given.take(block)
+
+
+class ColumnarMaybeMapLogic(MapLogic):
+    """Computes the results of a block at once, those that are there."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarMaybeMap) -> None:
+        super().__init__(spec.function)
+        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema)
+
+    def process_block(self, block: Block) -> None:
+        """Map a block."""
+        self._given.take(block)
+
+
+class ColumnarElementLogic(ProcessLogic):
+    """Computes what a process function gives for a block at once."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarProcess) -> None:
+        super().__init__(spec.function)
+        self._traced, self._schema = spec.traced, spec.schema
+        parts = [part for each in spec.traced.emissions for part in each.parts()]
+        self._asks_time = any(path[:1] != (0,) for path in paths_of(parts, 0))
+        called = spec.function if spec.function.method is not None else process_call(spec.function)
+        self._path: ColumnPath[list[tuple[str | None, Columns]]] = ColumnPath(
+            self._computed, TracedFunction(called, spec.traced)
+        )
+
+    def process_block(self, block: Block) -> None:
+        """Process a block."""
+        found = self._path(block)
+        if found is None:
             self.process(*block.rows())
-        elif given.length:
-            self.output.emit_block(given)
+            return
+        for side, made in found:
+            if made.length and side is None:
+                self.output.emit_block(made)
+            elif made.length and side is not None:
+                self.output.emit_side(side, *made.rows())
+
+    def _computed(self, block: Columns) -> list[tuple[str | None, Columns]]:
+        stamps = block.timestamps
+        if self._asks_time and (stamps is None or int(stamps.min()) == MIN_TIMESTAMP):
+            raise FallBackToRows("a record without a timestamp")
+        stamp = Column(INT, None, True) if stamps is None or not self._asks_time else Column(INT, stamps)
+        given = Columns((block.schema, INT), [*block.leaves, stamp], block.length, stamps)
+        whole = ExpressionEvaluation(given.length, {0: value_of(given)})
+        schemas: dict[str | None, RecordSchema] = {**dict(self._traced.sides)}
+        if self._schema is not None:
+            schemas[None] = self._schema
+        made: dict[str | None, list[Made | None]] = {side: [] for side in schemas}
+        with np.errstate(all="ignore"):
+            for each in self._traced.emissions:
+                found = _computed(each, schemas.get(each.side, INT), whole)
+                if each.emits:
+                    made[each.side].append(found)
+            return [(side, combined(parts, schemas[side], given)) for side, parts in made.items()]
+
+
+def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap) -> ColumnPath[Columns]:
+    emissions, schema = spec.traced.emissions, spec.schema
+    functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
+    return ColumnPath(lambda block: given_of(emissions, schema, block), *functions)
 
 
 def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Columns) -> Columns:
-    """Return all results for a block, with the timestamps of their records, in order; raises ``FallBackToRows``."""
-    return combined([_Part(block).computed(each, schema) for each in emissions], schema, block)
+    """Return all results for a block, with the timestamps of their records, in order; raises ``FallBackToRows``.
+
+    What several places of the function have in common is computed once: a condition of one is mostly the opposite of another's.
+    """
+    whole = ExpressionEvaluation(block.length, {0: value_of(block)})
+    with np.errstate(all="ignore"):
+        return combined([_computed(each, schema, whole) for each in emissions], schema, block)
 
 
 def combined(parts: list[Made | None], schema: RecordSchema, block: Columns) -> Columns:
@@ -71,86 +138,59 @@ class Made:
         self.segment = segment
 
 
-class _Part:
-    """The records of a block, or the items of them, that one emission is computed for."""
-
-    def __init__(self, block: Columns) -> None:
-        self._blocks = [block]
-        self._origins: Array = np.arange(block.length)
-        self._items: Array | None = None
-
-    def computed(self, emission: Emission, schema: RecordSchema) -> Made | None:
-        """Return the results of an emission; ``None`` if there are none."""
-        for guard in emission.guards:
-            self._keep(guard)
-        if emission.items is not None:
-            self._split(emission)
-        for condition in emission.conditions:
-            self._keep(condition)
-        if not self._blocks[0].length:
-            return None
-        if not emission.emits:
-            evaluate(emission.result, self._blocks[0].length, *self._blocks)
-            return None
-        results = computed_of(emission.result, schema, *self._blocks).stamped(None)
-        items = np.zeros(results.length, np.int64) if self._items is None else self._items
-        return Made(results, self._origins, items, emission.segment)
-
-    def _keep(self, condition: Expression) -> None:
-        if not self._blocks[0].length:
-            return
-        truth: Any = evaluate(condition, self._blocks[0].length, *self._blocks)
-        if truth.constant:
-            if not truth.data:
-                self._take(np.empty(0, np.int64))
-        elif not truth.data.all():
-            self._take(np.flatnonzero(truth.data))
-
-    def _take(self, positions: Array) -> None:
-        self._blocks = [block.take(positions) for block in self._blocks]
-        self._origins = self._origins.take(positions)
-        self._items = None if self._items is None else self._items.take(positions)
-
-    def _split(self, emission: Emission) -> None:
-        """Go over to the items of each record."""
-        (block,) = self._blocks
-        if not block.length:
-            return
-        assert emission.items is not None
-        items, counts = items_of(emission.items, block)
-        parents = np.repeat(np.arange(block.length), counts)
-        self._items = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self._origins = self._origins.take(parents)
-        used = paths_of([*emission.conditions, emission.result], 0)
-        self._blocks = [_repeated(block, parents, used), items]
+def _computed(emission: Emission, schema: RecordSchema, whole: ExpressionEvaluation) -> Made | None:
+    """Return the results of an emission; ``None`` if there are none."""
+    at = whole
+    origins: Array = np.arange(whole.length)
+    items: Array | None = None
+    for guard in emission.guards:
+        kept = _true_at(guard, at)
+        if kept is not None:
+            at, origins = at.at(kept), origins.take(kept)
+    if emission.items is not None and at.length:
+        content, counts = _items_of(emission.items, at)
+        parents = np.repeat(np.arange(at.length), counts)
+        items = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+        at, origins = at.at(parents, {1: value_of(content)}), origins.take(parents)
+    for condition in emission.conditions:
+        kept = _true_at(condition, at)
+        if kept is not None:
+            at, origins, items = at.at(kept), origins.take(kept), None if items is None else items.take(kept)
+    if not at.length:
+        return None
+    made = at.of(emission.result)
+    if not emission.emits:
+        return None
+    results = Columns(schema, flattened(made), at.length)
+    return Made(results, origins, np.zeros(at.length, np.int64) if items is None else items, emission.segment)
 
 
-def _repeated(block: Columns, parents: Array, used: set[tuple[int, ...]]) -> Columns:
-    """Return the records at some positions, as far as their fields are used."""
-    leaves = [
-        leaf.take(parents) if any(path[: len(each)] == each for each in used) else Column(kind, None, True)
-        for (path, kind), leaf in zip(leaves_of(block.schema), block.leaves, strict=True)
-    ]
-    return Columns(block.schema, leaves, len(parents))
+def _true_at(condition: Expression, at: ExpressionEvaluation) -> Array | None:
+    """Return the positions where a condition is true; ``None``: everywhere."""
+    if not at.length:
+        return None
+    truth = at.truth(at.of(condition))
+    if truth.constant:
+        return None if truth.data else np.empty(0, np.int64)
+    return None if truth.data.all() else np.flatnonzero(truth.data)
 
 
-def items_of(items: Expression, block: Columns) -> tuple[Columns, Array]:
+def _items_of(items: Expression, at: ExpressionEvaluation) -> tuple[Columns, Array]:
     """Return all items that a loop goes over, texts or those of lists, and how many each record has."""
     found: tuple[Any, Array] | None = None
     match items:
         case Rowwise("str.split", (text, Constant(separator))) if type(separator) is str and separator:
-            found = split_texts(_array_of(text, block), separator)
+            found = split_texts(_array_of(text, at), separator)
         case Rowwise("str.split", (text,)):
-            found = split_by_spaces(_array_of(text, block))
+            found = split_by_spaces(_array_of(text, at))
     if found is not None:
         return Columns(STR, [Column(STR, found[0])], len(found[0])), found[1]
-    lists = lists_of(cast("Column", evaluate(items, block.length, block)), block.length)
+    lists = lists_of(cast("Column", at.of(items)), at.length)
     return lists.content(), lists.counts()
 
 
-def _array_of(text: Expression, block: Columns) -> Any:
-    found: Any = evaluate(text, block.length, block)
-    return found.array(block.length)
+def _array_of(text: Expression, at: ExpressionEvaluation) -> Any:
+    return cast("Column", at.of(text)).array(at.length)
 
 
-__all__ = ["ColumnarFlatMapLogic", "Made", "combined", "given_of", "items_of"]
+__all__ = ["ColumnarFlatMapLogic", "Made", "combined", "given_of"]

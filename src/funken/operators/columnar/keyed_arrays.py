@@ -16,6 +16,7 @@ from funken.columnar.kernels.columns import Array, Column, Columns, column_of, v
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
 from funken.columnar.keyed.keys import Slots
+from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 
 _FEWEST = 64
@@ -75,6 +76,14 @@ class KeyedArrays:
         """Let the bounds of a leaf include two values."""
         lowest, highest = self.bounds[number]
         self.bounds[number] = min(lowest, low), max(highest, high)
+
+    def wrap(self, number: int, bits: int) -> None:
+        """Let a leaf of ints wrap to so many bits, if it may be beyond them."""
+        low, high = self.bounds[number]
+        if low < -1 << (bits - 1) or high >= 1 << (bits - 1):
+            values = self.state[number][: len(self)]
+            values[:] = wrapped(values, bits)
+            self.bounds[number] = int(values.min()), int(values.max())
 
     def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
         """Return what gives out keys and records at some slots, as they are now."""

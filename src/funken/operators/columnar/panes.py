@@ -7,6 +7,7 @@ keeps leave when there are twice as many as were kept last.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -41,12 +42,14 @@ class Contribution:
     of: Column
     own: Column | None
     beginning: Any = None
+    bits: int = 64
+    """To how many bits a sum of ints wraps."""
 
     def keep(self, mask: Array) -> Contribution:
         """Return the part of the records where a mask is true."""
         of = self.of.keep(mask)
         own = self.own if self.own is None else of if self.own is self.of else self.own.keep(mask)
-        return Contribution(self.how, of, own, self.beginning)
+        return replace(self, of=of, own=own)
 
 
 class ColumnPane(Protocol):
@@ -109,6 +112,8 @@ class ArrayPane:
             if arrays.leaves[number][1] == INT and length:
                 arrays.bounds[number] = reach(arrays, number, contribution, length)
             joined_leaf(arrays.state[number], contribution, numbers, slice(known, count), firsts, length)
+            if contribution.bits < 64 and length:
+                arrays.wrap(number, contribution.bits)
 
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""

@@ -10,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from funken.columnar.block import Block
-from funken.columnar.kernels.columns import Columns
+from funken.columnar.block import Block, RowBlock
+from funken.columnar.expressions import RecordSchema
+from funken.columnar.kernels.columns import Column, Columns, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.records import NOT_READ, fits
+from funken.operators.base import Operator, Output
 from funken.operators.user_functions import UserFunction
+from funken.operators.wrappers.converting import declared_of
 
 T = TypeVar("T")
+_SMALLEST = 64
+"""Pieces of a block that are this small are not divided further."""
+_PROBES = 8
+_SKIPPED = 15
+"""So many blocks are not tried after one that is mostly of records for which a function raises."""
 
 
 class Tracing(Protocol):
@@ -30,7 +39,7 @@ class TracedFunction:
     """A traced function; disabled for good when something the function uses has changed."""
 
     def __init__(self, call: UserFunction, traced: Tracing) -> None:
-        self._call = call
+        self._call, _ = declared_of(call)
         self._traced = traced
         self._given_up = False
 
@@ -73,4 +82,88 @@ class ColumnPath(Generic[T]):
             return None
 
 
-__all__ = ["ColumnPath", "TracedFunction"]
+class PiecewisePath:
+    """Takes blocks through a ``ColumnPath``; in pieces, if the function may catch what it raises for some of the records.
+
+    Then a block is divided until those records are alone, so that the others stay columns, and so do their results if they fit:
+    a few records in rows would make rows of the state behind them.
+    """
+
+    def __init__(
+        self, operator: Operator, path: ColumnPath[Columns], catches: bool, schema: RecordSchema | None
+    ) -> None:
+        self._operator = operator
+        self._path = path
+        self._schema = schema if catches else None
+        self._skipped = 0
+
+    def take(self, block: Block) -> None:
+        """Handle a block."""
+        found = self._path(block) if not self._skipped else None
+        if found is not None:
+            if found.length:
+                self._operator.output.emit_block(found)
+        elif self._skipped or self._schema is None or type(block) is not Columns or self._is_hopeless(block):
+            self._skipped = max(0, self._skipped - 1)
+            self._operator.process(*block.rows())
+        else:
+            parts: list[Block] = []
+            self._divide(block, parts)
+            for part in _in_one(parts):
+                self._operator.output.emit_block(part)
+
+    def _is_hopeless(self, block: Columns) -> bool:
+        """Whether half of the smallest pieces would fall back, by a few of them; then some blocks are not tried."""
+        starts = range(0, block.length, max(1, block.length // _PROBES))
+        fell = sum(self._path(block[start : start + _SMALLEST]) is None for start in starts)
+        if fell * 2 < len(starts):
+            return False
+        self._skipped = _SKIPPED
+        return True
+
+    def _divide(self, block: Columns, parts: list[Block]) -> None:
+        """Add the results of a block that fell back."""
+        if block.length <= _SMALLEST:
+            parts += self._of_records(block)
+            return
+        for half in (block[: block.length // 2], block[block.length // 2 :]):
+            found = self._path(half)
+            if found is None:
+                self._divide(half, parts)
+            elif found.length:
+                parts.append(found)
+
+    def _of_records(self, block: Columns) -> list[Block]:
+        """Return the results of records one by one, as columns if they fit."""
+        operator, output = self._operator, self._operator.output
+        made: list[tuple[list[Any], list[int] | None]] = []
+        operator.output = collecting = Output()
+        collecting.emit = lambda values, timestamps: made.append((list(values), timestamps))
+        try:
+            operator.process(*block.rows())
+        finally:
+            operator.output = output
+        return [self._as_columns(*each) for each in made]
+
+    def _as_columns(self, values: list[Any], timestamps: list[int] | None) -> Block:
+        if all(fits(each, self._schema) for each in values):
+            assert self._schema is not None
+            return columns_of(values, self._schema, timestamps)
+        return RowBlock(values, timestamps)
+
+
+def _in_one(parts: list[Block]) -> list[Block]:
+    """Return parts as one block, if they all are columns."""
+    columns = [each for each in parts if isinstance(each, Columns)]
+    stamped = {each.timestamps is None for each in columns}
+    if len(columns) < len(parts) or len(parts) < 2 or len(stamped) > 1:
+        return parts
+    for number in range(len(columns[0].leaves)):
+        # A field that nobody reads was not made of documents in columns; those that were parsed one by one have it.
+        if any(each.leaves[number].data is NOT_READ for each in columns):
+            for each in columns:
+                each.leaves[number] = Column(each.leaves[number].kind, NOT_READ, True)
+    return [joined(columns)]
+
+
+__all__ = ["ColumnPath", "PiecewisePath", "TracedFunction"]

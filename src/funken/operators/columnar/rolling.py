@@ -23,6 +23,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.keyed.kept import grown, objects
 from funken.columnar.keyed.keys import key_of
+from funken.columnar.loops.converting import narrowed, wrapped
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
@@ -120,7 +121,8 @@ class ColumnarReduceLogic(RollingReduceLogic):
         if fold.how == FIRST:
             return step.first(own, state.take(slots))
         if fold.how == SUM:
-            return step.sum(own, of, state.take(slots), bounds)
+            column, kept = step.sum(own, of, state.take(slots), bounds)
+            return (column, kept) if fold.bits == 64 else (narrowed(column, fold.bits), wrapped(kept, fold.bits))
         return step.most(own, of, state.take(slots), bounds, fold.how == MAX)
 
     def _kept_records(self, fold: Fold, slots: Array) -> Columns:
@@ -223,7 +225,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         for fold, own in zip(reversed(self._spec.folds), reversed(block.leaves), strict=True):
             of = evaluate(fold.of, block.length, block)
             assert isinstance(of, Column)
-            contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own))
+            contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own, bits=fold.bits))
         if self._new:  # rows came before
             pane = ArrayPane(self._pane.schema)
             pane.load({key: (value, self._last.get(key, MIN_TIMESTAMP)) for key, value in self._new.items()})

@@ -22,6 +22,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.kept import LEAF_TYPES, objects
 from funken.columnar.keyed.keys import column_of_keys, key_of
+from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
@@ -102,7 +103,7 @@ class ColumnarSessions(SessionWindows):
         kept = table.leaves(rows)
         # Nothing has changed so far, and nothing does before all that may be unfit is computed.
         leaves = [
-            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind])
+            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
             for old, each, (_, kind) in zip(kept, contributions, leaves_of(self._schema), strict=True)
         ]
         table.replace(seen, rows, scan.slot, scan.start, scan.end, scan.orders(), leaves)
@@ -269,13 +270,14 @@ class _Scan:
         self.slot, self.start = self._slot.take(self._begins), self._start.take(self._begins)
         self.end = reach.take(self._ends)
 
-    def folded(self, values: Array, how: str, dtype: Any) -> Array:
-        """Return a leaf of the contents of each session; ints only are added or compared."""
+    def folded(self, values: Array, how: str, dtype: Any, bits: int) -> Array:
+        """Return a leaf of the contents of each session; ints only are added or compared; sums wrap to so many bits."""
         values = values.take(self._sorted)
         if how == SUM:
             if float(np.add.reduceat(np.abs(values.astype(np.float64)), self._begins).max()) >= _SURE:
                 raise FallBackToRows("an overflow")
-            return np.add.reduceat(values, self._begins)
+            summed = np.add.reduceat(values, self._begins)
+            return summed if bits == 64 else wrapped(summed, bits)
         if how in (MIN, MAX):
             return (np.minimum if how == MIN else np.maximum).reduceat(values, self._begins)
         return values.take(self._begins).astype(dtype)  # alike in all of them

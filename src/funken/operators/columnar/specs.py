@@ -19,6 +19,7 @@ from funken.columnar.vectorized.functions import BatchFormat
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
+from funken.operators.process.one_input import Process
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceOperator, SourceSpec
@@ -62,10 +63,14 @@ class ColumnarSource(SourceSpec):
 
 @dataclass(frozen=True)
 class ColumnarMap(Map):
-    """``schema`` is that of the results."""
+    """``schema`` is that of the results.
+
+    ``guards`` are the functions on which it rests which fields of documents are made, where these are its results.
+    """
 
     traced: Traced = _NOTHING
     schema: RecordSchema = "int"
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -95,10 +100,11 @@ class ColumnarFilter(Filter):
 
 @dataclass(frozen=True)
 class ColumnarFlatMap(FlatMap):
-    """``schema`` is that of the results."""
+    """``schema`` and ``guards`` are as in ``ColumnarMap``."""
 
     traced: TracedFlatMap = _NO_RESULTS
     schema: RecordSchema = "int"
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -108,6 +114,41 @@ class ColumnarFlatMap(FlatMap):
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarFlatMapLogic", self)
+
+
+@dataclass(frozen=True)
+class ColumnarMaybeMap(Map):
+    """The same without the results that are ``None``, which a filter would drop."""
+
+    traced: TracedFlatMap = _NO_RESULTS
+    schema: RecordSchema = "int"
+    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarMaybeMapLogic", self)
+
+
+@dataclass(frozen=True)
+class ColumnarProcess(Process):
+    """What a process function gives for (record, timestamp), also to side outputs; ``schema`` is that of the main output."""
+
+    traced: TracedFlatMap = _NO_RESULTS
+    schema: RecordSchema | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarElementLogic", self)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluat
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, PiecewisePath, TracedFunction
 from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap, ColumnarSink
 from funken.operators.sink import WriterSinkLogic
 from funken.operators.stateless import FilterLogic, MapLogic
@@ -27,17 +27,13 @@ class ColumnarMapLogic(MapLogic):
     def __init__(self, spec: ColumnarMap) -> None:
         super().__init__(spec.function)
         result, schema = spec.traced.result, spec.schema
-        self._mapped = ColumnPath(
-            lambda block: computed(result, schema, block), TracedFunction(spec.function, spec.traced)
-        )
+        functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
+        path = ColumnPath(lambda block: computed(result, schema, block), *functions)
+        self._mapped = PiecewisePath(self, path, spec.traced.catches, schema)
 
     def process_block(self, block: Block) -> None:
         """Map a block."""
-        mapped = self._mapped(block)
-        if mapped is None:
-            self.process(*block.rows())
-        else:
-            self.output.emit_block(mapped)
+        self._mapped.take(block)
 
 
 class ColumnarFilterLogic(FilterLogic):
@@ -48,15 +44,12 @@ class ColumnarFilterLogic(FilterLogic):
     def __init__(self, spec: ColumnarFilter) -> None:
         super().__init__(spec.function)
         self._result = spec.traced.result
-        self._kept = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced))
+        path = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced))
+        self._kept = PiecewisePath(self, path, spec.traced.catches, None)
 
     def process_block(self, block: Block) -> None:
         """Filter a block."""
-        kept = self._kept(block)
-        if kept is None:
-            self.process(*block.rows())
-        elif kept.length:
-            self.output.emit_block(kept)
+        self._kept.take(block)
 
     def _keep(self, block: Columns) -> Columns:
         mask = mask_of(self._result, block)

@@ -175,8 +175,7 @@ class WindowResults:
         self._schema: RecordSchema = spec.results
         self._spec = spec
         self._functions: list[TracedFunction] = []
-        if spec.aggregate is not None and spec.aggregate.result is not None:
-            assert isinstance(spec.contents, Aggregated)
+        if spec.aggregate is not None and spec.aggregate.result is not None and isinstance(spec.contents, Aggregated):
             called = UserFunction(spec.contents.function.target, "get_result")
             self._functions.append(TracedFunction(called, spec.aggregate.result))
         self._needs_key = False
@@ -191,7 +190,7 @@ class WindowResults:
     def _made(self, keys: list[Any], start: Array | int, end: Array | int, contents: Columns) -> Columns:
         spec, count = self._spec, contents.length
         stamps = np.full(count, end - 1, np.int64) if isinstance(end, int) else end - 1
-        if spec.aggregate is not None:
+        if spec.aggregate is not None and isinstance(spec.contents, Aggregated):
             assert spec.aggregate.result is not None
             assert spec.aggregate.result_schema is not None
             contents = computed(spec.aggregate.result.result, spec.aggregate.result_schema, contents)
@@ -227,7 +226,7 @@ def contribution_of(spec: ColumnarWindow, block: Columns, number: int) -> Contri
     if spec.aggregate is None:
         of = evaluate(fold.of, block.length, block)
         assert isinstance(of, Column)
-        return Contribution(fold.how, of.cast(fold.kind), block.leaves[number])
+        return Contribution(fold.how, of.cast(fold.kind), block.leaves[number], bits=fold.bits)
     beginning = spec.aggregate.beginnings[number]
     if fold.how == "first":  # nothing of a record is added to what stays as it was
         return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)

@@ -186,6 +186,12 @@ def _no_timer(timestamp: int, context: OnTimerContext) -> None:
     """Stand in for a function without ``on_timer``."""
 
 
+def process_call(function: UserFunction) -> UserFunction:
+    """Return what is called for each record: ``process_element`` of an object, or a plain function itself."""
+    named = getattr(type(function.target), "process_element", None) is not None
+    return UserFunction(function.target, "process_element") if named else function
+
+
 @dataclass(frozen=True)
 class Process:
     """``process_element(value, ctx)`` of a ``ProcessFunction`` for each record; timers are refused."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from funken.columnar.block import Block
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
@@ -31,18 +32,18 @@ class Converting(SpecWrapper):
         setup = operator.setup
 
         def setup_typed(context: OperatorContext, output: Output) -> None:
-            setup(context, self._converting(output))
+            setup(context, self._converting(output, operator.columnar))
 
         operator.setup = setup_typed  # type: ignore[method-assign]
         return operator
 
-    def _converting(self, output: Output) -> Output:
+    def _converting(self, output: Output, columnar: bool) -> Output:
         typed = Output()
         typed.watermark, typed.idle = output.watermark, output.idle
         typed.emit, typed.emit_block, typed.emit_side = output.emit, output.emit_block, output.emit_side
         if self.type_info is not None:
             typed.emit = _main(converter(self.type_info), output.emit)
-            typed.emit_block = lambda block: typed.emit(*block.rows())
+            typed.emit_block = _blocks(self.type_info, typed.emit, output.emit_block, columnar)
         if self.sides:
             typed.emit_side = _side({tag: converter(of) for tag, of in self.sides}, output.emit_side)
         return typed
@@ -52,6 +53,29 @@ def _main(convert: Convert, emit: Callable[[Values, Timestamps], None]) -> Calla
     def converted(values: Values, timestamps: Timestamps) -> None:
         rest = iter(values)
         emit([convert(value) for value in rest], timestamps)
+
+    return converted
+
+
+def _blocks(
+    type_info: TypeInformation,
+    emit: Callable[[Values, Timestamps], None],
+    emit_block: Callable[[Block], None],
+    columnar: bool,
+) -> Callable[[Block], None]:
+    """Return what takes a block: columns stay columns where the type makes of them what it makes of their records."""
+    if not columnar:
+        return lambda block: emit(*block.rows())
+    from funken.columnar.loops.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
+
+    convert = BlocksConverted(type_info)
+
+    def converted(block: Block) -> None:
+        columns = convert(block)
+        if columns is None:
+            emit(*block.rows())
+        else:
+            emit_block(columns)
 
     return converted
 
@@ -89,9 +113,24 @@ class ConvertedReduce:
         reduce, convert = self._function.bind(), converter(self._type_info)
         return lambda a, b: convert(reduce(a, b))
 
+    @property
+    def declared(self) -> tuple[UserFunction, TypeInformation]:
+        """The function itself, and the type."""
+        return self._function, self._type_info
+
 
 def converted_reduce(function: UserFunction, type_info: TypeInformation | None) -> UserFunction:
     """Return the function, or one with a converter behind it if a type is declared."""
     if type_info is None:
         return function
     return UserFunction(ConvertedReduce(function, type_info), "reduce", function.rich)
+
+
+def declared_of(call: UserFunction) -> tuple[UserFunction, TypeInformation | None]:
+    """Return a reduce function as the program has it, and the type of its results, if that is declared.
+
+    >>> from funken.types import Types
+    >>> declared_of(converted_reduce(UserFunction(max), Types.INT()))
+    (max, Integer)
+    """
+    return call.target.declared if isinstance(call.target, ConvertedReduce) else (call, None)

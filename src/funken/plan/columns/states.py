@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from funken.columnar.declared.rows import named_rows_of_all
 from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.opening import DeclaredState, declared_states
@@ -33,34 +34,39 @@ from funken.operators.stateful.specs import (
 from funken.operators.stateless import ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.windows import traced_key
+from funken.types.info import TypeInformation
 
 _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILTER: "truth"}
 
 
-def columnar_process(spec: KeyedProcess, schema: RecordSchema) -> tuple[ColumnarKeyedProcess, RecordSchema | None]:
+def columnar_process(
+    spec: KeyedProcess, schema: RecordSchema, declared: TypeInformation | None = None
+) -> tuple[ColumnarKeyedProcess, RecordSchema | None]:
     """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
-    made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema])
+    made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
     return ColumnarKeyedProcess(spec.function, spec.key, made), _results(made)
 
 
-def columnar_keyed_map(spec: KeyedMap, schema: RecordSchema) -> tuple[ColumnarKeyedMap, RecordSchema | None]:
+def columnar_keyed_map(
+    spec: KeyedMap, schema: RecordSchema, declared: TypeInformation | None = None
+) -> tuple[ColumnarKeyedMap, RecordSchema | None]:
     """Return the operator of a function with ``open()``, and the schema of its results (``None``: it gives none)."""
     method = spec.function.method
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
-    made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema])
+    made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema], declared)
     return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), _results(made)
 
 
 def columnar_of_two(
-    spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[RecordSchema]
+    spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[RecordSchema], declared: TypeInformation | None = None
 ) -> tuple[OperatorSpec, RecordSchema | None]:
     """Return the operator of a function over two keyed streams, and the schema of its results (``None``: it gives none)."""
     if spec.key1 is None or spec.key2 is None:
         raise NotVectorizable("has two inputs without keys")
     names, context, gives = _OF_TWO[type(spec)]
     keys = (spec.key1, spec.key2)
-    made = _made(spec.function, [(name, context, gives) for name in names], keys, schemas)
+    made = _made(spec.function, [(name, context, gives) for name in names], keys, schemas, declared)
     given = _results(made)
     match spec:
         case KeyedCoProcess():
@@ -79,13 +85,14 @@ _OF_TWO: dict[Any, tuple[tuple[str, str], bool, str]] = {
 
 def _made(
     function: UserFunction, methods: Sequence[tuple[str, bool, str]], keys: Sequence[UserFunction],
-    schemas: Sequence[RecordSchema],
+    schemas: Sequence[RecordSchema], declared: TypeInformation | None = None,
 ) -> StatesOnColumns:  # fmt: skip
     """Return the states of an object, its methods, one per input, and its ``on_timer()`` if it has one."""
     target = _object_of(function, methods[0][0])
     timed = _has_timers(target)
     called = [*methods, ("on_timer", True, "several")] if timed else methods
     traced, states = _traced(called, target, declared_states(target))
+    traced = [replace(each, given=named_rows_of_all(each.given, declared)) for each in traced]
     known = keys_of(keys, schemas)
     records = [*schemas, INT] if timed else schemas  # a timer is its time
     given = [(each, schema, known[0][1]) for each, schema in zip(traced, records, strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from funken.columnar.declared.rows import named_rows_of_all
 from funken.columnar.expressions import (
     ARRAYS,
     INT,
@@ -34,17 +35,19 @@ from funken.columnar.folds import (
     Aggregate,
     Fold,
     aggregate_folds,
+    all_records,
     merge_folds,
-    reduce_folds,
 )
 from funken.columnar.lists.folds import ALL, ListFold
 from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.contents import Aggregated, Reduced
+from funken.operators.window.contents import Aggregated, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
+from funken.plan.columns.declared import declared_folds
+from funken.types.info import TypeInformation
 from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.windows import TimeWindow
 
@@ -62,9 +65,12 @@ _WINDOWS = {
 
 
 def columnar_window(
-    spec: WindowSpec, schema: RecordSchema, batch: bool
+    spec: WindowSpec, schema: RecordSchema, batch: bool, given: TypeInformation | None, made: TypeInformation | None
 ) -> tuple[ColumnarWindow, RecordSchema | None, str]:
-    """Return the operator, the schema of its results if these are columns, and what ``explain()`` says."""
+    """Return the operator, the schema of its results if these are columns, and what ``explain()`` says.
+
+    ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
+    """
     counts = spec.strategy is Strategy.COUNTS and spec.evictor is None
     sessions = spec.strategy is Strategy.SESSIONS and type(spec.assigner) is EventTimeSessionWindows
     if spec.strategy is not Strategy.ALIGNED and not counts and not sessions:
@@ -75,17 +81,15 @@ def columnar_window(
     key = traced_key(spec.key, schema)
     contents, aggregate = spec.contents, None
     if isinstance(contents, Reduced):
-        traced, folds = reduce_folds(contents.function.target, contents.function.method, schema)
+        traced, folds = declared_folds(contents.function, schema, given)
     elif isinstance(contents, Aggregated):
-        aggregate = aggregate_folds(contents.function.target, schema)
+        aggregate = aggregate_folds(contents.function.target, schema, made if spec.function is None else None)
         traced, folds = aggregate.added, aggregate.folds
-        if aggregate.listed is not None and (batch or spec.strategy is not Strategy.ALIGNED):
-            raise NotVectorizable("keeps a list of the records of a window, in their order")
-        overlap: Any = spec.assigner
-        if aggregate.listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
-            raise NotVectorizable("keeps each record in many windows")
     else:
-        raise NotVectorizable("keeps every record of a window")
+        aggregate = all_records(schema)
+        traced, folds = aggregate.added, aggregate.folds
+    if aggregate is not None and aggregate.listed is not None:
+        _check_lists(spec, aggregate.listed, batch)
     for fold in folds:
         if fold.how in EXTREME or fold.how in ORDERED:
             raise NotVectorizable(f"keeps whole records of a window by {fold.how}")
@@ -95,13 +99,26 @@ def columnar_window(
         raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
     if sessions:
         _check_merges(spec, folds, schema, aggregate, key)
-    given, results, path = _results(spec, schema, aggregate)
+    function, results, path = _results(spec, schema, aggregate, made)
+    if results is None and isinstance(contents, Elements):
+        raise NotVectorizable(
+            path.removeprefix(f"{VECTORIZED}; gives records: ")
+        )  # its lists would become objects again
     fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
-    made = ColumnarWindow(
+    window = ColumnarWindow(
         **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results,
-        given=given, key_schema=_key_schema(spec, schema),
+        given=function, key_schema=_key_schema(spec, schema),
     )  # fmt: skip
-    return made, results, path
+    return window, results, path
+
+
+def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
+    """Raise ``NotVectorizable`` unless windows can keep lists of their records."""
+    if batch or spec.strategy is not Strategy.ALIGNED:
+        raise NotVectorizable("keeps a list of the records of a window, in their order")
+    overlap: Any = spec.assigner
+    if listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
+        raise NotVectorizable("keeps each record in many windows")
 
 
 def _check_merges(
@@ -127,7 +144,7 @@ def _check_merges(
 
 
 def _results(
-    spec: WindowSpec, schema: RecordSchema, aggregate: Aggregate | None
+    spec: WindowSpec, schema: RecordSchema, aggregate: Aggregate | None, made: TypeInformation | None
 ) -> tuple[TracedFlatMap | None, RecordSchema | None, str]:
     """Return what a window function gives, the schema of results that go on as columns, and what ``explain()`` says."""
     if aggregate is not None and aggregate.result is None:
@@ -137,14 +154,14 @@ def _results(
     if spec.function is None:
         return None, contents, VECTORIZED
     try:
-        given, results = _given(spec, spec.function, contents, _key_schema(spec, schema))
+        given, results = _given(spec, spec.function, contents, _key_schema(spec, schema), made)
     except NotVectorizable as reason:
         return None, None, f"{VECTORIZED}; gives records: its window function {reason}"
     return given, results, VECTORIZED
 
 
 def _given(
-    spec: WindowSpec, function: WindowCall, contents: RecordSchema, key: RecordSchema
+    spec: WindowSpec, function: WindowCall, contents: RecordSchema, key: RecordSchema, made: TypeInformation | None
 ) -> tuple[TracedFlatMap, RecordSchema]:
     """Return what a window function gives for (key, contents, window), and its schema; raise ``NotVectorizable``."""
     target, style = function.call.target, function.style
@@ -154,10 +171,9 @@ def _given(
         if cleared.result != Constant(None):
             raise NotVectorizable("does something in clear()")
     keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.strategy is not Strategy.COUNTS
-    given, results = trace_window_function(target, function.call.method, keyed, context, bounds).typed(
-        (key, contents, _TIME_WINDOW)
-    )
-    return given, results
+    many = isinstance(spec.contents, Elements)
+    traced = trace_window_function(target, function.call.method, keyed, context, bounds, many)
+    return named_rows_of_all(traced, made).typed((key, contents, _TIME_WINDOW))
 
 
 def _key_schema(spec: WindowSpec, schema: RecordSchema) -> RecordSchema:

@@ -42,15 +42,20 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         spec = node.spec
         if not isinstance(spec, ColumnarWindow) and not (isinstance(spec, ColumnarReduce) and spec.any_order):
             continue
-        (edge,) = (edge for edge in plan.edges if edge.target == vertex.id)
-        if not isinstance(edge.partitioning, ColumnarHash):
+        hashed = {edge.id: edge.partitioning for edge in plan.edges if edge.target == vertex.id}
+        if not all(isinstance(partitioning, ColumnarHash) for partitioning in hashed.values()):
             notes.append(RuleNote(_NAME, "not before the exchange: it is not one by key", node.id))
             continue
         try:
-            hashes[edge.id] = replace(edge.partitioning, pre_aggregation=pre_aggregation(spec))
+            folded = pre_aggregation(spec)
         except NotVectorizable as reason:
             notes.append(RuleNote(_NAME, f"not before the exchange: {reason}", node.id))
         else:
+            hashes |= {
+                edge: replace(each, pre_aggregation=folded)
+                for edge, each in hashed.items()
+                if isinstance(each, ColumnarHash)
+            }
             notes.append(RuleNote(_NAME, "before the exchange", node.id))
     edges = (replace(edge, partitioning=hashes.get(edge.id, edge.partitioning)) for edge in plan.edges)
     return replace(plan, edges=tuple(edges)), notes

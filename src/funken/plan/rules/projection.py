@@ -20,6 +20,7 @@ from typing import Any
 
 from funken.columnar.expressions import Argument, Expression, ListOf, Loop, RecordSchema, Rowwise, leaves_of
 from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.folds import Aggregate
 from funken.columnar.lists.reads import ITEMS
 from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
@@ -29,10 +30,13 @@ from funken.operators.columnar.specs import (
     ColumnarFilter,
     ColumnarFlatMap,
     ColumnarMap,
+    ColumnarMaybeMap,
+    ColumnarProcess,
     ColumnarSource,
     ColumnarTimestamps,
     ColumnarWindow,
 )
+from funken.operators.process.one_input import process_call
 from funken.operators.stateful.specs import (
     ColumnarCoFlatMap,
     ColumnarCoMap,
@@ -42,13 +46,16 @@ from funken.operators.stateful.specs import (
     FunctionOnColumns,
 )
 from funken.operators.user_functions import UserFunction, call_of
+from funken.operators.window.contents import Aggregated
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.documents import gives_documents, with_fields
 from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 
 _NAME = "projection"
 
+_OF_DOCUMENTS = (ColumnarMap, ColumnarFlatMap, ColumnarMaybeMap)
 _OF_TWO = (ColumnarKeyedCoProcess, ColumnarCoMap, ColumnarCoFlatMap)
 Guard = tuple[UserFunction, Traced | TracedFlatMap]
 
@@ -68,6 +75,13 @@ class FieldsRead:
 
 class _TakesAll(Exception):
     """Somebody takes records whole: the operator of that name."""
+
+
+def makes_records(spec: Any) -> bool:
+    """Whether an operator makes records of which it need not make all fields: a source, or ``map(json.loads)``."""
+    if isinstance(spec, _OF_DOCUMENTS):
+        return gives_documents(spec.traced)
+    return isinstance(spec, ColumnarSource) and spec.of_records
 
 
 def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
@@ -98,8 +112,8 @@ class _Reached:
 
     def projection(self) -> FieldsRead:
         spec = self._source.spec
-        assert isinstance(spec, ColumnarSource)
-        if spec.stamped is not None:
+        assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
+        if isinstance(spec, ColumnarSource) and spec.stamped is not None:
             self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
         read, items = [], []
@@ -146,8 +160,13 @@ class _Reached:
                 self._with_state(node, spec.function, spec.on_columns.functions[number], near)
             case ColumnarMap() as spec:
                 self._function(node, spec.function, spec.traced, near)
-            case ColumnarFlatMap() as spec:
+            case ColumnarFlatMap() | ColumnarMaybeMap() as spec:
                 self._reads(node, spec.function, spec.traced, near)
+            case ColumnarProcess() as spec:
+                read = frozenset(path[1:] for path in spec.traced.read if path[:1] == (0,))
+                if any(path[:1] != (0,) and path[:1] != (1,) for path in spec.traced.read):
+                    raise _TakesAll(node.name)
+                self._reads(node, process_call(spec.function), replace(spec.traced, read=read), near)
             case ColumnarFilter() as spec:
                 self._function(node, spec.function, spec.traced, near)
                 self._follow(node.id, near)
@@ -157,8 +176,10 @@ class _Reached:
                 self._follow(node.id, near)
             case ColumnarKeyedProcess() | ColumnarKeyedMap() as spec:
                 self._with_state(node, spec.function, spec.on_columns.functions[0], near)
-            case ColumnarWindow(aggregate=aggregate) as spec if aggregate is not None and spec.late_tag is None:
-                target = spec.contents.function.target  # type: ignore[attr-defined]
+            case ColumnarWindow(aggregate=Aggregate() as aggregate, contents=Aggregated(function)) as spec if (
+                not spec.late_tag
+            ):
+                target = function.target
                 self._function(node, spec.key, spec.traced_key, near)
                 self._function(node, UserFunction(target, "create_accumulator"), aggregate.created, near)
                 self._function(node, UserFunction(target, "add"), spec.traced, near)
@@ -224,8 +245,9 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
     def project(node: Node) -> Node:
         spec = node.spec
-        if not isinstance(spec, ColumnarSource) or not spec.of_records:
+        if not makes_records(spec):
             return node
+        assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
         found = fields_read(plan, node)
         leaves = [path for path, _ in leaves_of(spec.schema)]
         if found is None or (len(found.fields) == len(leaves) and not found.items and not has_documents(spec.schema)):
@@ -235,6 +257,8 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         names = [_name(spec.schema, leaves[number], items.get(number)) for number in found.fields]
         text = f"reads {len(names)} of {len(leaves)} fields" + (f": {', '.join(names)}" if names else "")
         notes.append(RuleNote(_NAME, text, node.id))
+        if isinstance(spec, _OF_DOCUMENTS):
+            return replace(node, spec=replace(spec, traced=with_fields(spec.traced, found.fields), guards=found.guards))
         return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards, items=found.items))
 
     return with_nodes(plan, project), notes
@@ -242,4 +266,4 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 RULE = Rule(_NAME, _apply)
 
-__all__ = ["RULE", "FieldsRead", "fields_read", "taken_whole_by"]
+__all__ = ["RULE", "FieldsRead", "fields_read", "makes_records", "taken_whole_by"]

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import repeat
-from operator import attrgetter
-from types import MethodType
+from functools import partial
 from typing import Any
 
 from funken import config
@@ -21,16 +19,12 @@ from funken.columnar.expressions import (
     HIGHEST,
     INT,
     LOWEST,
-    STR,
-    Argument,
     NotVectorizable,
     RecordSchema,
     leaves_of,
+    schema_repr,
 )
-from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.records import NamedFields, has_documents, name_of
-from funken.columnar.tracing import Traced, trace
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
@@ -38,10 +32,6 @@ from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
     BatchResult,
-    ColumnarFilter,
-    ColumnarFlatMap,
-    ColumnarMap,
-    ColumnarReduce,
     ColumnarSource,
     ColumnarTimestamps,
     VectorizedCall,
@@ -49,33 +39,42 @@ from funken.operators.columnar.specs import (
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import WindowJoin
 from funken.operators.process.keyed_map import KeyedMap
-from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
-from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.declared import declared_schema, type_given
+from funken.plan.columns.functions import (
+    OTHER_FIELDS,
+    check_documents,
+    columnar_filter,
+    columnar_flat_map,
+    columnar_map,
+    columnar_process_function,
+    columnar_reduce,
+    drops_missing,
+    stamped,
+    traced_function,
+)
 from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
 from funken.plan.columns.sinks import columnar_sink
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
-from funken.plan.columns.windows import VECTORIZED, check_arrays, columnar_window, shows_order, traced_key
+from funken.plan.columns.windows import VECTORIZED, columnar_window, traced_key
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
-from funken.plan.rules.projection import fields_read, taken_whole_by
-from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
+from funken.plan.rules.projection import fields_read, makes_records, taken_whole_by
 
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
-_OTHERS = "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
 
 _JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_join}
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
-_WITH_FORM = (Map, Filter, FlatMap, TimestampsAndWatermarks, RollingReduce, WindowSpec, KeyedMap, KeyedProcess)
 
 
 @dataclass(frozen=True)
@@ -118,16 +117,16 @@ def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Reco
 
 
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
-    """Return the sources that would have to read a field of which there are no columns, with the reason."""
+    """Return what would have to make a field of which there are no columns, with the reason."""
     found = {}
     for node in plan.nodes:
-        spec = node.spec
-        if isinstance(spec, ColumnarSource) and spec.of_records:
+        spec: Any = node.spec
+        if makes_records(spec):
             leaves = dict(enumerate(leaves_of(spec.schema)))
             projection = fields_read(plan, node)
             if projection is None and has_documents(spec.schema):
                 reader = taken_whole_by(plan, node)
-                found[node.id] = f"{reader!r} is given whole records, {_OTHERS}"
+                found[node.id] = f"{reader!r} is given whole records, {OTHER_FIELDS}"
                 continue
             for path, kind in map(leaves.__getitem__, leaves if projection is None else projection.fields):
                 if not is_held(kind):
@@ -182,6 +181,7 @@ class _Vectorizer:
             if node.id in self._refused:
                 raise NotVectorizable(self._refused[node.id])
             found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
+            found = replace(found, shape=declared_schema(node, found.shape))
         except NotVectorizable as reason:
             self._paths[node.id] = f"{_PER_RECORD}{reason}"
             return
@@ -221,19 +221,17 @@ class _Vectorizer:
         source: Any = spec.source
         schema: RecordSchema = INT
         generated = None
-        if spec.type_info is not None or node.declares_types:
-            raise NotVectorizable("declares a type")
         declared = source.index_columns if declares(source, "index_columns", "reader") else None
         if declared is None:
             return self._records(spec)
         if declared.function is not None:
-            generated, schema = _traced(declared.function, "map", 1).typed(INT)
+            generated, schema = traced_function(declared.function, "map", 1).typed(INT)
         elif not LOWEST <= declared.least <= declared.greatest <= HIGHEST:
             raise NotVectorizable("makes numbers that no column can hold")
-        stamped = _stamped(spec.strategy, schema)
-        fields = {"source": source, "strategy": spec.strategy, "type_info": None}
-        made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=stamped)
-        return _Found(made, schema, computes=generated is not None or stamped is not None)
+        traced = stamped(spec.strategy, schema)
+        fields = {"source": source, "strategy": spec.strategy, "type_info": spec.type_info}
+        made = ColumnarSource(**fields, schema=schema, generated=generated, stamped=traced)
+        return _Found(made, schema, computes=generated is not None or traced is not None)
 
     def _records(self, spec: Any) -> _Found:
         """Return a source whose readers make columns of records."""
@@ -241,9 +239,9 @@ class _Vectorizer:
         if not declares(source, "record_schema", "reader"):
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
         schema: RecordSchema = source.record_schema()
-        stamped = _stamped(spec.strategy, schema)
-        made = ColumnarSource(source, spec.strategy, None, schema, None, stamped, of_records=True)
-        return _Found(made, schema, computes=stamped is not None)
+        traced = stamped(spec.strategy, schema)
+        made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, traced, of_records=True)
+        return _Found(made, schema, computes=traced is not None)
 
     # ---- operators
 
@@ -254,41 +252,40 @@ class _Vectorizer:
         if type(spec) in _OF_TWO:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)
-        if type(spec) in _WITH_FORM and node.declares_types:
-            raise NotVectorizable("declares a type")
         match spec:
             case Map() if type(spec) is Map:
-                traced, result = _of_call(spec.function, 1).typed(schema)
-                _check_documents(result)
-                return _Found(ColumnarMap(spec.function, traced, result), result)
+                return _Found(*columnar_map(spec, schema, partial(self._is_filtered, node), node.output_type))
             case Filter() if type(spec) is Filter:
-                return _Found(ColumnarFilter(spec.function, _of_call(spec.function, 1).condition(schema)), schema)
+                return _Found(columnar_filter(spec, schema), schema)
             case FlatMap() if type(spec) is FlatMap:
-                given, result = trace_flat_map(spec.function.target, spec.function.method).typed(schema)
-                _check_documents(result)
-                return _Found(ColumnarFlatMap(spec.function, given, result), result)
+                return _Found(*columnar_flat_map(spec, schema, node.output_type))
+            case Process() if type(spec) is Process:
+                return _Found(*columnar_process_function(spec, schema, node.output_type))
             case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
-                stamped = _stamped(spec.strategy, schema)
-                return _Found(ColumnarTimestamps(spec.strategy, stamped), schema, computes=stamped is not None)
+                traced = stamped(spec.strategy, schema)
+                return _Found(ColumnarTimestamps(spec.strategy, traced), schema, computes=traced is not None)
             case RollingReduce() if type(spec) is RollingReduce:
-                return self._reduce(spec, schema)
+                given = type_given(node, self._nodes)
+                return _Found(columnar_reduce(spec, schema, self._batch, given), schema)
             case WindowSpec() if type(spec) is WindowSpec:
-                return self._window(spec, schema)
+                return self._window(node, spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
                 return _Found(columnar_sink(sink, schema))
             case KeyedMap() if type(spec) is KeyedMap:
-                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema)))
+                return self._with_state(*columnar_keyed_map(spec, self._in_order(schema), node.output_type))
             case KeyedProcess() if type(spec) is KeyedProcess:
-                return self._with_state(*columnar_process(spec, self._in_order(schema)))
+                return self._with_state(*columnar_process(spec, self._in_order(schema), node.output_type))
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
+    def _is_filtered(self, node: Node) -> bool:
+        """Whether all that take what an operator gives are filters that drop ``None``."""
+        readers = [(other, each) for other in self._nodes.values() for each in other.inputs if each.upstream == node.id]
+        return bool(readers) and all(each.side is None and drops_missing(other.spec) for other, each in readers)
+
     def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
-        if len(node.inputs) != 2 or node.declares_types:
-            raise NotVectorizable("declares a type" if node.declares_types else "has several inputs")
-        inputs = sorted(node.inputs, key=attrgetter("index"))
-        schemas = [self._in_order(self._given(vertex, node, each)) for each in inputs]
+        schemas = [self._in_order(self._united(vertex, node, index)) for index in range(2)]
         made: Any = _JOINS.get(type(spec), columnar_of_two)
-        return self._with_state(*made(spec, schemas))
+        return self._with_state(*made(spec, schemas, node.output_type))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
         if self._batch:
@@ -298,7 +295,7 @@ class _Vectorizer:
     @staticmethod
     def _with_state(made: OperatorSpec, results: RecordSchema | None) -> _Found:
         if results is not None:
-            _check_documents(results)
+            check_documents(results)
         return _Found(made, results)
 
     def _called_with_blocks(self, vertex: Vertex, node: Node, spec: VectorizedCall) -> _Found:
@@ -309,18 +306,29 @@ class _Vectorizer:
         except NotVectorizable as reason:
             takes = f"of records: {reason}"
         shape = given if spec.result is BatchResult.FILTER else spec.schema
-        if node.declares_types:
-            shape = None
-        elif shape is None and spec.result is not BatchResult.FILTER:
-            takes += "; gives records: declares no type that has columns"
+        lacks = "declares no type that has columns"
+        try:
+            declared_schema(node, shape)
+        except NotVectorizable as reason:
+            shape, lacks = None, str(reason)
+        if shape is None and spec.result is not BatchResult.FILTER:
+            takes += f"; gives records: {lacks}"
         path = f"{VECTORIZED} function, {spec.batch_format.value} {takes}"
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
     def _input(self, vertex: Vertex, node: Node) -> RecordSchema:
         """Return the shape of the columns that a node is given."""
-        if len(node.inputs) != 1 or node.inputs[0].side is not None:
-            raise NotVectorizable("reads a side output" if len(node.inputs) == 1 else "has several inputs")
-        return self._given(vertex, node, node.inputs[0])
+        if len({each.index for each in node.inputs}) != 1:
+            raise NotVectorizable("has several inputs")
+        return self._united(vertex, node, node.inputs[0].index)
+
+    def _united(self, vertex: Vertex, node: Node, index: int) -> RecordSchema:
+        """Return the shape of the columns that a node is given as one of its inputs, which may be a union."""
+        schema, *others = (self._given(vertex, node, each) for each in node.inputs if each.index == index)
+        for other in others:
+            if other != schema:
+                raise NotVectorizable(f"is given {schema_repr(schema)} and {schema_repr(other)}")
+        return schema
 
     def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> RecordSchema:
         """Return the shape of the columns that an input of a node is given."""
@@ -348,50 +356,10 @@ class _Vectorizer:
         traced = traced_key(edge.partitioning.key, schema)
         self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
-    def _reduce(self, spec: RollingReduce, schema: RecordSchema) -> _Found:
-        check_arrays(schema)
-        key = traced_key(spec.key, schema)
-        traced, folds = reduce_folds(spec.function.target, spec.function.method, schema)
-        for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):
-            is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
-            if kind == STR and not is_key and fold.how == LAST and fold.of != Argument(0, path):
-                raise NotVectorizable("makes text of the result so far")
-        paths = [path for path, _ in leaves_of(schema)]
-        any_order = self._batch and not any(map(shows_order, folds, paths, repeat(key)))
-        return _Found(ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order), schema)
-
-    def _window(self, spec: WindowSpec, schema: RecordSchema) -> _Found:
-        made, results, path = columnar_window(spec, schema, self._batch)
+    def _window(self, node: Node, spec: WindowSpec, schema: RecordSchema) -> _Found:
+        types = type_given(node, self._nodes), node.output_type
+        made, results, path = columnar_window(spec, schema, self._batch, *types)
         return _Found(made, results, path=path)
-
-
-def _check_documents(result: RecordSchema) -> None:
-    if has_documents(result):
-        raise NotVectorizable(f"hands on whole records, {_OTHERS}")
-
-
-def _of_call(call: UserFunction, arguments: int) -> Traced:
-    return trace(call.target, call.method, arguments)
-
-
-def _traced(function: Any, method: str, arguments: int) -> Traced:
-    if isinstance(function, MethodType):
-        owner, name = function.__self__, function.__name__
-        if getattr(type(owner), name, None) is not function.__func__:
-            raise NotVectorizable(f"{name} is no plain method")
-        return trace(owner, name, arguments)
-    return trace(function, None, arguments) if callable(function) else trace(function, method, arguments)
-
-
-def _stamped(strategy: WatermarkStrategy, schema: RecordSchema) -> Traced | None:
-    if strategy.generator is not None and not isinstance(strategy.generator, BoundedOutOfOrdernessSpec):
-        raise NotVectorizable("its watermark generator sees every record")
-    if strategy.assigner is None:
-        return None
-    traced, kind = _traced(strategy.assigner, "extract_timestamp", 2).typed(schema, INT)
-    if kind != INT:
-        raise NotVectorizable("its timestamps are no ints")
-    return traced
 
 
 RULE = Rule(_NAME, _apply)

@@ -74,6 +74,8 @@ class _FlatMapWriter(FunctionWriter):
             kind = dice.choice(_KINDS)
             lines.append(f"    v{number} = {self.expression(kind, 2)}")
             self.known[kind].append(f"v{number}")
+        if dice.random() < self._lists:
+            lines += self._written_out()
         if dice.random() < 0.3:
             return "\n".join([*lines, *self._returns()])
         for _ in range(dice.randrange(1, 4)):

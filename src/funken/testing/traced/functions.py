@@ -70,12 +70,15 @@ _OF_LISTS = {
     "int": """
         len(<strs>)  len(<ints>)  sum(<ints>)  max(<ints>)  min(<ints>)  <ints>[<int>]  <ints>[0]  sum(1 for x in <strs> if x)
         sum(x % 7 for x in <ints>)  len([x for x in <ints> if x > <int> or x < 0])  max([x + <int> for x in <ints>])
-        sum([len(x) for x in <strs>])  (sum(<ints>) if <ints> else -1)  sum(x > 3 for x in <ints>)""",
+        sum([len(x) for x in <strs>])  (sum(<ints>) if <ints> else -1)  sum(x > 3 for x in <ints>)
+        len(set(<strs>))  len({x % 3 for x in <ints>})  len({(x, x > 2) for x in <ints>})
+        max(<ints>, key=lambda x: (x % 3, -x))  min([x for x in <ints> if x > 1], key=lambda x: x % 5)""",
     "float": """
         sum(<floats>)  sum(<floats>, 0.0)  max(<floats>)  sum(x * <float> for x in <floats>)  <floats>[-1]
         (sum(<floats>) / len(<floats>) if <floats> else 0.0)""",
     "str": """
         ','.join(<strs>)  <strs>[0]  <strs>[-1]  ' '.join([x.upper() for x in <strs>])  max(<strs>)  ''.join(sorted(<strs>))
+        min(<strs>, key=lambda x: len(x))  max(<strs>, key=lambda x: (len(x), x))  ''.join(sorted({x[:1] for x in <strs>}))
         '-'.join(str(x) for x in <ints>)""",
     "bool": """
         (<str> in <strs>)  ('a' in <strs>)  (3 in <ints>)  any(x > <int> for x in <ints>)  all(x.isalpha() for x in <strs>)
@@ -86,14 +89,14 @@ _OF_LISTS = {
         [sum(<ints>) + x for x in <ints>]  [sum(y for y in <ints> if y < x) for x in <ints>]  [WEIGHTS.get(x, 1) for x in <ints>]
         [max(x, y) for x, y in [(1, <int>), (<int>, 2)]]  list(<ints>)  sorted([*<ints>, <int>], reverse=True)[:3]
         (<ints> + [<int>])  <ints>[-2:]  sorted(<ints>, key=lambda x: (x % 3, -x))  [n + x for n, x in enumerate(<ints>)]
-        [*<ints>, <int>, *<ints>][1:-1]""",
+        [*<ints>, <int>, *<ints>][1:-1]  sorted(set(<ints>))  sorted({x // 2 for x in <ints>})""",
     "floats": "[x / 2 for x in <ints>]  [x + 0.5 for x in <floats>]  [float(x) for x in <ints> if x != <int>]  sorted(<floats>)"
     "  sorted([*<floats>, <float>], reverse=True)  (<floats> + [0.5])",
     "strs": """
         <str>.split(',')  <str>.split()  [x.strip() for x in <strs>]  [x + <str> for x in <strs> if len(x) > 1]  <strs>[:2]
         sorted(<strs>)  [f'{x}:{x}' for x in <ints>]  [tidy(x) for x in <strs>]  [x[0] for x in <strs> if x]
         sorted(<strs>, key=lambda x: len(x), reverse=True)  [*<strs>, <str>]  (<strs> + ['z'])[:2]  sorted(<strs>, reverse=True)
-        [f'{n}{x}' for n, x in enumerate(<strs>, 1)]""",
+        [f'{n}{x}' for n, x in enumerate(<strs>, 1)]  sorted(set(<strs>))""",
 }
 """Expressions with lists in them, which are chosen in some cases only: others are not to become rare."""
 """Expressions of each type, two spaces apart; what stands in brackets is another one."""

@@ -62,6 +62,36 @@ class Constant(ProcessWindowFunction):
     def process(self, key, context, elements):
         return [(7, each, key) for each in elements]
 """
+_OF_ALL = (
+    "key, len(records), sum(r[1] for r in records)",
+    "key, records[0], records[-1][2]",
+    "len(list(records)), next(iter(records))[1]",
+    "sorted(set(r[1] for r in records)), len({(r[0], r[2] > 0) for r in records})",
+    "max(records, key=lambda r: (r[1], -r[2])), min(records, key=lambda r: r[2])",
+    "[r[1] for r in sorted(records, key=lambda r: -r[1])[:2]], any(r[2] > 5 for r in records)",
+    "sum(r[1] for r in records) / len(records), 1 // (len(records) - 3)",
+    "records",
+)
+"""What is said of all records of a window."""
+_ALL = """
+class Every(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        window = context.window()
+        for record in elements:
+            if record[1] > 0:
+                yield record[1], window.end
+        yield len(elements), window.start
+class Loops(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        count, most, large = 0, -100, []
+        for record in elements:
+            count += 1
+            most = max(most, record[2])
+            if record[1] > 3:
+                large.append(record[2] + record[0])
+        if count > 1:
+            yield key, count, most, large
+"""
 _EXTREMES = (
     "lambda a, b: max(a, b, key=lambda r: (r[1], -r[2]))",
     "lambda a, b: min(a, b, key=lambda r: (-r[1], r[0], r[2]))",
@@ -120,6 +150,8 @@ class WindowFuzzer:
         window = dice.choice(_ASSIGNERS)
         if dice.random() < 0.1:
             return f"build = lambda keyed: keyed.reduce({dice.choice(_EXTREMES)})"
+        if dice.random() < 0.15:
+            return WindowFuzzer._of_all(dice, dice.choice(_ASSIGNERS[:2]))
         of_any = [each for each in _FUNCTIONS if "window." not in each and each != "Function()"]
         functions = of_any if "ount" in window else _FUNCTIONS
         function = ", " + dice.choice(functions) if dice.random() < 0.5 else ""
@@ -154,6 +186,14 @@ class WindowFuzzer:
             f"    def merge(self, one, other):\n        return {made(2)}",
             f"build = lambda keyed: keyed.{window}.aggregate(Aggregate(){function})",
         ])  # fmt: skip
+
+    @staticmethod
+    def _of_all(dice: random.Random, window: str) -> str:
+        function = dice.choice(("Every()", "Loops()", *[""] * 4))
+        if function:
+            return f"{_ALL}\nbuild = lambda keyed: keyed.{window}.process({function})"
+        said = dice.choice(_OF_ALL)
+        return f"build = lambda keyed: keyed.{window}.apply(lambda key, window, records: [({said}, window.end)])"
 
     @staticmethod
     def _of_lists(dice: random.Random, window: str, function: str) -> str:

@@ -54,6 +54,7 @@ from funken.columnar.library import (
 from funken.columnar.lists.calls import element_of, item_of_list
 from funken.columnar.lists.parts import is_partition, unsplit
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.typed.matches import item_of_match
 from funken.types.row import Row
 
 Typed = tuple[Expression, RecordSchema]
@@ -189,8 +190,7 @@ def item_schema(schema: RecordSchema, index: int) -> RecordSchema:
         raise NotVectorizable(f"takes an item of {schema_repr(schema)}")
     if not -len(schema) <= index < len(schema):
         raise NotVectorizable(f"takes item {index} of {schema_repr(schema)}")
-    found: RecordSchema = schema[index]
-    return found
+    return schema[index]
 
 
 def item(record: Typed | None, traced: Expression, index: Any, of: int | None, typed: _Of) -> Typed:
@@ -237,8 +237,8 @@ def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) 
         raise NotVectorizable(f"unpacks {of} values from {schema}")
     if schema == STR and index[1] == INT:
         return Rowwise("item", (made, index[0]), STR), STR
-    if schema == MATCH and index[1] == INT:
-        return Rowwise("item", (made, index[0]), optional(STR)), optional(STR)
+    if schema == MATCH:
+        return item_of_match(made, index)
     raise NotVectorizable(f"takes an item of {schema}")
 
 
@@ -247,7 +247,7 @@ def attribute(record: Typed, name: str) -> Typed:
     made, schema = record
     if isinstance(schema, NamedFields) and schema.form not in (DICT, DOCUMENT):
         position = schema.position(name)
-        if position is not None and not (schema.form == ROW and hasattr(Row, name)):
+        if position is not None and not (schema.form == ROW and (hasattr(Row, name) or name.startswith("_"))):
             return project(record, position)
     elif isinstance(schema, str) and name in ATTRIBUTES.get(schema, {}):
         kind = ATTRIBUTES[schema][name]
@@ -284,13 +284,13 @@ def record(made: Record, of: _Of) -> Typed:
         fields |= new
     if not fields:
         raise NotVectorizable("makes an empty dict")
-    return after(dropped, Make(tuple(each for each, _ in fields.values()))), NamedFields(
-        (schema for _, schema in fields.values()), made.form, tuple(fields), made.cls
-    )
+    items, schemas = zip(*fields.values(), strict=True)
+    return after(dropped, Make(items)), NamedFields(schemas, made.form, tuple(fields), made.cls)
 
 
 def _named(each: Expression, of: _Of) -> dict[str, Typed]:
-    assert isinstance(each, Unpacked)
+    if not isinstance(each, Unpacked):
+        raise NotVectorizable("makes a Row without names: declare its type, output_type=Types.ROW([...])")
     found = of(each.record)
     if not isinstance(found[1], NamedFields) or found[1].form != DICT:
         raise NotVectorizable(f"unpacks {schema_repr(found[1])} with **")
@@ -394,7 +394,7 @@ def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
 
 
 __all__ = [
-    "REPLACE", "REPLACE_TUPLE", "Typed", "after", "as_dict", "as_int", "attribute", "check_known", "combined",
-    "compared_tuples", "cut", "has_key", "is_tuple", "item", "item_schema", "kind_of_constant", "may_raise", "project",
-    "record", "spread", "truth", "type_of", "unified",
+    "REPLACE", "REPLACE_TUPLE", "Typed", "after", "as_dict", "as_int", "attribute", "check_known", "combined", "compared_tuples",
+    "cut", "has_key", "is_tuple", "item", "item_schema", "kind_of_constant", "may_raise", "project", "record", "spread", "truth",
+    "type_of", "unified",
 ]  # fmt: skip

@@ -12,8 +12,6 @@ from collections.abc import Sequence as Several
 from functools import partial
 from typing import Any
 
-from funken.columnar import typed as fields
-from funken.columnar.calls import called, compared, contained, negated, present
 from funken.columnar.expressions import (
     BOOL,
     FLOAT,
@@ -56,7 +54,11 @@ from funken.columnar.expressions import (
 from funken.columnar.library import MATCH, OPERATORS, is_table
 from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_lists, listed
 from funken.columnar.lists.reads import Reads
-from funken.columnar.typed import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
+from funken.columnar.typed import values as fields
+from funken.columnar.typed.calls import called, compared, contained, negated, present
+from funken.columnar.typed.documents import with_wanted
+from funken.columnar.typed.sharing import Sharing
+from funken.columnar.typed.values import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
@@ -84,7 +86,9 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     for kind in NOT_KEPT:
         if kind in kinds_of(schema):
             raise NotVectorizable(f"makes a {kind}")
-    return (made, schema), inference.reads.paths(arguments[0]) if arguments else frozenset()
+    return (Sharing().of(*with_wanted([made])), schema), inference.reads.paths(
+        arguments[0]
+    ) if arguments else frozenset()
 
 
 def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from funken.columnar import typed as fields
 from funken.columnar.expressions import (
     ARRAYS,
     BOOL,
@@ -37,16 +36,28 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.library import (
     FUNCTIONS,
+    MATCH,
     METHODS,
-    PATTERN_METHODS,
     is_pattern,
     is_table,
-    literal_of,
     table_kinds,
 )
-from funken.columnar.lists.calls import FOLDS, element_of, folded, joined_lists, listed, of_lists, of_nothing, over_list
+from funken.columnar.lists.calls import (
+    DISTINCT,
+    FOLDS,
+    element_of,
+    folded,
+    joined_lists,
+    listed,
+    of_lists,
+    of_nothing,
+    over_list,
+)
 from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
-from funken.columnar.typed import Typed, after, as_int, check_known, kind_of_constant, truth
+from funken.columnar.typed import values as fields
+from funken.columnar.typed.documents import LOADS, loaded
+from funken.columnar.typed.matches import matched, of_match
+from funken.columnar.typed.values import Typed, after, as_int, check_known, kind_of_constant, truth
 
 _Of = Callable[[Expression], Typed]
 _TruthOf = Callable[[Expression], Expression]
@@ -57,12 +68,14 @@ _MOST_COMPARED = 16
 
 def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
     """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
-    if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain"):
+    if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain", *DISTINCT.values()):
         return _over_items(name, given, of, truth_of, compared)
     if name == "display":
         return _display(given, of)
     if name in ("sorted by", "enumerate"):
         return of_lists(name, [of(each) for each in given])
+    if name == LOADS:
+        return loaded([of(each) for each in given])
     if name in FOLDS:
         return folded(name, [of(each) for each in given])
     if name == "bool" and len(given) == 1:
@@ -210,10 +223,12 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
     if isinstance(owner, Constant) and is_table(owner.value) and name == "get":
         return _looked_up(owner, given[1:], of)
     if isinstance(owner, Constant) and is_pattern(owner.value):
-        return _matched(name, owner, [of(each) for each in given[1:]])
+        return matched(name, owner, [of(each) for each in given[1:]])
     found = of(owner)
     if isinstance(found[1], NamedFields):
         return _record_method(name, found, given[1:], of)
+    if found[1] == MATCH and name in ("group", "groups", "groupdict"):
+        return of_match(name, found[0], given[1:])
     if name in ("startswith", "endswith") and len(given) == 2 and isinstance(given[1], Make):
         tests = [_method(name, (owner, each), of)[0] for each in given[1].items]
         return _some(True, tests, [])
@@ -255,16 +270,6 @@ def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed
         raise NotVectorizable(f"gives sometimes {kinds[1]} and sometimes {default[1]}")
     kind = optional(kinds[1]) if default[1] == NONE else kinds[1]
     return Rowwise("get", (table, key[0], default[0]), kind), kind
-
-
-def _matched(name: str, pattern: Constant, given: list[Typed]) -> Typed:
-    count, kind = PATTERN_METHODS.get(name, (0, STR))
-    if count != len(given) or any(schema != STR for _, schema in given):
-        raise NotVectorizable(f"calls the method {name}() of a regular expression")
-    literal = literal_of(pattern.value)
-    if name == "sub" and literal and isinstance(given[0][0], Constant) and "\\" not in given[0][0].value:
-        return Rowwise("str.replace", (given[1][0], Constant(literal), given[0][0]), STR), STR
-    return Rowwise(name, (pattern, *(each for each, _ in given)), kind), kind
 
 
 def _record_method(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:

@@ -1,0 +1,214 @@
+"""What a record costs in programs as users write them, on columns and record by record: CPU time, in one process, by turns.
+
+``python benchmarks/usual_programs.py [PROGRAM ...] [--records N] [--rounds N]``. Each program runs on both paths first, on a
+tenth of the records, and its results are compared. Planning is part of what is measured, loading libraries is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from funken import (
+    Configuration,
+    DataGeneratorSource,
+    DataStream,
+    DiscardingSink,
+    FileSource,
+    ProcessWindowFunction,
+    StreamExecutionEnvironment,
+    StreamFormat,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+
+LOG = re.compile(r'(\S+) (\d+) "(\w+) (\S+)" (\d{3}) (\d+)')
+UNTIMED = WatermarkStrategy.no_watermarks()
+TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r["at"])
+
+
+class Sale(NamedTuple):
+    """A named tuple."""
+
+    item: str
+    n: int
+
+
+class Summary(ProcessWindowFunction):
+    """Counts, adds up and divides what is in a window."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        """Go through the records."""
+        count, errors, size = 0, 0, 0
+        for each in elements:
+            count += 1
+            size += each["n"]
+            if each["n"] >= 500:
+                errors += 1
+        yield {"user": key, "end": context.window().end, "count": count, "errors": errors, "mean": size / count}
+
+
+class Distinct(ProcessWindowFunction):
+    """Counts what is different, and takes the largest."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        """Go through the records."""
+        most = max(elements, key=lambda each: each["n"])
+        yield key, len({each["name"] for each in elements}), most["at"]
+
+
+def event(i: int) -> Any:
+    """Return an event."""
+    return {"user": f"u{i % 200}", "n": i * 7919 % 1000, "name": f"n{i % 7}", "at": i}
+
+
+def order(i: int) -> str:
+    """Return a document."""
+    return json.dumps({"user": f"u{i % 100}", "price": i / 4, "id": i, "note": "to be or not to be", "at": i})
+
+
+def access(i: int) -> str:
+    """Return a line of a log."""
+    status = 500 if i % 17 == 0 else 200
+    return f'10.0.{i % 7}.{i % 250} {1700000000 + i // 50} "GET /p{i % 40}?q={i % 3}" {status} {i * 37 % 5000}'
+
+
+def parsed(line: str) -> Any:
+    """Parse a line of a log."""
+    found = LOG.match(line)
+    if found is None:
+        return None
+    return {"path": found.group(4).split("?")[0], "status": int(found[5]), "size": int(found[6])}
+
+
+def user_and_price(line: str) -> Any:
+    """Parse a document."""
+    document = json.loads(line)
+    return document["user"], document["price"] * 2, document["id"]
+
+
+def number(text: str) -> int:
+    """Parse a field that is a number, mostly."""
+    try:
+        return int(text.split(",")[1])
+    except ValueError:
+        return -1
+
+
+class Programs:
+    """The programs; each makes a stream of ``count`` records, and what is done with it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    def _generated(self, env: Any, count: int, function: Callable[[int], Any], strategy: Any = UNTIMED) -> DataStream:
+        made: DataStream = env.from_source(DataGeneratorSource(function, count), strategy, "generated")
+        return made
+
+    def _lines(self, env: Any, count: int, function: Callable[[int], str]) -> DataStream:
+        path = self._folder / f"{function.__name__}-{count}.txt"
+        if not path.exists():
+            path.write_text("".join(f"{function(i)}\n" for i in range(count)))
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path)).build()
+        made: DataStream = env.from_source(source, UNTIMED, "lines")
+        return made
+
+    def window_process(self, env: Any, count: int) -> DataStream:
+        """Windows that hand all their records to a function."""
+        keyed = self._generated(env, count, event, TIMED).key_by(lambda r: r["user"])
+        return keyed.window(TumblingEventTimeWindows.of(5000)).process(Summary())
+
+    def window_distinct(self, env: Any, count: int) -> DataStream:
+        """The same with a set, and the largest by a key."""
+        keyed = self._generated(env, count, event, TIMED).key_by(lambda r: r["user"])
+        return keyed.window(TumblingEventTimeWindows.of(5000)).process(Distinct())
+
+    def words(self, env: Any, count: int) -> DataStream:
+        """Words of lines of text, counted."""
+        words = self._lines(env, count, access).flat_map(lambda line: [(word, 1) for word in line.split()])
+        return words.key_by(lambda pair: pair[0]).sum(1)
+
+    def json_function(self, env: Any, count: int) -> DataStream:
+        """``json.loads`` in a function."""
+        return self._lines(env, count, order).map(user_and_price).key_by(lambda r: r[0]).max(2)
+
+    def json_documents(self, env: Any, count: int) -> DataStream:
+        """``map(json.loads)``, and functions that read three of five fields."""
+        dear = self._lines(env, count, order).map(json.loads).filter(lambda each: each["price"] > 100)
+        return dear.map(lambda each: (each["user"], each["id"])).key_by(lambda r: r[0]).max(1)
+
+    def log(self, env: Any, count: int) -> DataStream:
+        """Lines of a log by a regular expression, in a function that gives ``None`` for others."""
+        lines = self._lines(env, count, access).map(parsed).filter(lambda r: r is not None)
+        return lines.key_by(lambda r: r["path"]).sum("size")
+
+    def caught(self, env: Any, count: int) -> DataStream:
+        """A function that catches an exception for one record in 10,000."""
+        texts = self._generated(env, count, lambda i: f"a,{i}{'x' if i % 10_000 == 0 else ''}")
+        return texts.map(number).filter(lambda n: n >= 0).map(lambda n: (n % 100, n)).key_by(lambda r: r[0]).max(1)
+
+    def union(self, env: Any, count: int) -> DataStream:
+        """Two streams in one."""
+        one = self._generated(env, count // 2, lambda i: (f"k{i % 50}", i))
+        other = self._generated(env, count // 2, lambda i: (f"k{i % 50}", -i))
+        return one.union(other).map(lambda r: (r[0], abs(r[1]))).filter(lambda r: r[1] % 100 == 7)
+
+    def named(self, env: Any, count: int) -> DataStream:
+        """A sum of a field by its name."""
+        return self._generated(env, count, lambda i: Sale(f"k{i % 50}", i)).key_by(lambda r: r.item).sum("n")
+
+
+def environment(columns: bool) -> StreamExecutionEnvironment:
+    """Return an environment of one process."""
+    return StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": columns}))
+
+
+def results(program: Any, columns: bool, count: int) -> list[str]:
+    """Return what a program gives."""
+    with program(environment(columns), count).execute_and_collect() as found:
+        return sorted(map(repr, found))
+
+
+def measured(program: Any, columns: bool, count: int) -> float:
+    """Return the CPU time of a run in ns a record."""
+    env = environment(columns)
+    program(env, count).sink_to(DiscardingSink())
+    begin = time.process_time()
+    env.execute("measured")
+    return (time.process_time() - begin) / count * 1e9
+
+
+def main() -> None:
+    """Compare, then measure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = [name for name in vars(Programs) if not name.startswith("_")]
+    parser.add_argument("programs", nargs="*", choices=[*names, []], default=[])
+    parser.add_argument("--records", type=int, default=300_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Programs(folder)
+        print("| program | ns a record, record by record | on columns | ratio |\n| --- | ---: | ---: | ---: |")
+        for name in given.programs or names:
+            program = getattr(programs, name)
+            few = given.records // 10
+            if results(program, True, few) != results(program, False, few):
+                raise SystemExit(f"{name}: both paths differ")
+            pairs = [
+                (measured(program, False, given.records), measured(program, True, given.records))
+                for _ in range(given.rounds)
+            ]
+            rows, columns = (statistics.median(each) for each in zip(*pairs, strict=True))
+            ratio = statistics.median(row / column for row, column in pairs)
+            print(f"| {name} | {rows:,.0f} | {columns:,.0f} | {ratio:.1f} x |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""What a declared type makes of columns of a schema: ``types/convert.py`` once more, with kinds in the place of values.
+
+A conversion is the schema of what comes out, and for each of its leaves from which leaf it comes and what is done with it. It is
+made only where that is what the converter does to every value that such columns may hold. Values of kinds that no array holds
+are converted one by one, by the converter itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from funken.columnar.expressions import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBER,
+    STR,
+    ListOf,
+    NotVectorizable,
+    RecordSchema,
+    leaves_of,
+    optional,
+    schema_repr,
+    without_none,
+)
+from funken.columnar.library import DATE, DATETIME, DECIMAL
+from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
+from funken.dataclass import dataclass
+from funken.types.info import (
+    BasicType,
+    BasicTypeInfo,
+    MapTypeInfo,
+    OfElements,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    SqlTimeTypeInfo,
+    TimeType,
+    TupleTypeInfo,
+    TypeInformation,
+)
+
+
+class How(enum.Enum):
+    """What is done with a leaf."""
+
+    SAME = "it stays as it is"
+    WRAP = "ints wrap to so many bits"
+    AS_INT = "bools become ints"
+    AS_BOOL = "ints become bools"
+    AS_FLOAT = "numbers become floats"
+    ROUND = "numbers become floats of 32 bits"
+    ITEMS = "the items of lists are converted"
+    ONE_BY_ONE = "the converter is called for each value"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf of the results: the number of the leaf it comes from, what is done, and the kind it has then."""
+
+    number: int
+    kind: str
+    how: How = How.SAME
+    bits: int = 64
+    items: Conversion | None = None
+    type_info: TypeInformation | None = None
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The schema of what comes out, and its leaves from left to right."""
+
+    schema: RecordSchema
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether each leaf is one that was there, as it is."""
+        return all(each.how is How.SAME for each in self.leaves)
+
+
+BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+"""How many bits the whole numbers of a type have."""
+_NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC}
+_Made = tuple[RecordSchema, list[Leaf]]
+
+
+def conversion_of(schema: RecordSchema, type_info: TypeInformation) -> Conversion:
+    """Return what a declared type makes of columns; raise ``NotVectorizable`` where records have to be converted.
+
+    >>> from funken.types import Types
+    >>> made = conversion_of(("str", "int"), Types.ROW([Types.STRING(), Types.INT()]))
+    >>> made.schema, [(each.how.name, each.bits) for each in made.leaves]
+    (Row(f0: str, f1: int), [('SAME', 64), ('WRAP', 32)])
+    >>> conversion_of(("str", "int"), Types.TUPLE([Types.STRING(), Types.STRING()]))
+    Traceback (most recent call last):
+        ...
+    funken.columnar.expressions.NotVectorizable: declares String, and gives it int
+    """
+    made, leaves = _of(schema, type_info, range(len(leaves_of(schema))), False)
+    return Conversion(made, tuple(leaves))
+
+
+def becomes(schema: RecordSchema, wanted: RecordSchema, type_info: TypeInformation) -> bool:
+    """Whether a declared type makes records of the schema ``wanted`` of others, with all their fields in their order.
+
+    >>> from funken.types import Types
+    >>> of = Types.ROW([Types.STRING(), Types.LONG()])
+    >>> wanted = conversion_of(("str", "int"), of).schema
+    >>> becomes(("str", "int"), wanted, of), becomes(("str", "bool"), wanted, of)
+    (True, False)
+    """
+    made = conversion_of(schema, type_info)
+    kinds = [kind for _, kind in leaves_of(schema)]
+    return made.schema == wanted and [(each.number, each.kind) for each in made.leaves] == list(enumerate(kinds))
+
+
+def _refused(schema: RecordSchema, type_info: TypeInformation, why: str = "") -> NotVectorizable:
+    return NotVectorizable(f"declares {type_info!r}, and gives it {schema_repr(schema)}{why}")
+
+
+def _of(schema: RecordSchema, type_info: TypeInformation, numbers: Iterable[int], nullable: bool) -> _Made:
+    numbers = list(numbers)
+    match type_info:
+        case BasicTypeInfo() | SqlTimeTypeInfo() | OfElements():
+            if not isinstance(schema, str):
+                raise _refused(schema, type_info)
+            leaf = _of_kind(schema, type_info, numbers[0], nullable)
+            return leaf.kind, [leaf]
+        case TupleTypeInfo(types):
+            if isinstance(schema, str) or (isinstance(schema, NamedFields) and schema.form not in (NAMED_TUPLE, ROW)):
+                raise _refused(schema, type_info)
+            fields, leaves = _fields(_of_width(schema, type_info, len(types)), types, _split(schema, numbers), False)
+            return tuple(fields), leaves
+        case RowTypeInfo(types):
+            names = tuple(type_info.get_field_names())
+            if isinstance(schema, str) or len(set(names)) < len(names) or not names:
+                raise _refused(schema, type_info)
+            places = _places(schema, type_info, names)
+            parts = _split(schema, numbers)
+            fields, leaves = _fields([schema[at] for at in places], types, [parts[at] for at in places], True)
+            return NamedFields(fields, ROW, names), leaves
+        case MapTypeInfo(keys, values):
+            if not isinstance(schema, NamedFields) or schema.form != DICT or not _is_text(keys):
+                raise _refused(schema, type_info)
+            fields, leaves = _fields(list(schema), [values] * len(schema), _split(schema, numbers), True)
+            return NamedFields(fields, DICT, schema.names), leaves
+    kinds = [kind for _, kind in leaves_of(schema)]
+    return schema, [Leaf(number, kind) for number, kind in zip(numbers, kinds, strict=True)]
+
+
+def _split(schema: Any, numbers: Iterable[int]) -> list[list[int]]:
+    """Return the numbers of the leaves of each field."""
+    rest = iter(numbers)
+    return [[next(rest) for _ in leaves_of(inner)] for inner in schema]
+
+
+def _fields(
+    schemas: Iterable[Any], types: Iterable[TypeInformation], parts: Iterable[list[int]], nullable: bool
+) -> Any:
+    made = [_of(*each, nullable) for each in zip(schemas, types, parts, strict=False)]
+    return [schema for schema, _ in made], [leaf for _, leaves in made for leaf in leaves]
+
+
+def _of_width(schema: Any, type_info: TypeInformation, width: int) -> Any:
+    if len(schema) < width or not width:
+        raise _refused(schema, type_info, f", which has {len(schema)} of {width} fields")
+    return schema
+
+
+def _places(schema: Any, type_info: RowTypeInfo, names: tuple[str, ...]) -> list[int]:
+    """Return which fields of a record become those of a row."""
+    form = getattr(schema, "form", NAMED_TUPLE)
+    if form == NAMED_TUPLE:
+        _of_width(schema, type_info, len(names))
+        return list(range(len(names)))
+    # The converter looks for the fields of an object in its ``__dict__``.
+    if form not in (ROW, DICT, DATACLASS) or any("__slots__" in vars(each) for each in _classes(schema)):
+        raise _refused(schema, type_info)
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise _refused(schema, type_info, f", which has no {missing[0]!r}")
+    return [schema.names.index(name) for name in names]
+
+
+def _classes(schema: NamedFields) -> tuple[type, ...]:
+    return () if schema.cls is None else schema.cls.__mro__[:-1]
+
+
+def _is_text(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, BasicTypeInfo) and type_info.basic_type in (BasicType.STRING, BasicType.CHAR)
+
+
+def _of_kind(kind: str, type_info: TypeInformation, number: int, nullable: bool) -> Leaf:
+    """Return what becomes of a leaf; ``nullable``: where it stands, ``None`` stays ``None``."""
+    if isinstance(type_info, OfElements):
+        return _of_list(kind, type_info, number)
+    basic = type_info.basic_type if isinstance(type_info, BasicTypeInfo) else None
+    if basic in _NULLABLE or basic is None:
+        nullable = True
+    if kind == NONE:
+        if not nullable:
+            raise _refused(kind, type_info)
+        return Leaf(number, kind)
+    if kind.endswith("?"):
+        inner = _of_kind(without_none(kind), type_info, number, nullable)
+        if nullable and inner.how is How.SAME and inner.kind != INT:  # objects may be ints that no array holds
+            return Leaf(number, kind)
+        result = optional(inner.kind) if nullable else inner.kind
+        return Leaf(number, result, How.ONE_BY_ONE, type_info=type_info, nullable=nullable)
+    found = _KINDS.get((_group(type_info), kind))
+    if found is None:
+        raise _refused(kind, type_info)
+    result, how = found
+    if basic in BITS and how is How.WRAP and BITS[basic] == 64:
+        how = How.SAME
+    return Leaf(number, result, how, 64 if basic is None else BITS.get(basic, 64), type_info=type_info)
+
+
+def _group(type_info: TypeInformation) -> Any:
+    if isinstance(type_info, SqlTimeTypeInfo):
+        return type_info.time_type
+    assert isinstance(type_info, BasicTypeInfo)
+    return BasicType.INT if type_info.basic_type in BITS else type_info.basic_type
+
+
+_KINDS: dict[tuple[Any, str], tuple[str, How]] = {
+    (BasicType.INT, INT): (INT, How.WRAP),
+    (BasicType.INT, BOOL): (INT, How.AS_INT),
+    (BasicType.INT, NUMBER): (INT, How.ONE_BY_ONE),
+    (BasicType.BIG_INT, INT): (INT, How.SAME),
+    (BasicType.BIG_INT, BOOL): (INT, How.AS_INT),
+    (BasicType.BOOLEAN, BOOL): (BOOL, How.SAME),
+    (BasicType.BOOLEAN, INT): (BOOL, How.AS_BOOL),
+    (BasicType.DOUBLE, FLOAT): (FLOAT, How.SAME),
+    (BasicType.DOUBLE, INT): (FLOAT, How.AS_FLOAT),
+    (BasicType.DOUBLE, BOOL): (FLOAT, How.AS_FLOAT),
+    (BasicType.DOUBLE, NUMBER): (FLOAT, How.ONE_BY_ONE),
+    (BasicType.DOUBLE, DECIMAL): (FLOAT, How.ONE_BY_ONE),
+    (BasicType.FLOAT, FLOAT): (FLOAT, How.ROUND),
+    (BasicType.FLOAT, INT): (FLOAT, How.ROUND),
+    (BasicType.FLOAT, BOOL): (FLOAT, How.ROUND),
+    (BasicType.FLOAT, NUMBER): (FLOAT, How.ONE_BY_ONE),
+    (BasicType.STRING, STR): (STR, How.SAME),
+    (BasicType.CHAR, STR): (STR, How.SAME),
+    (BasicType.BIG_DEC, DECIMAL): (DECIMAL, How.SAME),
+    (TimeType.DATE, DATE): (DATE, How.SAME),
+    (TimeType.DATE, DATETIME): (DATE, How.ONE_BY_ONE),
+    (TimeType.TIMESTAMP, DATETIME): (DATETIME, How.ONE_BY_ONE),
+}
+"""By type, or for whole numbers ``INT``, and by kind: the kind of the results, and how they are made."""
+
+
+def _of_list(kind: str, type_info: OfElements, number: int) -> Leaf:
+    if not isinstance(kind, ListOf) or kind.endswith("?"):
+        raise _refused(kind, type_info)
+    element, count = kind.element, len(leaves_of(kind.element))
+    nullable = not isinstance(type_info, PrimitiveArrayTypeInfo)
+    made, leaves = _of(element, type_info.element_type, range(count), nullable)
+    items = Conversion(made, tuple(leaves))
+    if items.keeps_values and made == element:
+        return Leaf(number, kind)
+    return Leaf(number, ListOf(made), How.ITEMS, items=items)
+
+
+__all__ = ["BITS", "Conversion", "How", "Leaf", "becomes", "conversion_of"]
