@@ -50,6 +50,11 @@ class RecordLog:
         """Return a leaf of the records at some places."""
         return column_from(self._leaves[number].take(places), self._kinds[number])
 
+    def keep(self, places: Array) -> None:
+        """Drop all records but those at some places, which are in order; these move up."""
+        self._leaves = [leaf.take(places) for leaf in self._leaves]
+        self._length = self._room = len(places)
+
     def take(self, places: Array) -> Columns:
         """Return the records at some places."""
         return Columns(self._schema, [self.leaf(number, places) for number in range(len(self._kinds))], len(places))

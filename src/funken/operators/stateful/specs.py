@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from funken.columnar.expressions import RecordSchema
+from funken.columnar.expressions import INT, RecordSchema
+from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.steps import Step
 from funken.columnar.stateful.traced import TracedState
@@ -16,6 +17,8 @@ from funken.columnar.stateful.typed import TypedState
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
+from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import WindowJoin
 from funken.operators.late import late_operator
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.one_input import KeyedProcess
@@ -104,7 +107,49 @@ class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
     logic = "ColumnarCoMapLogic"
 
 
+@dataclass(frozen=True)
+class ColumnarIntervalJoin(IntervalJoinSpec):
+    """An interval join of blocks: of each side the schema and the key, what the function gives, and the schema of that."""
+
+    schemas: tuple[RecordSchema, RecordSchema] = (INT, INT)
+    traced_keys: tuple[Traced, ...] = ()
+    given: TracedFlatMap = TracedFlatMap(())
+    results: RecordSchema = INT
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.stateful.interval_join:ColumnarIntervalJoinLogic", self)
+
+
+@dataclass(frozen=True)
+class ColumnarWindowJoin(WindowJoin):
+    """A join of aligned windows over blocks, with the same fields."""
+
+    schemas: tuple[RecordSchema, RecordSchema] = (INT, INT)
+    traced_keys: tuple[Traced, ...] = ()
+    given: TracedFlatMap = TracedFlatMap(())
+    results: RecordSchema = INT
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns."""
+        return replace(super().traits, columnar=True)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, "funken.operators.stateful.window_join:ColumnarWindowJoinLogic", self)
+
+    def in_keyed_state(self) -> WindowJoin:
+        """Return the same join of records with its windows in keyed state."""
+        return WindowJoin(self.key1, self.key2, self.window).in_keyed_state()
+
+
 __all__ = [
-    "ColumnarCoFlatMap", "ColumnarCoMap", "ColumnarKeyedCoProcess", "ColumnarKeyedMap", "ColumnarKeyedProcess",
-    "FunctionOnColumns", "StatesOnColumns",
+    "ColumnarCoFlatMap", "ColumnarCoMap", "ColumnarIntervalJoin", "ColumnarKeyedCoProcess", "ColumnarKeyedMap",
+    "ColumnarKeyedProcess", "ColumnarWindowJoin", "FunctionOnColumns", "StatesOnColumns",
 ]  # fmt: skip

@@ -93,9 +93,7 @@ def _made(
     called = [*methods, ("on_timer", True, "several")] if timed else methods
     traced, states = _traced(called, target, declared_states(target))
     traced = [replace(each, given=named_rows_of_all(each.given, declared)) for each in traced]
-    known = [_key(key, schema) for key, schema in zip(keys, schemas, strict=True)]
-    if len({repr(kind) for _, kind in known}) > 1:
-        raise NotVectorizable(f"has keys of two kinds: {' and '.join(schema_repr(kind) for _, kind in known)}")
+    known = keys_of(keys, schemas)
     records = [*schemas, INT] if timed else schemas  # a timer is its time
     given = [(each, schema, known[0][1]) for each, schema in zip(traced, records, strict=True)]
     typed, kinds = typed_states(given, states)
@@ -154,8 +152,15 @@ def _has_timers(target: Any) -> bool:
     return found is not None and not (found.__module__ or "").startswith("funken.api.")
 
 
-def _key(key: UserFunction, schema: RecordSchema) -> tuple[Traced, RecordSchema]:
-    return traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1]
+def keys_of(keys: Sequence[UserFunction], schemas: Sequence[RecordSchema]) -> list[tuple[Traced, RecordSchema]]:
+    """Return the keys of the inputs of an operator, and their schemas, all of which have to be alike."""
+    known = [
+        (traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1])
+        for key, schema in zip(keys, schemas, strict=True)
+    ]
+    if len({repr(kind) for _, kind in known}) > 1:
+        raise NotVectorizable(f"has keys of two kinds: {' and '.join(schema_repr(kind) for _, kind in known)}")
+    return known
 
 
-__all__ = ["columnar_keyed_map", "columnar_of_two", "columnar_process"]
+__all__ = ["columnar_keyed_map", "columnar_of_two", "columnar_process", "keys_of"]

@@ -36,6 +36,8 @@ from funken.operators.columnar.specs import (
     ColumnarTimestamps,
     VectorizedCall,
 )
+from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import WindowJoin
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
@@ -59,6 +61,7 @@ from funken.plan.columns.functions import (
     stamped,
     traced_function,
 )
+from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
 from funken.plan.columns.sinks import columnar_sink
 from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
 from funken.plan.columns.windows import VECTORIZED, columnar_window, traced_key
@@ -70,7 +73,8 @@ from funken.plan.rules.projection import fields_read, makes_records, taken_whole
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 
-_OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap)
+_JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_join}
+_OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
 
 
 @dataclass(frozen=True)
@@ -280,7 +284,8 @@ class _Vectorizer:
 
     def _of_two(self, vertex: Vertex, node: Node, spec: Any) -> _Found:
         schemas = [self._in_order(self._united(vertex, node, index)) for index in range(2)]
-        return self._with_state(*columnar_of_two(spec, schemas, node.output_type))
+        made: Any = _JOINS.get(type(spec), columnar_of_two)
+        return self._with_state(*made(spec, schemas, node.output_type))
 
     def _in_order(self, schema: RecordSchema) -> RecordSchema:
         if self._batch:

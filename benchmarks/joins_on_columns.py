@@ -1,0 +1,132 @@
+"""What joins of two streams cost per record in columns and in rows: the operators alone, with the same blocks.
+
+usage: joins_on_columns.py [--records N] [--keys N] [--rounds N]
+
+Prints nanoseconds per record, the medians of the rounds, in which columns and rows take turns, for some sizes of blocks and
+numbers of partners: interval joins, and one in tumbling windows. Before, both forms run once, and have to give the same. Both
+sides have records of each key in turn, one every ms; behind two blocks comes a watermark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from funken.columnar.kernels.columns import columns_of
+from funken.operators.join.interval_join import IntervalJoinSpec
+from funken.operators.join.window_join import TAGGED_KEY, JoinPairs, WindowJoin
+from funken.operators.stateful import interval_join
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
+from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
+from funken.testing import OperatorHarness
+from funken.windowing.assigners import TumblingEventTimeWindows
+
+SCHEMA = ("int", "int", "str")
+BLOCKS = (50, 100, 300, 1000, 8000)
+PARTNERS = (0.5, 5)
+
+
+def numbers(left: Any, right: Any, ctx: Any) -> Any:
+    """Give numbers of both records."""
+    yield left[0], left[1], right[1]
+
+
+def texts(left: Any, right: Any, ctx: Any) -> Any:
+    """Give texts of both records, and a time."""
+    yield left[2], right[2], ctx.get_left_timestamp()
+
+
+def in_window(left: Any, right: Any) -> Any:
+    """Give numbers of both records."""
+    return left[0], left[1], right[1]
+
+
+def first_field(record: Any) -> Any:
+    """Return the key."""
+    return record[0]
+
+
+def specs(function: Callable[..., Any], apart: int) -> tuple[Any, Any]:
+    """Return the operator on columns, and the one on rows."""
+    key = UserFunction(first_field)
+    if function is in_window:
+        call = WindowCall(UserFunction(JoinPairs(UserFunction(function)), "apply", rich=True), CallStyle.APPLY)
+        window = WindowSpec(TAGGED_KEY, TumblingEventTimeWindows.of(2 * apart), Elements(), call)
+        join = WindowJoin(key, key, window)
+        return columnar_window_join(join, [SCHEMA, SCHEMA])[0], join
+    rows = IntervalJoinSpec(UserFunction(function), key, key, -apart, apart)
+    return columnar_interval_join(rows, [SCHEMA, SCHEMA])[0], rows
+
+
+def run(spec: Any, blocks: list[Any], given: list[Any] | None = None) -> float:
+    """Give an operator all blocks, each of both sides; return how long that took."""
+    operator = OperatorHarness(spec, keyed=True).operator
+    take: Callable[[Any], None] = (lambda block: None) if given is None else given.append
+    operator.output.emit = lambda values, stamps: take((values, stamps))
+    operator.output.emit_block = lambda block: take(block.rows() if given is not None else block)
+    gc.collect()
+    begin = time.process_time()
+    for block in blocks:
+        if isinstance(block, tuple):
+            operator.process(*block)
+            operator.process_second(*block)
+            last = block[1][-1]
+        else:
+            operator.process_block(block)
+            operator.process_second_block(block)
+            last = int(block.timestamps[-1])
+        operator.watermark(last)
+    return time.process_time() - begin
+
+
+def flat(given: list[Any]) -> list[Any]:
+    """Return all results with their timestamps."""
+    return [pair for values, stamps in given for pair in zip(values, stamps, strict=True)]
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=100_000, help="of both sides")
+    parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    interval_join._SMALL = 0
+    count = args.records // 2
+    records = [(number % args.keys, number, f"w{number % 100}") for number in range(count)]
+    stamps = list(range(count))
+    table = Table("ns per record", "partners", "block", "columns", "rows", "rows / columns")
+    for function in (numbers, texts, in_window):
+        for partners in PARTNERS:
+            two = specs(function, int(partners * args.keys))
+            for size in BLOCKS:
+                rows = [(records[at : at + size], stamps[at : at + size]) for at in range(0, count, size)]
+                blocks = [columns_of(values, SCHEMA, times) for values, times in rows]
+                found: list[list[Any]] = [[], []]
+                for spec, form, given in zip(two, (blocks, rows), found, strict=True):
+                    run(spec, form, given)
+                if flat(found[0]) != flat(found[1]):
+                    raise SystemExit("columns and rows give what is not the same")
+                del found
+                spent: list[list[float]] = [[], []]
+                for _ in range(args.rounds):
+                    for spec, form, times in zip(two, (blocks, rows), spent, strict=True):
+                        times.append(run(spec, form) / (2 * count) * 1e9)
+                columns, in_rows = map(median, spent)
+                ratio = f"{in_rows / columns:.1f}"
+                table.add_row(
+                    function.__name__, str(partners), f"{size:,}", f"{columns:,.0f}", f"{in_rows:,.0f}", ratio
+                )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

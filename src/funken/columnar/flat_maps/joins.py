@@ -1,0 +1,105 @@
+"""What the function of a join gives for a pair: emissions over one record, which has both records as its first fields.
+
+In an interval join three times come behind them. Of its context the function may ask for these timestamps of the pair only;
+anything else has no kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import FunctionType
+from typing import Any
+
+from funken.columnar.bytecode import Operation
+from funken.columnar.callables import Marker
+from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.expressions import INT, Argument, Expression, NotVectorizable, RecordSchema
+from funken.columnar.flat_maps.contexts import answered, push_answer
+from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
+from funken.columnar.flat_maps.tracing import FlatMapTracer, Variables
+from funken.columnar.stack import Stack
+from funken.columnar.tracing import Tracer, function_of_method, plain_function
+
+LEFT, RIGHT, LEFT_STAMP, RIGHT_STAMP, STAMP = (Argument(0, (number,)) for number in range(5))
+_ASKED = {
+    "get_left_timestamp": LEFT_STAMP, "get_right_timestamp": RIGHT_STAMP, "get_timestamp": STAMP, "timestamp": STAMP
+}  # fmt: skip
+
+
+def pair_schema(left: RecordSchema, right: RecordSchema) -> RecordSchema:
+    """Return the schema of a pair: both records, their timestamps, and that of the pair."""
+    return left, right, INT, INT, INT
+
+
+def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
+    """Return what ``function(left, right, context)`` gives; raise ``NotVectorizable`` with the reason.
+
+    >>> found = trace_join_function(lambda left, right, ctx: [left, ctx.get_right_timestamp()], None)
+    >>> [each.result for each in found.emissions]
+    [Argument(argument=0, path=(0,)), Argument(argument=0, path=(3,))]
+    >>> trace_join_function(lambda left, right, ctx: ctx.output(None, left), None)
+    Traceback (most recent call last):
+    ...
+    funken.columnar.expressions.NotVectorizable: asks its context for output()
+    """
+    function = plain_function(target) if method is None else function_of_method(target, method)
+    given = LEFT, RIGHT, Marker("context", "its context")
+    return _with_method(_JoinTracer(function, target, method is not None, given).read(), function, method)
+
+
+def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
+    """Return what ``function(left, right)`` gives: one result, or, if it is ``flat``, several.
+
+    Raises ``NotVectorizable`` with the reason.
+
+    >>> [each.result for each in trace_pairs(lambda left, right: right, None, flat=False).emissions]
+    [Argument(argument=0, path=(1,))]
+    """
+    function = plain_function(target) if method is None else function_of_method(target, method)
+    bound = method is not None
+    if flat:
+        return _with_method(_JoinTracer(function, target, bound, (LEFT, RIGHT)).read(), function, method)
+    traced = _PairTracer(function, target, bound).run()
+    return _with_method(TracedFlatMap((Emission(traced.result),), traced.dependencies), function, method)
+
+
+def _with_method(traced: TracedFlatMap, function: FunctionType, method: str | None) -> TracedFlatMap:
+    if method is None:
+        return traced
+    known = Dependency("method", method, fingerprint(function.__code__))
+    return replace(traced, dependencies=(*traced.dependencies, known))
+
+
+def _begin(start: dict[str, Any], bound: bool, given: tuple[Any, ...]) -> None:
+    start.update(zip([*start][bound:], given, strict=False))
+
+
+class _PairTracer(Tracer):
+    """Follows a function that gives one result."""
+
+    def __init__(self, function: FunctionType, target: Any, bound: bool) -> None:
+        super().__init__(function, 2, bound, target=target if bound else None)
+        _begin(self._start, bound, (LEFT, RIGHT))
+
+
+class _JoinTracer(FlatMapTracer):
+    """Follows a function that gives several."""
+
+    def __init__(self, function: FunctionType, target: Any, bound: bool, given: tuple[Any, ...]) -> None:
+        super().__init__(function, len(given), bound, target=target if bound else None)
+        _begin(self._start, bound, given)
+
+    def _step(
+        self, operation: Operation, stack: Stack, variables: Variables, dropped: tuple[Expression, ...]
+    ) -> tuple[Expression, ...]:
+        if operation.name == "LOAD_METHOD" and stack.peek(1, "context"):
+            if operation.argument not in _ASKED:
+                raise NotVectorizable(f"asks its context for {operation.argument}()")
+            stack.pop()
+            push_answer(stack, _ASKED[operation.argument], "a method of its context")
+        elif not answered(operation, stack):
+            return super()._step(operation, stack, variables, dropped)
+        return dropped
+
+
+__all__ = ["LEFT", "LEFT_STAMP", "RIGHT", "RIGHT_STAMP", "STAMP", "pair_schema", "trace_join_function", "trace_pairs"]

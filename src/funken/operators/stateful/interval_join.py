@@ -1,0 +1,307 @@
+"""Interval joins of blocks: the partners of all records of a block are found at once, and the function is computed for all pairs.
+
+Each side's records are in a log (``columnar/keyed/record_log.py``), and their places are kept by key and time (``intervals.py``
+there). The tables and timers of the record path have what the last snapshot had, less what has been dropped since, as they would
+there. What has come since is brought to them before a snapshot, and before records go to the record path: so both have the same
+snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from funken.columnar.block import Block
+from funken.columnar.expressions import INT, RecordSchema, leaves_of
+from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
+from funken.columnar.flat_maps.joins import pair_schema
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.groups import each_once
+from funken.columnar.keyed.intervals import FoundPairs, KeyedTimes
+from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
+from funken.columnar.keyed.record_log import RecordLog
+from funken.columnar.records import fits
+from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.flat_map import given_of
+from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.join.interval_join import IntervalJoinLogic
+from funken.operators.stateful.specs import ColumnarIntervalJoin
+
+_MOST_RETURNS = 8
+_SMALL, _LARGE, _BLOCKS = 100, 250, 8
+"""Records go one by one if blocks have fewer on average, over about so many blocks, until they have more.
+
+A block costs 0.3 to 0.5 ms, what some 100 records cost one by one (benchmarks/joins_on_columns.py).
+"""
+_PAIRS = 1 << 14
+"""About so many pairs are computed at a time."""
+_FEW, _FEW_KEYS = 1 << 12, 1 << 16
+"""So many records may be in a log, and so many keys have a number, whether they are kept or not."""
+_LAST_TIME = 1 << 61
+
+
+class _Side:
+    """The records of one side."""
+
+    def __init__(self, spec: ColumnarIntervalJoin, number: int, keep: int) -> None:
+        self.schema = spec.schemas[number]
+        self.key = spec.traced_keys[number].result
+        self.used = leaves_used(spec.given, number, self.schema)
+        self._keep = keep
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.log = RecordLog(self.schema)
+        self.times = KeyedTimes(self._keep)
+        #: the place of the first record that is not in the table
+        self.saved = 0
+
+    def add(self, added: tuple[Array, Array], records: Columns) -> None:
+        """Keep the records of a block."""
+        if len(self.log) > _FEW and len(self.log) > 2 * len(self.times):
+            self.shrink()
+        self.times.add(added, self.log.append(records))
+
+    def shrink(self) -> None:
+        """Let the log have no others than those that are kept."""
+        places = self.times.places()
+        self.log.keep(places)
+        self.times.moved(places)
+        self.saved = int(np.searchsorted(places, self.saved))
+
+    def leaves(self, places: Array) -> list[Column]:
+        """Return the leaves that the function uses of the records at some places."""
+        return [
+            self.log.leaf(number, places) if used else Column(kind, None, True)
+            for number, (used, (_, kind)) in enumerate(zip(self.used, leaves_of(self.schema), strict=True))
+        ]
+
+    def leaves_of_block(self, block: Columns, positions: Array) -> list[Column]:
+        """Return the leaves that the function uses of the records of a block at some positions."""
+        return [
+            leaf.take(positions) if used else Column(leaf.kind, None, True)
+            for used, leaf in zip(self.used, block.leaves, strict=True)
+        ]
+
+
+def leaves_used(given: TracedFlatMap, number: int, schema: RecordSchema) -> list[bool]:
+    """Return of each leaf of a side whether the function of a pair uses it."""
+    found = paths_of(chain.from_iterable(each.parts() for each in given.emissions), 0)
+    paths = [path[1:] for path in found if not path or path[0] == number]
+    return [any(leaf[: len(path)] == path for path in paths) for leaf, _ in leaves_of(schema)]
+
+
+class ColumnarIntervalJoinLogic(IntervalJoinLogic):
+    """Keeps both sides in arrays, or in the tables of the record path."""
+
+    columnar = True
+
+    def __init__(self, spec: ColumnarIntervalJoin) -> None:
+        super().__init__(spec)
+        self._vector = spec
+        self._of_pair = pair_schema(*spec.schemas)
+        function = TracedFunction(spec.function, spec.given)
+        self._paths = [
+            ColumnPath(partial(self._join, number), function, TracedFunction(key, spec.traced_keys[number]))
+            for number, key in enumerate((spec.key1, spec.key2))
+        ]
+        self._arrays = [_Side(spec, number, keep) for number, keep in enumerate(self._keep)]
+        self._slots = Slots()
+        self._few_keys = _FEW_KEYS
+        self._in_arrays = False
+        self._size = float(_LARGE)
+        self._are_small = False
+        self._returns = 0
+        #: how many records have to come before it is worth while to take all that are kept over from the tables
+        self._wait = 0
+
+    def open(self) -> None:
+        """Open the user's function."""
+        super().open()
+        self.context.before_snapshot.append(self._hand_over)
+
+    def process_block(self, block: Block) -> None:
+        """Handle a block of left records."""
+        self._take_block(0, block, self.process)
+
+    def process_second_block(self, block: Block) -> None:
+        """Handle a block of right records."""
+        self._take_block(1, block, self.process_second)
+
+    def _take_block(self, side: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
+        if not len(block):
+            return
+        self._size += (len(block) - self._size) / _BLOCKS
+        self._are_small = self._size < (_LARGE if self._are_small else _SMALL)
+        in_columns = (
+            not self._are_small and self._wait <= 0 and self._returns < _MOST_RETURNS and not self.context.batch
+        )
+        if not (in_columns and self._paths[side](block)):
+            in_rows(*block.rows())
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle left records one by one."""
+        self._leave(len(values))
+        super().process(values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle right records one by one."""
+        self._leave(len(values))
+        super().process_second(values, timestamps)
+
+    def _leave(self, records: int) -> None:
+        """Go over to the record path, for so many records to begin with."""
+        if self._in_arrays:
+            self._returns += not self._are_small
+            self._wait = sum(len(side.times) for side in self._arrays)
+            self._hand_over()
+            self._clear()
+        self._wait -= records
+
+    def _clear(self) -> None:
+        self._in_arrays, self._slots, self._few_keys = False, Slots(), _FEW_KEYS
+        for side in self._arrays:
+            side.clear()
+
+    # ---- a block
+
+    def _join(self, number: int, block: Columns) -> bool:
+        stamps = block.timestamps
+        if stamps is None or int(stamps.min()) < -_LAST_TIME or int(stamps.max()) > _LAST_TIME:
+            raise FallBackToRows("no timestamps, or times at the end of time")
+        if not self._in_arrays:
+            self._load()
+        late = None
+        if int(stamps.min()) < self.current_watermark:
+            in_time = stamps >= self.current_watermark
+            block, late = block.keep(in_time), block.keep(~in_time)
+        if block.length:
+            self._pair_up(number, block)
+        if late is not None:
+            assert late.timestamps is not None
+            self._emit_late(number, late.to_list(), late.timestamps.tolist())
+        return True
+
+    def _pair_up(self, number: int, block: Columns) -> None:
+        side, others = self._arrays[number], self._arrays[1 - number]
+        stamps: Any = block.timestamps
+        numbers = self._slots.find(key_of(side.key, block), block.length)
+        # Nothing has changed so far, and from here on nothing falls back.
+        added = side.times.sorted(numbers, stamps)
+        low, high = self._reach[number]
+        for found in others.times.find(numbers, stamps + low, stamps + high, _PAIRS):
+            self._emit_pairs(number, block, found)
+        side.add(added, block)
+        if len(self._slots) > self._few_keys:
+            self._shrink()
+
+    def _emit_pairs(self, number: int, block: Columns, found: FoundPairs) -> None:
+        """Emit what the function gives for some pairs."""
+        stamps: Any = block.timestamps
+        at, there = stamps.take(found.probed), found.stamps
+        of_left, of_right = (there, at) if number else (at, there)
+        of_pair = np.maximum(at, there)
+        leaves = [
+            self._arrays[number].leaves_of_block(block, found.probed), self._arrays[1 - number].leaves(found.places)
+        ]  # fmt: skip
+        times = [Column(INT, each) for each in (of_left, of_right, of_pair)]
+        pairs = Columns(self._of_pair, [*leaves[number], *leaves[1 - number], *times], len(at), of_pair)
+        try:
+            given = given_of(self._vector.given.emissions, self._vector.results, pairs)
+        except FallBackToRows:
+            self._call_with_pairs(number, block, found)
+            return
+        if given.length:
+            self.output.emit_block(given)
+
+    def _call_with_pairs(self, number: int, block: Columns, found: FoundPairs) -> None:
+        """Call the function itself for some pairs, which the kernels cannot compute."""
+        records = block.take(found.probed)
+        own, partners = records.rows()[0], self._arrays[1 - number].log.take(found.places).to_list()
+        lefts, rights = (partners, own) if number else (own, partners)
+        mine: Any = records.timestamps
+        call, context, results = self._call, self._context, self._results
+        for left, right, at, there in zip(lefts, rights, mine.tolist(), found.stamps.tolist(), strict=True):
+            context.at = max(at, there)
+            context.left, context.right = (there, at) if number else (at, there)
+            results.take(call(left, right, context), context.at)
+        results.emit(self.output, stamped=True)
+
+    def _shrink(self) -> None:
+        """Forget the keys that have no records any more, if that is most of them; else wait until there are twice as many."""
+        live = each_once(np.concatenate([side.times.numbers() for side in self._arrays]))
+        if 2 * len(live) > len(self._slots):
+            self._few_keys = 2 * len(self._slots)
+            return
+        keys = self._slots.keys
+        self._slots, self._few_keys = Slots(), _FEW_KEYS
+        if len(live):
+            self._slots.find(column_of_keys([keys[number] for number in live.tolist()]), len(live))
+        for side in self._arrays:
+            side.times.renumbered(live)
+
+    # ---- time
+
+    def watermark(self, watermark: int) -> None:
+        """Drop what no partner can come for any more, pass the watermark on."""
+        if self._in_arrays:
+            for side in self._arrays:
+                side.times.settle(watermark, len(side.log))
+        super().watermark(watermark)
+
+    # ---- between arrays and tables
+
+    def _load(self) -> None:
+        """Take over all that is in the tables; raises ``FallBackToRows`` if arrays cannot have it."""
+        self._clear()
+        try:
+            for side, table in zip(self._arrays, self._tables, strict=True):
+                found = [(key, at, bucket) for key, buckets in table.items() for at, bucket in buckets.items()]
+                if found:
+                    self._load_side(side, *map(list, zip(*found, strict=True)))
+        except FallBackToRows:
+            self._clear()
+            self._returns += 1
+            raise
+        self._in_arrays = True
+
+    def _load_side(self, side: _Side, keys: list[Any], times: list[int], buckets: list[list[Any]]) -> None:
+        values = list(chain.from_iterable(buckets))
+        if not all(fits(at, INT) for at in times) or not all(fits(value, side.schema) for value in values):
+            raise FallBackToRows("records of another type")
+        counts = np.fromiter(map(len, buckets), np.int64, len(buckets))
+        numbers = np.repeat(self._slots.find(column_of_keys(keys), len(keys)), counts)
+        side.add(
+            side.times.sorted(numbers, np.repeat(np.array(times, np.int64), counts)), columns_of(values, side.schema)
+        )
+        side.saved = len(side.log)
+
+    def _hand_over(self) -> None:
+        """Bring what has come since the last time to the tables, with the timers that drop it."""
+        for number, side in enumerate(self._arrays if self._in_arrays else ()):
+            numbers, stamps, places = side.times.since(side.saved)
+            side.saved = len(side.log)
+            if not len(places):
+                continue
+            table, keep, keys = self._tables[number], self._keep[number], self._slots.keys
+            register = self._timers.register_event_time_timer
+            values = side.log.take(places).to_list()
+            for slot, at, value in zip(numbers.tolist(), stamps.tolist(), values, strict=True):
+                key = keys[slot]
+                buckets = table.get(key) or {}
+                bucket = buckets.get(at)
+                if bucket is None:
+                    buckets[at] = [value]
+                    register(key, number, at + keep)
+                else:
+                    bucket.append(value)
+                table[key] = buckets
+
+
+__all__ = ["ColumnarIntervalJoinLogic", "leaves_used"]
