@@ -278,7 +278,7 @@ def test_columns_cross_a_keyed_exchange_to_an_operator_that_takes_records() -> N
     pairs = numbers(env).map(lambda i: (i % 10, i)).name("pairs")
     pairs.key_by(lambda pair: pair[0]).process(with_key).name("traced")
     pairs.key_by(lambda pair: len(seen)).process(with_key).name("opaque")
-    pairs.rebalance().process(lambda pair, ctx: [pair]).name("by turns")
+    pairs.rebalance().process(lambda pair, ctx: [pair, len(seen)]).name("by turns")
     pairs.key_by(lambda pair: pair[0]).connect(pairs.key_by(lambda pair: pair[1])).process(Latest()).name("connected")
     pairs.key_by(lambda pair: pair[0]).sum(1).name("summed").print()
     plan = env.compile()

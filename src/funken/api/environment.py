@@ -181,7 +181,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
 
     # ---- configuration
 
-    def configure(self, configuration: Configuration | Mapping[str, Any]) -> StreamExecutionEnvironment:
+    def configure(self, configuration: Configuration | Mapping[str, object]) -> StreamExecutionEnvironment:
         """Take over all options that are set in ``configuration``, also a dict of them; raises ``InvalidConfiguration``.
 
         >>> env = StreamExecutionEnvironment.create_local_environment().configure({"pipeline.vectorized": False})

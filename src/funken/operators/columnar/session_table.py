@@ -147,7 +147,7 @@ def merged_order(constituents: Iterable[tuple[int, int, int]]) -> int:
     return sessions[0][2]
 
 
-class Scan:
+class SessionScan:
     """Sessions and records of some keys, sorted by key and start; ``slot``, ``start`` and ``end`` are of what they become."""
 
     def __init__(self, slot: Array, start: Array, end: Array, order: Array) -> None:
@@ -227,4 +227,4 @@ class Scan:
         return found
 
 
-__all__ = ["Scan", "SessionTable", "merged_order"]
+__all__ = ["SessionScan", "SessionTable", "merged_order"]

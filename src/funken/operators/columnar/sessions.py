@@ -30,7 +30,7 @@ from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import leaf_columns
 from funken.operators.columnar.panes import Contribution
 from funken.operators.columnar.path import ColumnPath
-from funken.operators.columnar.session_table import Scan, SessionTable
+from funken.operators.columnar.session_table import SessionScan, SessionTable
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.window import WindowResults, contribution_of, functions_of
 from funken.operators.window.sessions import OpenSession, SessionWindows, saved_sessions
@@ -100,7 +100,7 @@ class ColumnarSessions(SessionWindows):
         table.reserve()
         seen = each_once(numbers)
         rows = table.of(seen)
-        scan = Scan(
+        scan = SessionScan(
             np.append(table.field("slot", rows), numbers),
             np.append(table.field("start", rows), stamps),
             np.append(table.field("end", rows), stamps + gap),
@@ -118,7 +118,7 @@ class ColumnarSessions(SessionWindows):
         return [contribution_of(self._vector, block, number) for number in range(len(self._vector.folds))]
 
     def _folded(
-        self, scan: Scan, kept: list[Array], contributions: list[Contribution], block: Columns
+        self, scan: SessionScan, kept: list[Array], contributions: list[Contribution], block: Columns
     ) -> list[Array]:  # fmt: skip
         """Return the leaves of the contents of each session."""
         return [
@@ -297,7 +297,7 @@ class ListSessions(ColumnarSessions):
         return []
 
     def _folded(
-        self, scan: Scan, kept: list[Array], contributions: list[Contribution], block: Columns
+        self, scan: SessionScan, kept: list[Array], contributions: list[Contribution], block: Columns
     ) -> list[Array]:  # fmt: skip
         (old,) = kept
         groups = scan.groups()
