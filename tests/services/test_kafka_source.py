@@ -1,8 +1,10 @@
 """``KafkaSource`` against a real broker."""
 
+import json
+
 import pytest
 
-from funken import StreamExecutionEnvironment, WatermarkStrategy
+from funken import Configuration, StreamExecutionEnvironment, WatermarkStrategy
 from funken.connectors import ConnectorContext, MalformedRecord, MalformedRecordPolicy, SimpleStringSchema, Wait
 from funken.connectors.base import Batch
 from funken.connectors.kafka import (
@@ -37,6 +39,33 @@ def test_a_source_keeps_its_contract(kafka, builder):
     kafka.produce(topic, values)
 
     check_source(builder.set_topics(topic).set_bounded(Offsets.latest()).build(), values, seeds=6)
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_text_is_columns_and_so_is_the_json_in_it(kafka, builder, vectorized):
+    topic = kafka.topic(partitions=2)
+    kafka.produce(topic, [json.dumps({"user": f"u{n % 3}", "n": n, "note": "né"}) for n in range(100)])
+    source = builder.set_topics(topic).set_bounded(Offsets.latest()).build()
+    env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": vectorized}))
+    texts = env.from_source(source, WatermarkStrategy.no_watermarks(), "texts")
+    numbers = texts.map(json.loads).filter(lambda each: each["n"] % 2 == 0).map(lambda each: (each["user"], each["n"]))
+
+    assert ("projection: map: reads 2 of 3 fields: user, n" in env.explain()) == vectorized
+    with numbers.execute_and_collect() as results:
+        assert sorted(results) == sorted((f"u{n % 3}", n) for n in range(0, 100, 2))
+
+
+def test_text_that_is_no_utf_8_is_replaced_on_columns_too(kafka, builder):
+    topic = kafka.topic(partitions=1)
+    kafka.produce(topic, [b"to be", b"caf\xe9", b"or not"])
+    source = builder.set_topics(topic).set_bounded(Offsets.latest()).build()
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    with (
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "texts")
+        .map(lambda t: t.upper())
+        .execute_and_collect() as found
+    ):
+        assert list(found) == ["TO BE", "CAF\ufffd", "OR NOT"]
 
 
 def test_offsets_that_hold_no_record_do_not_keep_a_bounded_source_from_its_end(kafka, builder):
