@@ -60,11 +60,8 @@ def test_text_that_is_no_utf_8_is_replaced_on_columns_too(kafka, builder):
     kafka.produce(topic, [b"to be", b"caf\xe9", b"or not"])
     source = builder.set_topics(topic).set_bounded(Offsets.latest()).build()
     env = StreamExecutionEnvironment.create_local_environment(1)
-    with (
-        env.from_source(source, WatermarkStrategy.no_watermarks(), "texts")
-        .map(lambda t: t.upper())
-        .execute_and_collect() as found
-    ):
+    texts = env.from_source(source, WatermarkStrategy.no_watermarks(), "texts").map(lambda text: text.upper())
+    with texts.execute_and_collect() as found:
         assert list(found) == ["TO BE", "CAF\ufffd", "OR NOT"]
 
 
