@@ -21,6 +21,7 @@ from funken import (
     DataGeneratorSource,
     DataStream,
     DiscardingSink,
+    EventTimeSessionWindows,
     FileSource,
     ProcessWindowFunction,
     StreamExecutionEnvironment,
@@ -102,6 +103,15 @@ def number(text: str) -> int:
         return -1
 
 
+class Visit(ProcessWindowFunction):
+    """Counts the events of a session, and tells the first and the last."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        """Go through the records."""
+        names = [each["name"] for each in elements]
+        yield key, context.window().start, len(names), names[0], names[-1]
+
+
 class Programs:
     """The programs; each makes a stream of ``count`` records, and what is done with it."""
 
@@ -129,6 +139,11 @@ class Programs:
         """The same with a set, and the largest by a key."""
         keyed = self._generated(env, count, event, TIMED).key_by(lambda r: r["user"])
         return keyed.window(TumblingEventTimeWindows.of(5000)).process(Distinct())
+
+    def sessions(self, env: Any, count: int) -> DataStream:
+        """Sessions that hand all their records to a function."""
+        keyed = self._generated(env, count, event, TIMED).key_by(lambda r: r["user"])
+        return keyed.window(EventTimeSessionWindows.with_gap(150)).process(Visit())
 
     def words(self, env: Any, count: int) -> DataStream:
         """Words of lines of text, counted."""
