@@ -148,19 +148,11 @@ def carried(line: str) -> Any:
         before = word
 
 
-def caught(line: str) -> Any:
-    try:
-        yield int(line)
-    except ValueError:
-        return
-
-
 REFUSED: list[tuple[Any, Any, str]] = [
     (lambda line: range(3), "str", "calls range()"),
     (lambda line: line, "str", "loops over str"),
     (lambda line: [line, 1], "str", "gives sometimes str and sometimes int"),
     (lambda line: None, "str", "gives no results"),
-    (caught, "str", "handles exceptions"),
     (nested, "str", "has a loop in a loop"),
     (early, "str", "leaves a loop early"),
     (carried, "str", "uses the variable 'before' before it has a value"),

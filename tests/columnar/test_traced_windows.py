@@ -3,7 +3,7 @@
 import pytest
 
 from funken.columnar.keyed import groups
-from funken.operators.columnar import panes, rolling, session_table, sessions, window
+from funken.operators.columnar import panes, rolling, session_table, window
 from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -30,7 +30,7 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
     if broken == "order of sessions":
         monkeypatch.setattr(session_table.SessionTable, "due", lambda self, watermark: self.all())
     elif broken == "sums":
-        monkeypatch.setattr(sessions, "SUM", "none")
+        monkeypatch.setattr(session_table, "SUM", "none")
     elif broken == "bounds":
         made = window.given_of
         monkeypatch.setattr(
