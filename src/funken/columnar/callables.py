@@ -159,18 +159,11 @@ class Calls:
         if name in ("max", "min") and names == ("key",) and len(given) == 3:
             return self._by_key(name, given)
         if name in ("max", "min") and names == ("key",) and len(given) == 2:
-            # The first of those that are alike: a sort keeps their order, also one from the greatest down.
-            sorts = self._sorted(given[0], {"key": given[1], "reverse": Constant(name == "max")})
-            return GetItem(sorts, 0)
+            items = self._items(given[0], "list")
+            return GetItem(items, Invoke(f"{name} at", (self._keys(items, given[1], name),)))
         if name == "set" and len(given) == 1 and not names:
             return Marker("set", "a set", Invoke("list", (self._items(given[0], "list"),)))
-        if (
-            name in DISTINCT
-            and len(given) == 1
-            and not names
-            and isinstance(given[0], Marker)
-            and given[0].kind == "set"
-        ):
+        if name in DISTINCT and len(given) == 1 and not names and getattr(given[0], "kind", "") == "set":
             return Invoke(DISTINCT[name], (given[0].value,))
         if name == "sorted" and names and set(names) <= {"key", "reverse"} and len(given) == len(names) + 1:
             return self._sorted(given[0], dict(zip(names, given[1:], strict=True)))
@@ -204,9 +197,13 @@ class Calls:
         items, reverse = self._items(given, "sorted"), expression_on(self.used(how.get("reverse", Constant(False))))
         key, keys = how.get("key"), items
         if key is not None:
-            number = self._reader.new_item()
-            keys = Loop(items, number, (), self._of_key(key, Argument(number), "sorted"))
+            keys = self._keys(items, key, "sorted")
         return Invoke("sorted by", (items, keys, reverse))
+
+    def _keys(self, items: Expression, key: Any, name: str) -> Expression:
+        """Return what a key function makes of the items of a list."""
+        number = self._reader.new_item()
+        return Loop(items, number, (), self._of_key(key, Argument(number), name))
 
     def _of_key(self, key: Any, item: Expression, name: str) -> Expression:
         """Return what a key function makes of an item."""

@@ -186,6 +186,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
         items[place] for place in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
     ],
     "enumerate": lambda items, start: list(enumerate(items, start)),
+    "max at": lambda keys: max(range(len(keys)), key=keys.__getitem__),
+    "min at": lambda keys: min(range(len(keys)), key=keys.__getitem__),
     "count distinct": lambda items: len(set(items)),
     "sorted distinct": lambda items: sorted(set(items)),
     "chain": lambda lists: list(itertools.chain.from_iterable(lists)),

@@ -75,7 +75,7 @@ def joined_lists(one: _Typed, other: _Typed) -> _Typed:
 
 
 def of_lists(name: str, found: list[_Typed]) -> _Typed:
-    """Return lists that are sorted by keys, or numbered; raise ``NotVectorizable`` if they cannot be."""
+    """Return lists that are sorted by keys, or numbered, or where their best keys are; raise ``NotVectorizable``."""
     (made, schema), *others = found
     element = element_of(schema)
     if schema == EMPTY or element is None:
@@ -85,6 +85,10 @@ def of_lists(name: str, found: list[_Typed]) -> _Typed:
             raise NotVectorizable(f"calls enumerate() from {schema_repr(others[0][1])} on")
         kind = ListOf((INT, element))
         return Rowwise(name, (made, others[0][0]), kind), kind
+    if name in ("max at", "min at"):
+        if not _is_ordered(element):
+            raise NotVectorizable(f"calls {name[:3]}() with a key that is {schema_repr(element)}")
+        return Rowwise(name, (made,), INT), INT
     (keys, of_keys), (reverse, truth) = others
     key = element_of(of_keys)
     if key is None or not _is_ordered(key) or truth != BOOL or not isinstance(reverse, Constant):

@@ -201,6 +201,24 @@ def _sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
     return Lists(_list_kind(column), column.offsets - column.offsets[0], content.take(order))
 
 
+def _best_at(greatest: bool) -> Callable[[Column], Column | None]:
+    """Return what computes where the best of each list is, of those that are alike the first."""
+
+    def form(column: Column) -> Column | None:
+        lists = _as_lists(column)
+        content, counts = lists.content(), lists.counts()
+        found = [
+            _codes(leaf.array(content.length), leaf.kind, greatest) for leaf in content.leaves if not leaf.constant
+        ]
+        codes = [each for each in found if each is not None]
+        if len(codes) < len(found) or not content.length or not int(counts.min()):
+            return None
+        order, starts = np.lexsort((*codes[::-1], np.repeat(np.arange(len(counts)), counts))), _starts(lists)
+        return Column(INT, order.take(starts) - starts)
+
+    return form
+
+
 def _count_distinct(column: Column) -> Column | None:
     found = _firsts(_as_lists(column))
     return None if found is None else Column(INT, found[1])
@@ -267,7 +285,8 @@ FORMS: dict[str, Callable[..., Any]] = {
     "len": _length, "truth": _truth, "any": _any, "all": _all, "sum": _sum, "min": _extreme(np.minimum.reduceat),
     "max": _extreme(np.maximum.reduceat), "in": _contains, "item": _item, "chain": _chain,
     "total": _total, "joined": _joined, "slice": _slice, "sorted by": _sorted_by,
-    "count distinct": _count_distinct, "sorted distinct": _sorted_distinct, "enumerate": _enumerated,
+    "max at": _best_at(True), "min at": _best_at(False), "enumerate": _enumerated,
+    "count distinct": _count_distinct, "sorted distinct": _sorted_distinct,
 }  # fmt: skip
 """By function, what computes it; the first column that is no constant has lists."""
 

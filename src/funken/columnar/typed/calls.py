@@ -72,7 +72,7 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
         return _over_items(name, given, of, truth_of, compared)
     if name == "display":
         return _display(given, of)
-    if name in ("sorted by", "enumerate"):
+    if name in ("sorted by", "enumerate", "max at", "min at"):
         return of_lists(name, [of(each) for each in given])
     if name == LOADS:
         return loaded([of(each) for each in given])

@@ -21,15 +21,18 @@ def loaded(given: Sequence[tuple[Expression, RecordSchema]]) -> tuple[Expression
 
 
 def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
-    """Return expressions whose documents have the fields only that are taken out of them, in any of these."""
-    wanted: dict[Parsed, set[int]] = {}
+    """Return expressions whose documents have the fields only that are taken out of them, in any of these.
+
+    What is alike in them has to be one object (``sharing.py``).
+    """
+    wanted: dict[int, set[int]] = {}
     seen: set[int] = set()
 
     def look(expression: Expression, path: tuple[int, ...]) -> None:
         if isinstance(expression, GetItem) and isinstance(expression.index, int):
             look(expression.record, (expression.index, *path))
         elif isinstance(expression, Parsed):
-            used = wanted.setdefault(expression, set())
+            used = wanted.setdefault(id(expression), set())
             if path:
                 leaves = enumerate(leaves_of(expression.parser.schema))
                 used.update(number for number, (leaf, _) in leaves if leaf[: len(path)] == path)
@@ -50,7 +53,7 @@ def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
         if found is None:
             found = with_parts(expression, of)
             if isinstance(expression, Parsed) and isinstance(found, Parsed):
-                found = replace(found, wanted=tuple(sorted(wanted[expression])))
+                found = replace(found, wanted=tuple(sorted(wanted[id(expression)])))
             known[id(expression)] = found
         return found
 

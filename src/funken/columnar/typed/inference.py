@@ -86,7 +86,7 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     for kind in NOT_KEPT:
         if kind in kinds_of(schema):
             raise NotVectorizable(f"makes a {kind}")
-    return (Sharing().of(*with_wanted([made])), schema), inference.reads.paths(
+    return (with_wanted([Sharing().of(made)])[0], schema), inference.reads.paths(
         arguments[0]
     ) if arguments else frozenset()
 

@@ -142,7 +142,7 @@ class FileSource(Source):
             raise NotVectorizable("adds fields of folders to its records")
         with contextlib.ExitStack() as opened:
             schema = self.format.record_schema(lambda: self._open_first(opened))
-        return text_schema("utf-8", self._first_lines) if isinstance(self.format, StreamFormat) else schema
+        return text_schema("utf-8", self._first_lines) if type(self.format) is StreamFormat else schema
 
     def _first_lines(self) -> list[str]:
         with contextlib.ExitStack() as opened:

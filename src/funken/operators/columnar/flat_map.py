@@ -44,7 +44,7 @@ class ColumnarMaybeMapLogic(MapLogic):
 
     def __init__(self, spec: ColumnarMaybeMap) -> None:
         super().__init__(spec.function)
-        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema)
+        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema, drops_none=True)
 
     def process_block(self, block: Block) -> None:
         """Map a block."""

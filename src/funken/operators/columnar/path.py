@@ -24,7 +24,7 @@ _SMALLEST = 64
 """Pieces of a block that are this small are not divided further."""
 _PROBES = 8
 _SKIPPED = 15
-"""So many blocks are not tried after one that is mostly of records for which a function raises."""
+"""So many blocks are not tried after one of which half of the pieces have a record for which the function raises."""
 
 
 class Tracing(Protocol):
@@ -86,25 +86,34 @@ class PiecewisePath:
     """Takes blocks through a ``ColumnPath``; in pieces, if the function may catch what it raises for some of the records.
 
     Then a block is divided until those records are alone, so that the others stay columns, and so do their results if they fit:
-    a few records in rows would make rows of the state behind them.
+    a few records in rows would make rows of the state behind them. ``drops_none``: results that are ``None`` are left out.
     """
 
     def __init__(
-        self, operator: Operator, path: ColumnPath[Columns], catches: bool, schema: RecordSchema | None
-    ) -> None:
+        self, operator: Operator, path: ColumnPath[Columns], catches: bool, schema: RecordSchema | None,
+        drops_none: bool = False,
+    ) -> None:  # fmt: skip
         self._operator = operator
         self._path = path
         self._schema = schema if catches else None
+        self._drops_none = drops_none
+        #: how many blocks are not tried
         self._skipped = 0
 
     def take(self, block: Block) -> None:
         """Handle a block."""
-        found = self._path(block) if not self._skipped else None
+        if self._skipped:
+            self._skipped -= 1
+            self._operator.process(*block.rows())
+            return
+        found = self._path(block)
         if found is not None:
             if found.length:
                 self._operator.output.emit_block(found)
-        elif self._skipped or self._schema is None or type(block) is not Columns or self._is_hopeless(block):
-            self._skipped = max(0, self._skipped - 1)
+        elif self._schema is None or type(block) is not Columns:
+            self._operator.process(*block.rows())
+        elif self._is_hopeless(block):
+            self._skipped = _SKIPPED
             self._operator.process(*block.rows())
         else:
             parts: list[Block] = []
@@ -113,13 +122,10 @@ class PiecewisePath:
                 self._operator.output.emit_block(part)
 
     def _is_hopeless(self, block: Columns) -> bool:
-        """Whether half of the smallest pieces would fall back, by a few of them; then some blocks are not tried."""
+        """Whether half of the smallest pieces would fall back, by a few of them."""
         starts = range(0, block.length, max(1, block.length // _PROBES))
         fell = sum(self._path(block[start : start + _SMALLEST]) is None for start in starts)
-        if fell * 2 < len(starts):
-            return False
-        self._skipped = _SKIPPED
-        return True
+        return fell * 2 >= len(starts)
 
     def _divide(self, block: Columns, parts: list[Block]) -> None:
         """Add the results of a block that fell back."""
@@ -143,9 +149,13 @@ class PiecewisePath:
             operator.process(*block.rows())
         finally:
             operator.output = output
-        return [self._as_columns(*each) for each in made]
+        return [part for each in made if len(part := self._as_columns(*each))]
 
     def _as_columns(self, values: list[Any], timestamps: list[int] | None) -> Block:
+        if self._drops_none and None in values:
+            kept = [place for place, value in enumerate(values) if value is not None]
+            values = [values[place] for place in kept]
+            timestamps = None if timestamps is None else [timestamps[place] for place in kept]
         if all(fits(each, self._schema) for each in values):
             assert self._schema is not None
             return columns_of(values, self._schema, timestamps)
@@ -160,7 +170,7 @@ def _in_one(parts: list[Block]) -> list[Block]:
         return parts
     for number in range(len(columns[0].leaves)):
         # A field that nobody reads was not made of documents in columns; those that were parsed one by one have it.
-        if any(each.leaves[number].data is NOT_READ for each in columns):
+        if any(each.leaves[number].constant and each.leaves[number].data is NOT_READ for each in columns):
             for each in columns:
                 each.leaves[number] = Column(each.leaves[number].kind, NOT_READ, True)
     return [joined(columns)]

@@ -55,9 +55,9 @@ def columnar_map(
         made = ColumnarMap(spec.function, traced, result), result
     except NotVectorizable as reason:
         refused = reason
-    missing = made is None or (isinstance(made[1], str) and made[1].endswith("?"))
+    missing = made is None or traced.catches or (isinstance(made[1], str) and made[1].endswith("?"))
     if missing and declared is None and filtered():
-        with suppress(NotVectorizable):
+        with suppress(NotVectorizable):  # a handler, which is not read, may give None as well
             given, some = trace_maybe(spec.function.target, spec.function.method).typed(schema)
             _check_results(given, some)
             return ColumnarMaybeMap(spec.function, given, some), some

@@ -75,7 +75,7 @@ _OF_LISTS = {
         max(<ints>, key=lambda x: (x % 3, -x))  min([x for x in <ints> if x > 1], key=lambda x: x % 5)""",
     "float": """
         sum(<floats>)  sum(<floats>, 0.0)  max(<floats>)  sum(x * <float> for x in <floats>)  <floats>[-1]
-        (sum(<floats>) / len(<floats>) if <floats> else 0.0)""",
+        (sum(<floats>) / len(<floats>) if <floats> else 0.0)  max(<floats>, key=lambda x: x)  min(<floats>, key=lambda x: -x)""",
     "str": """
         ','.join(<strs>)  <strs>[0]  <strs>[-1]  ' '.join([x.upper() for x in <strs>])  max(<strs>)  ''.join(sorted(<strs>))
         min(<strs>, key=lambda x: len(x))  max(<strs>, key=lambda x: (len(x), x))  ''.join(sorted({x[:1] for x in <strs>}))
