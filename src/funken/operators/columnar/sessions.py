@@ -18,8 +18,8 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
-from funken.columnar.kernels.columns import Array, Columns, columns_of, lists_with, values_of_leaves
-from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, lists_with, values_of_leaves
+from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.kept import LEAF_TYPES, objects
 from funken.columnar.keyed.keys import column_of_keys, key_of
@@ -86,11 +86,12 @@ class ColumnarSessions(SessionWindows):
     # ---- a block
 
     def _take_columns(self, block: Columns) -> bool:
-        stamps, gap = block.timestamps, self._gap
-        assert gap is not None
-        if stamps is None or int(stamps.min()) == MIN_TIMESTAMP or int(stamps.max()) + gap >= MAX_WATERMARK:
+        stamps = block.timestamps
+        gaps, longest = self._gaps(block)
+        if stamps is None or int(stamps.min()) == MIN_TIMESTAMP or int(stamps.max()) + longest >= MAX_WATERMARK:
             raise FallBackToRows("timestamps at the end of time")
-        if int(stamps.min()) + gap - 1 <= self.current_watermark:
+        ends = stamps + gaps
+        if int(ends.min()) - 1 <= self.current_watermark:
             raise FallBackToRows("records that may be late: their order matters")
         key = key_of(self._vector.traced_key.result, block)
         contributions = self._contributions(block)
@@ -103,7 +104,7 @@ class ColumnarSessions(SessionWindows):
         scan = SessionScan(
             np.append(table.field("slot", rows), numbers),
             np.append(table.field("start", rows), stamps),
-            np.append(table.field("end", rows), stamps + gap),
+            np.append(table.field("end", rows), ends),
             np.append(table.field("order", rows), self._pushes + 1 + np.arange(block.length)),
         )
         # Nothing has changed so far, and nothing does before all that may be unfit is computed.
@@ -112,6 +113,19 @@ class ColumnarSessions(SessionWindows):
         self._pushes += block.length
         self._first_end = min(self._first_end, int(scan.end.min()))
         return True
+
+    def _gaps(self, block: Columns) -> tuple[Array | int, int]:
+        """Return how long a session stays open after each record, and the longest gap."""
+        if self._gap is not None:
+            return self._gap, self._gap
+        assert self._vector.gap is not None
+        _, traced = self._vector.gap
+        gaps = evaluate(traced.result, block.length, block)
+        assert isinstance(gaps, Column)
+        least, most = gaps.measured()
+        if least <= 0:
+            raise FallBackToRows("a gap that is not above zero")  # the record path raises it
+        return gaps.array(block.length), most
 
     def _contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds to the leaves of the contents."""

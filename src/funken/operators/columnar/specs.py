@@ -206,6 +206,8 @@ class ColumnarWindow(WindowSpec):
     given: TracedFlatMap | None = None
     """What the window function gives for (key, result, window), if its results go on as columns."""
     key_schema: RecordSchema = "int"
+    gap: tuple[UserFunction, Traced] | None = None
+    """What says after each record how long a session stays open; ``None``: the gap is fixed, or there are no sessions."""
 
     @property
     def traits(self) -> OperatorTraits:
@@ -214,10 +216,14 @@ class ColumnarWindow(WindowSpec):
 
     def build(self) -> Operator:
         """Make the logic."""
-        size = self._tumbling_count()
+        size, sliding = self._tumbling_count(), self._sliding_count()
+        lists = self.aggregate is not None and self.aggregate.listed is not None
         if size is not None:
-            return late_operator(Operator, "funken.operators.columnar.counts:ColumnarCounts", self, size)
-        if self.strategy is Strategy.SESSIONS and self.aggregate is not None and self.aggregate.listed is not None:
+            counts = "ListCounts" if lists else "ColumnarCounts"
+            return late_operator(Operator, f"funken.operators.counted.tumbling:{counts}", self, size)
+        if sliding is not None:
+            return late_operator(Operator, "funken.operators.counted.sliding:ColumnarSlidingCounts", self, *sliding)
+        if self.strategy is Strategy.SESSIONS and lists:
             return late_operator(Operator, "funken.operators.columnar.sessions:ListSessions", self)
         if self.strategy is Strategy.SESSIONS:
             return late_operator(Operator, "funken.operators.columnar.sessions:ColumnarSessions", self)

@@ -157,6 +157,8 @@ class ColumnarWindows(AlignedWindows):
 def functions_of(spec: ColumnarWindow) -> list[TracedFunction]:
     """Return the functions that filing a block stands for."""
     functions = [TracedFunction(spec.key, spec.traced_key)]
+    if spec.gap is not None:
+        functions.append(TracedFunction(*spec.gap))
     match spec.contents:
         case Aggregated(function) if spec.aggregate is not None:
             created = UserFunction(function.target, "create_accumulator")

@@ -42,13 +42,13 @@ from funken.columnar.lists.folds import ALL, ListFold
 from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
 from funken.plan.columns.declared import declared_folds
 from funken.types.info import TypeInformation
-from funken.windowing.sessions import EventTimeSessionWindows
+from funken.windowing.sessions import DynamicEventTimeSessionWindows
 from funken.windowing.windows import TimeWindow
 
 VECTORIZED = "vectorized"
@@ -59,8 +59,6 @@ _TIME_WINDOW = NamedFields((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWind
 _WINDOWS = {
     Strategy.GENERAL: "windows with triggers, evictors or lateness",
     Strategy.SLICES: "windows of slices",
-    Strategy.SESSIONS: "sessions with a dynamic gap",
-    Strategy.COUNTS: "sliding count windows",
 }
 
 
@@ -71,9 +69,8 @@ def columnar_window(
 
     ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
     """
-    counts = spec.strategy is Strategy.COUNTS and spec.evictor is None
-    sessions = spec.strategy is Strategy.SESSIONS and type(spec.assigner) is EventTimeSessionWindows
-    if spec.strategy is not Strategy.ALIGNED and not counts and not sessions:
+    counts, sessions = spec.strategy is Strategy.COUNTS, spec.strategy is Strategy.SESSIONS
+    if spec.strategy in _WINDOWS:
         raise NotVectorizable(f"{_WINDOWS[spec.strategy]} have no vectorized form")
     if counts and batch:
         raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
@@ -107,17 +104,33 @@ def columnar_window(
     fields = {name: getattr(spec, name) for name in WindowSpec.__dataclass_fields__}
     window = ColumnarWindow(
         **fields, traced_key=key, traced=traced, folds=folds, schema=schema, aggregate=aggregate, results=results,
-        given=function, key_schema=_key_schema(spec, schema),
+        given=function, key_schema=_key_schema(spec, schema), gap=_gap(spec, schema),
     )  # fmt: skip
     return window, results, path
+
+
+def _gap(spec: WindowSpec, schema: RecordSchema) -> tuple[UserFunction, Traced] | None:
+    """Return what gives the gap after a record, if there is that; raise ``NotVectorizable`` if it gives no int."""
+    if type(spec.assigner) is not DynamicEventTimeSessionWindows:
+        return None
+    extractor = spec.assigner.extractor
+    call = UserFunction(extractor, "extract") if hasattr(extractor, "extract") else call_of(extractor, "extract")
+    try:
+        traced, kind = trace(call.target, call.method, 1).typed(schema)
+    except NotVectorizable as reason:
+        raise NotVectorizable(f"its gap {reason}") from None
+    if kind != INT:
+        raise NotVectorizable(f"its gap is no int, but {schema_repr(kind)}")
+    return call, traced
 
 
 def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
     """Raise ``NotVectorizable`` unless windows can keep lists of their records."""
     sessions = spec.strategy is Strategy.SESSIONS and isinstance(spec.contents, Elements)
-    if batch or not (spec.strategy is Strategy.ALIGNED or sessions):
+    counts = spec.strategy is Strategy.COUNTS and listed == ListFold(ALL)
+    if batch or not (spec.strategy is Strategy.ALIGNED or sessions or counts):
         raise NotVectorizable("keeps a list of the records of a window, in their order")
-    if sessions:
+    if spec.strategy is not Strategy.ALIGNED:
         return
     overlap: Any = spec.assigner
     if listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):

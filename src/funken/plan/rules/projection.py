@@ -181,6 +181,8 @@ class _Reached:
             ):
                 target = function.target
                 self._function(node, spec.key, spec.traced_key, near)
+                if spec.gap is not None:
+                    self._function(node, *spec.gap, near)
                 self._function(node, UserFunction(target, "create_accumulator"), aggregate.created, near)
                 self._function(node, UserFunction(target, "add"), spec.traced, near)
             case _:

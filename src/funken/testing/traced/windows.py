@@ -27,8 +27,12 @@ _ASSIGNERS = (
     "count_window(3)",
     "count_window(1)",
     "window(CountTumblingWindowAssigner(2))",
+    "count_window(3, 2)",
+    "count_window(2, 5)",
+    "count_window(4, 1)",
     "window(EventTimeSessionWindows.with_gap(5))",
     "window(EventTimeSessionWindows.with_gap(1))",
+    "window(EventTimeSessionWindows.with_dynamic_gap(lambda record: abs(record[1]) % 9 + 1))",
 )
 _KEYS = ("record[0]", "record[0]", "(record[0], record[1])", "(str(record[0]), record[0])", "(record[1],)")
 _FOLDS = {
@@ -151,7 +155,7 @@ class WindowFuzzer:
         if dice.random() < 0.1:
             return f"build = lambda keyed: keyed.reduce({dice.choice(_EXTREMES)})"
         if dice.random() < 0.15:
-            return WindowFuzzer._of_all(dice, dice.choice((*_ASSIGNERS[:2], *_ASSIGNERS[-2:])))
+            return WindowFuzzer._of_all(dice, window)
         of_any = [each for each in _FUNCTIONS if "window." not in each and each != "Function()"]
         functions = of_any if "ount" in window else _FUNCTIONS
         function = ", " + dice.choice(functions) if dice.random() < 0.5 else ""
@@ -189,11 +193,13 @@ class WindowFuzzer:
 
     @staticmethod
     def _of_all(dice: random.Random, window: str) -> str:
-        function = dice.choice(("Every()", "Loops()", *[""] * 4))
+        function, counts = dice.choice(("Every()", "Loops()", *[""] * 4)), "ount" in window
         if function:
-            return f"{_ALL}\nbuild = lambda keyed: keyed.{window}.process({function})"
+            classes = _ALL.replace("window.end", "key").replace("window.start", "key") if counts else _ALL
+            return f"{classes}\nbuild = lambda keyed: keyed.{window}.process({function})"
+        end = "key" if counts else "window.end"
         said = dice.choice(_OF_ALL)
-        return f"build = lambda keyed: keyed.{window}.apply(lambda key, window, records: [({said}, window.end)])"
+        return f"build = lambda keyed: keyed.{window}.apply(lambda key, window, records: [({said}, {end})])"
 
     @staticmethod
     def _of_lists(dice: random.Random, window: str, function: str) -> str:
