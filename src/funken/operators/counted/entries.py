@@ -105,11 +105,12 @@ class CountsInArrays(CountOperator):
 
     def rows(self, slots: Array) -> Iterator[tuple[Any, tuple[int, Any]]]:
         """Return what gives out keys and their entries, as they are now."""
-        counts, filled = self._counts.take(slots).tolist(), self._filled.take(slots).tolist()
-        entries, revive = self._arrays.entries(slots), self.revive
+        known, revive, filled = self._arrays.slots.keys, self.revive, self._filled.take(slots)
+        keys, counts = [known[slot] for slot in slots.tolist()], self._counts.take(slots).tolist()
+        entries = self._arrays.entries(slots[filled])  # where nothing was ever kept, arrays have no text
         return (
-            (key, (count, revive(contents) if has else None))
-            for (key, contents), count, has in zip(entries, counts, filled, strict=True)
+            (key, (count, revive(next(entries)[1]) if has else None))
+            for key, count, has in zip(keys, counts, filled.tolist(), strict=True)
         )
 
     def take_written(self, complete: bool) -> tuple[Iterator[tuple[Any, tuple[int, Any]]], list[Any]]:
