@@ -112,6 +112,14 @@ class Visit(ProcessWindowFunction):
         yield key, context.window().start, len(names), names[0], names[-1]
 
 
+def added(key: Any, window: Any, inputs: Any) -> Any:
+    """Add up what is in a window."""
+    result = 0
+    for each in inputs:
+        result += each["n"]
+    return [(key, result)]
+
+
 class Programs:
     """The programs; each makes a stream of ``count`` records, and what is done with it."""
 
@@ -144,6 +152,33 @@ class Programs:
         """Sessions that hand all their records to a function."""
         keyed = self._generated(env, count, event, TIMED).key_by(lambda r: r["user"])
         return keyed.window(EventTimeSessionWindows.with_gap(150)).process(Visit())
+
+    def dynamic_sessions(self, env: Any, count: int) -> DataStream:
+        """The same with a gap that each record decides."""
+        keyed = self._generated(env, count, event, TIMED).key_by(lambda r: r["user"])
+        windows = keyed.window(EventTimeSessionWindows.with_dynamic_gap(lambda r: 100 + r["n"] // 5))
+        return windows.process(Visit())
+
+    def dynamic_counts(self, env: Any, count: int) -> DataStream:
+        """Such sessions, of which values are kept."""
+        pairs = self._generated(env, count, event, TIMED).map(lambda r: (r["user"], r["n"], 1))
+        windows = pairs.key_by(lambda r: r[0]).window(
+            EventTimeSessionWindows.with_dynamic_gap(lambda r: 100 + r[1] // 5)
+        )
+        return windows.reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
+
+    def count_windows(self, env: Any, count: int) -> DataStream:
+        """Count windows that hand all their records to a function."""
+        return self._generated(env, count, event).key_by(lambda r: r["user"]).count_window(20).apply(added)
+
+    def sliding_counts(self, env: Any, count: int) -> DataStream:
+        """The last ten records after every second one, handed to a function."""
+        return self._generated(env, count, event).key_by(lambda r: r["user"]).count_window(10, 2).apply(added)
+
+    def moving_sum(self, env: Any, count: int) -> DataStream:
+        """The sum of the last ten records after every one."""
+        pairs = self._generated(env, count, event).map(lambda r: (r["user"], r["n"]))
+        return pairs.key_by(lambda r: r[0]).count_window(10, 1).reduce(lambda a, b: (a[0], a[1] + b[1]))
 
     def words(self, env: Any, count: int) -> DataStream:
         """Words of lines of text, counted."""

@@ -38,7 +38,7 @@ LAYERS = (
     {"checkpoint.snapshot"},
     {"checkpoint.store"},
     {"plan", "plan.columns", "plan.rules"},
-    {"operators.stateful"},
+    {"operators.counted", "operators.stateful"},
     {"operators.columnar"},
     {"operators.async_io", "operators.join", "operators.process"},
     {"operators.window"},
@@ -243,7 +243,7 @@ def folder_depth(module: Module) -> Iterator[str]:
 
 def on_columns(dotted: str) -> bool:
     """Whether a module loads NumPy: the kernels, the logics that work on columns, and the writer of columns."""
-    if dotted.startswith(("funken.operators.columnar.", "funken.operators.stateful.")):
+    if dotted.startswith(("funken.operators.columnar.", "funken.operators.counted.", "funken.operators.stateful.")):
         return not dotted.startswith(("funken.operators.columnar.specs", "funken.operators.stateful.specs"))
     return dotted.startswith(
         (

@@ -137,7 +137,7 @@ class Everything(Largest):
     [
         (SlidingEventTimeWindows.of(100, 50), "vectorized"),
         (SlidingEventTimeWindows.of(100, 10), "per record: keeps each record in many windows"),
-        (EventTimeSessionWindows.with_gap(9), "per record: keeps a list of the records of a window, in their order"),
+        (EventTimeSessionWindows.with_gap(9), "vectorized"),
     ],
 )
 def test_lists_of_all_records_are_not_kept_in_many_windows(windows: Any, path: str) -> None:

@@ -71,7 +71,9 @@ class BothWindows:
         for harness in (self.tested, self.oracle):
             keyed = harness.snapshot()["keyed"]
             groups = {} if keyed is None else keyed.groups
-            rows.append(sorted(f"{name} {row!r}" for states in groups.values() for name, kept in states.items() for row in kept))
+            rows.append(
+                sorted(f"{name} {row!r}" for states in groups.values() for name, kept in states.items() for row in kept)
+            )
         assert rows[0] == rows[1]
         return rows[0]
 

@@ -311,6 +311,12 @@ WINDOWS: dict[str, Any] = {
         Span(), lambda k, w, found: [(k, w.start, w.end, *found)]
     ),
     "processing time": lambda keyed: keyed.window(TumblingProcessingTimeWindows.of(10)).aggregate(Mean()),
+    "counts of all records": lambda keyed: keyed.count_window(3).apply(lambda k, w, found: [(k, len(found), found[0])]),
+    "sliding counts": lambda keyed: keyed.count_window(4, 3).apply(lambda k, w, found: [(k, len(found), found[-1])]),
+    "sliding shares": lambda keyed: keyed.count_window(3, 1).aggregate(Share()),
+    "sessions of their own": lambda keyed: keyed.window(
+        EventTimeSessionWindows.with_dynamic_gap(lambda r: max(1, r[1] % 9))
+    ).apply(lambda k, w, found: [(k, w.end, found)]),
 }
 WINDOW_PLANS = {
     program + how: both_specs(SHAPE, lambda stream, build=build, key=key: build(stream.key_by(key)))

@@ -1,4 +1,4 @@
-"""Sliding count windows over columns: the last records of each key are kept as columns, and all windows of a block are made at once.
+"""Sliding count windows over columns: the last records of each key are kept, and all windows of a block are made at once.
 
 A window is a copy of its records, so what it costs is what it has, as in the record path, which folds the records of each window
 one after the other. ``entries.py`` says where what is kept of a key is, and when it goes back to the record path.
@@ -24,7 +24,7 @@ from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
 from funken.operators.columnar.panes import joined_leaf, reach
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.window import contribution_of
-from funken.operators.counted.entries import MOST_RETURNS, CountsInArrays
+from funken.operators.counted.entries import CountsInArrays
 from funken.operators.counted.lists import KeyedLists, listed
 from funken.operators.window.counts import SlidingCounts
 from funken.windowing.windows import GlobalWindow
@@ -55,7 +55,7 @@ class ColumnarSlidingCounts(CountsInArrays, SlidingCounts):
 
     def process_block(self, block: Block) -> None:
         """Count off a block."""
-        fired = self._path(block) if self._returns < MOST_RETURNS else None
+        fired = self._taken(block)
         if fired is None:
             self.process(*block.rows())
             return

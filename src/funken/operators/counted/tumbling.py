@@ -19,7 +19,7 @@ from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
 from funken.operators.columnar.panes import Contribution, joined_leaf, reach
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.window import contribution_of
-from funken.operators.counted.entries import MOST_RETURNS, CountsInArrays
+from funken.operators.counted.entries import CountsInArrays
 from funken.operators.counted.lists import KeyedLists, listed
 from funken.operators.window.counts import TumblingCounts
 from funken.windowing.windows import CountWindow, GlobalWindow
@@ -44,7 +44,7 @@ class ColumnarCounts(CountsInArrays, TumblingCounts):
 
     def process_block(self, block: Block) -> None:
         """Count off a block."""
-        fired = self._path(block) if self._returns < MOST_RETURNS else None
+        fired = self._taken(block)
         if fired is None:
             self.process(*block.rows())
         else:

@@ -94,7 +94,7 @@ def columnar_window(
             raise NotVectorizable("makes text of the records of a window")
     if batch and any(shows_order(fold, own, key) for fold, own in _with_own(folds, schema, aggregate)):
         raise NotVectorizable("shows the order of its records, which BATCH sorts by time")
-    if sessions and not isinstance(contents, Elements):
+    if sessions and (aggregate is None or aggregate.listed is None):
         _check_merges(spec, folds, schema, aggregate, key)
     function, results, path = _results(spec, schema, aggregate, made)
     if results is None and isinstance(contents, Elements):
@@ -126,9 +126,7 @@ def _gap(spec: WindowSpec, schema: RecordSchema) -> tuple[UserFunction, Traced] 
 
 def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
     """Raise ``NotVectorizable`` unless windows can keep lists of their records."""
-    sessions = spec.strategy is Strategy.SESSIONS and isinstance(spec.contents, Elements)
-    counts = spec.strategy is Strategy.COUNTS and listed == ListFold(ALL)
-    if batch or not (spec.strategy is Strategy.ALIGNED or sessions or counts):
+    if batch or not (spec.strategy is Strategy.ALIGNED or listed == ListFold(ALL)):
         raise NotVectorizable("keeps a list of the records of a window, in their order")
     if spec.strategy is not Strategy.ALIGNED:
         return
