@@ -2,8 +2,9 @@
 
 import pytest
 
-from funken.columnar.keyed import groups
-from funken.operators.columnar import panes, rolling, session_table, window
+from funken.columnar.keyed import groups, list_log
+from funken.operators.columnar import panes, rolling, session_table, sessions, window
+from funken.operators.counted import sliding
 from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -24,7 +25,19 @@ def test_columns_give_and_keep_what_records_do(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["order of sessions", "sums", "minimum", "bounds", "order of records", "lists", "alike"]
+    "broken",
+    [
+        "order of sessions",
+        "sums",
+        "minimum",
+        "bounds",
+        "order of records",
+        "lists",
+        "alike",
+        "full windows",
+        "slides",
+        "gaps",
+    ],
 )
 def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "order of sessions":
@@ -42,6 +55,15 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
         monkeypatch.setattr(panes, "GREATEST", "least")
     elif broken == "alike":
         monkeypatch.setattr(panes, "KEEP", "begin")
+    elif broken == "full windows":
+        monkeypatch.setattr(list_log.ListLog, "empty", lambda self, slots: None)
+    elif broken == "slides":
+        last = sliding._Last.records
+        monkeypatch.setattr(
+            sliding._Last, "records", lambda self, owner, ends, counts: last(self, owner, counts, counts)
+        )
+    elif broken == "gaps":
+        monkeypatch.setattr(sessions, "evaluate", lambda gap, length, block: sessions.Column("int", 1, True))
     elif broken == "order of records":
         monkeypatch.setattr(rolling, "ranks", lambda columns, length: groups.ranks(columns[:1], length))
     else:
