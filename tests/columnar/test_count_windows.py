@@ -178,18 +178,32 @@ def test_blocks_of_rows_come_in_between(window: str) -> None:
     assert both.returns == 5
 
 
+@pytest.mark.parametrize("at_once", [5, 1 << 16])
 @pytest.mark.parametrize("window", ["of two", "sliding", "every record"])
-def test_sums_that_leave_64_bits_are_those_of_python(window: str) -> None:
+def test_sums_that_leave_64_bits_are_those_of_python(
+    window: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sliding, "_AT_ONCE", at_once)
     both = BothWindows(
         lambda stream: CONTENTS["reduce"](WINDOWS[window](stream.key_by(lambda r: r[0]))), record, SCHEMA
     )
     large = [(0, 2**61 + i, "x", 0.5) for i in range(4)]
     both.give([record(i) for i in range(9)])
-    both.give(large)
-    both.give([record(i) for i in range(20)])
+    both.give([record(i) for i in range(9)] + large + [record(i) for i in range(20)])
 
     both.kept()
     assert any(int(each.split(",")[1]) > 2**63 for each in both.results())
+
+
+def test_windows_that_are_made_a_few_at_a_time_are_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sliding, "_AT_ONCE", 20)
+    both = BothWindows(lambda stream: stream.key_by(lambda r: r[0]).count_window(9, 2).process(Told()), record, SCHEMA)
+    blocks: list[Any] = []
+    both.tested.operator.output.emit_block = blocks.append
+    both.tested.operator.process_block(columns_of([record(i) for i in range(99)], SCHEMA))
+
+    assert len(blocks) == 1
+    assert len(blocks[0]) > 48
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

@@ -59,8 +59,12 @@ class ColumnarSlidingCounts(CountsInArrays, SlidingCounts):
         if fired is None:
             self.process(*block.rows())
             return
-        for part in fired:
-            self._fire(*part)
+        made: list[Columns] = []
+        for keys, counts, records in fired:
+            results = self._made(keys, counts, records, made)
+            if results is not None and results.length:
+                made.append(results)
+        self._emit(made)
 
     def _take_columns(self, block: Columns) -> Iterator[Fired]:
         """Return the windows that fire, in the order of their last records."""
@@ -115,19 +119,23 @@ class ColumnarSlidingCounts(CountsInArrays, SlidingCounts):
             yield keys[part], counts[part], last.records(owner[part], ends[part], counts[part])
             begin = end
 
-    def _fire(self, keys: list[Any], counts: Array, records: Columns) -> None:
-        """Emit the results of windows."""
+    def _emit(self, made: list[Columns]) -> None:
+        """Emit results, as one block."""
+        if made:
+            self.output.emit_block(joined(made))
+            made.clear()
+
+    def _made(self, keys: list[Any], counts: Array, records: Columns, before: list[Columns]) -> Columns | None:
+        """Return the results of windows; ``None``: they are emitted one by one, after those that were made before."""
         try:
             contents = self._contents(counts, records)
         except FallBackToRows:
             contents = None
-        made = None
         if self._results is not None and contents is not None:
             made = self._results(contents, keys, 0, MAX_WATERMARK + 1)
-        if made is not None:
-            if made.length:
-                self.output.emit_block(made)
-            return
+            if made is not None:
+                return made
+        self._emit(before)
         window, compute = GlobalWindow.get(), self.contents.compute
         if contents is None:
             each = [compute(values) for values in listed(self._vector.schema, counts, records).to_list()]
@@ -138,6 +146,7 @@ class ColumnarSlidingCounts(CountsInArrays, SlidingCounts):
                 self.store.current_key = key
                 self.emitter.fire(key, window, stored)
         self._flush_results()
+        return None
 
     def _contents(self, counts: Array, records: Columns) -> Columns:
         """Return what the records of each window become."""
