@@ -280,9 +280,8 @@ def test_records_that_no_window_needs_leave(window: str) -> None:
     operator: Any = both.tested.operator
     for start in range(0, 60_000, 500):
         operator.process_block(columns_of([record(i) for i in range(start, start + 500)], SCHEMA))
-
-    assert operator._arrays.log._items <= 4096 + 500
-    assert operator._arrays.log._runs <= 4096 + 500
+        assert operator._arrays.log._items <= 4096 + 500
+        assert operator._arrays.log._runs <= 4096 + 500
 
 
 def test_keys_whose_windows_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
