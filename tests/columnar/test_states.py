@@ -30,7 +30,6 @@ from funken import (
     OutputTag,
     ReducingStateDescriptor,
     RuntimeExecutionMode,
-    StateTtlConfig,
     StreamExecutionEnvironment,
     Types,
     ValueStateDescriptor,
@@ -645,17 +644,6 @@ class Others(Count):
         yield str(timestamp)
 
 
-class Expires(KeyedProcessFunction):
-    def open(self, runtime_context: Any) -> None:
-        descriptor = ValueStateDescriptor("count")
-        descriptor.enable_time_to_live(StateTtlConfig.new_builder(1000).build())
-        self.count = runtime_context.get_state(descriptor)
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.count.update(1)
-        yield value
-
-
 class Counted(Count):
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.FLOAT(), default=0.0))
@@ -796,7 +784,6 @@ class Unread(KeyedProcessFunction):
         (Many(), "sets timers in a loop"),
         (Domain(), "uses ctx.time_domain()"),
         (Others(), "gives sometimes int and sometimes str"),
-        (Expires(), "has a state 'count' whose values expire"),
         (Counted(), "has a state 'count' with a declared type, which converts values"),
         (Side(), "uses ctx.output()"),
         (InLoop(), "changes state in a loop"),

@@ -8,16 +8,19 @@ in the job, ``DeclaredState.is_in`` tells whether the attribute is what was read
 from __future__ import annotations
 
 from dataclasses import field
-from types import FunctionType
+from datetime import timedelta
+from types import FunctionType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
 from funken.columnar.dependencies import cell_of, fingerprint, same
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, schema_of_value
 from funken.columnar.lists.comprehensions import operations_of
+from funken.columnar.stateful.lifetimes import StateLifetime, known_lifetime, lifetime_in, makes_lifetimes
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import State
+from funken.state.ttl_config import StateTtlConfig
 from funken.types.info import BasicType, BasicTypeInfo, PickledBytesTypeInfo
 
 _GETS = {
@@ -29,6 +32,8 @@ _TYPES = {
     BasicType.SHORT: INT, BasicType.BYTE: INT,
 }  # fmt: skip
 """Declared types to which values of a kind are converted by leaving them as they are; ints as far as they have so many bits."""
+_OF_OBJECTS = (StateDescriptor, StateTtlConfig, int, float, str, timedelta)
+"""Of which types the attributes of the object may be that are looked at; what they are, is compared in the job."""
 _BITS = {BasicType.INT: 32, BasicType.SHORT: 16, BasicType.BYTE: 8}
 
 
@@ -48,6 +53,7 @@ class DeclaredState:
     """What a reducing state reduces with, or the ``AggregateFunction``."""
     identity: Any = None
     """What is equal for a function that does the same."""
+    lifetime: StateLifetime | None = None
 
     def is_in(self, target: Any) -> bool:
         """Whether an object whose ``open()`` has run has the handle of this state."""
@@ -58,7 +64,7 @@ class DeclaredState:
         function = _function_of(descriptor)
         if (None if function is None else _identity(function)) != self.identity:
             return False
-        return descriptor.ttl is None and same(getattr(descriptor, "default", None), self.default)
+        return lifetime_in(handle) == self.lifetime and same(getattr(descriptor, "default", None), self.default)
 
 
 def declared_states(target: Any) -> tuple[DeclaredState, ...]:
@@ -98,11 +104,18 @@ class _Get:
         self.kind = kind
 
 
-class _Given:
-    """A state that the runtime context gives."""
+class _Expire:
+    """The method of a descriptor that lets values expire."""
 
-    def __init__(self, kind: StateKind, descriptor: Any) -> None:
-        self.kind, self.descriptor = kind, descriptor
+    def __init__(self, descriptor: StateDescriptor) -> None:
+        self.descriptor = descriptor
+
+
+class _Given:
+    """A state that the runtime context gives, and the lifetime that its descriptor has then."""
+
+    def __init__(self, kind: StateKind, descriptor: Any, config: StateTtlConfig | None) -> None:
+        self.kind, self.descriptor, self.config = kind, descriptor, config
 
 
 _NULL, _UNKNOWN, _CONTEXT = _Null(), _Unknown(), _Context()
@@ -119,6 +132,8 @@ class _Opening:
         self._variables: dict[str, Any] = {own: target, context: _CONTEXT}
         self._stack: list[Any] = []
         self._names: tuple[str, ...] = ()
+        #: lifetimes that ``open()`` gives to descriptors, which are not changed here: they may be the program's
+        self._lifetimes: list[tuple[StateDescriptor, StateTtlConfig]] = []
 
     def run(self) -> list[DeclaredState]:
         """Return what is declared."""
@@ -183,10 +198,12 @@ class _Opening:
         if owner is _CONTEXT:
             return _Get(_GETS[name]) if name in _GETS else _UNKNOWN
         if isinstance(owner, StateDescriptor) and name == "enable_time_to_live":
-            raise NotVectorizable(f"has a state {owner.name!r} whose values expire")
+            return _Expire(owner)
         if owner is self._target:
             found = getattr(owner, "__dict__", {}).get(name, getattr(type(owner), name, _UNKNOWN))
-            return found if isinstance(found, StateDescriptor) else _UNKNOWN
+            return found if isinstance(found, _OF_OBJECTS) else _UNKNOWN
+        if isinstance(owner, ModuleType):
+            return vars(owner).get(name, _UNKNOWN)
         return getattr(owner, name, _UNKNOWN) if _is_ours(owner) else _UNKNOWN
 
     def _call(self, count: int) -> None:
@@ -199,11 +216,24 @@ class _Opening:
         given = given[: len(given) - len(names)]
         known = not any(isinstance(each, _Unknown | _Given) for each in (*given, *keywords.values()))
         if isinstance(called, _Get) and len(given) + len(keywords) == 1:
-            stack.append(_Given(called.kind, [*given, *keywords.values()][0]))
+            stack.append(self._given(called.kind, [*given, *keywords.values()][0]))
+        elif isinstance(called, _Expire):
+            self._lifetimes.append((called.descriptor, self._lifetime(called, [*given, *keywords.values()])))
+            stack.append(None)
         elif known and (_is_ours(called) or _is_plain(called)):
             stack.append(self._made(called, given, keywords))
         else:
             stack.append(_UNKNOWN)
+
+    def _given(self, kind: StateKind, descriptor: Any) -> _Given:
+        configs = (config for given, config in reversed(self._lifetimes) if given is descriptor)
+        return _Given(kind, descriptor, next(configs, getattr(descriptor, "ttl", None)))
+
+    @staticmethod
+    def _lifetime(called: _Expire, given: list[Any]) -> StateTtlConfig:
+        if len(given) != 1 or type(given[0]) is not StateTtlConfig:
+            raise NotVectorizable(f"has a state {called.descriptor.name!r} whose lifetime is not known")
+        return given[0]
 
     @staticmethod
     def _made(called: Any, given: list[Any], keywords: dict[str, Any]) -> Any:
@@ -217,8 +247,7 @@ class _Opening:
         kind, descriptor = found.kind, found.descriptor
         if not isinstance(descriptor, StateDescriptor) or descriptor.kind is not kind:
             raise NotVectorizable(f"has a state {attribute!r} whose descriptor is not known")
-        if descriptor.ttl is not None:
-            raise NotVectorizable(f"has a state {attribute!r} whose values expire")
+        lifetime = known_lifetime(attribute, kind, found.config)
         default = getattr(descriptor, "default", None)
         shape = None if default is None else schema_of_value(default)
         if default is not None and shape is None:
@@ -231,7 +260,7 @@ class _Opening:
             raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
         function = _function_of(descriptor)
         identity = None if function is None else _identity(function)
-        return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function, identity)
+        return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function, identity, lifetime)
 
 
 def _function_of(descriptor: Any) -> Any:
@@ -265,7 +294,9 @@ def _is_plain(found: Any) -> bool:
 
 
 def _is_ours(called: Any) -> bool:
-    """Whether something makes a descriptor, or a type for one."""
+    """Whether something makes a descriptor, or a type or a lifetime for one."""
+    if makes_lifetimes(called):
+        return True
     if isinstance(called, type):
         return issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types.")
     return type(called) is FunctionType and (called.__module__ or "").startswith("funken.types.")

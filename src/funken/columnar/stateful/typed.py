@@ -38,7 +38,7 @@ from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.floats import check_floats, widened
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import FIRST_STATE, TimerChange, TracedState, Write, value_of
+from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, TracedState, Write, value_of
 from funken.columnar.typed.inference import looked_at, typed, typed_under
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
@@ -61,6 +61,7 @@ class TypedState:
     """``None``: it never gives any."""
     read: frozenset[tuple[int, ...]]
     """The paths of the fields of records that it looks at."""
+    accesses: tuple[Access, ...] = ()
 
 
 def typed_states(
@@ -119,6 +120,8 @@ def parts_of(typed: TypedState) -> Iterator[Expression]:
         yield from write.parts()
     for timer in typed.timers:
         yield from timer.parts()
+    for access in typed.accesses:
+        yield from access.guards
 
 
 def _schema_with(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
@@ -227,13 +230,20 @@ def _typed(
             if found[1][1] != INT:
                 raise NotVectorizable(f"sets a timer at {schema_repr(found[1][1])}")
             timers.append(TimerChange(tuple(found[0]), found[1][0], change.deletes))
+    accesses = []
+    for access in traced.accesses:
+        guards = tuple(map(simpler.of, access.guards))
+        read |= looked_at(guards, None, schema)
+        found = typed_under(guards, Constant(0), schema)
+        if found is not None:
+            accesses.append(Access(access.state, tuple(found[0])))
     map_keys: list[tuple[Expression | None, RecordSchema | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))
         read |= frozenset() if each is None else looked_at([each], None, schema)
     of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
     keys, key_kinds = tuple(key for key, _ in map_keys), tuple(kind for _, kind in map_keys)
-    return TypedState(schema, given, tuple(writes), tuple(timers), keys, key_kinds, results, of_record)
+    return TypedState(schema, given, tuple(writes), tuple(timers), keys, key_kinds, results, of_record, tuple(accesses))
 
 
 def shared_parts(typed: TypedState) -> TypedState:
@@ -245,7 +255,9 @@ def shared_parts(typed: TypedState) -> TypedState:
         for each in typed.writes
     )
     timers = tuple(replace(each, guards=tuple(map(shared, each.guards)), at=shared(each.at)) for each in typed.timers)
-    return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes, timers=timers)
+    accesses = tuple(replace(each, guards=tuple(map(shared, each.guards))) for each in typed.accesses)
+    given = replace(typed.given, emissions=emissions)
+    return replace(typed, given=given, writes=writes, timers=timers, accesses=accesses)
 
 
 def _map_key(

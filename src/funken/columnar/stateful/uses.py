@@ -22,7 +22,7 @@ from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, Variables, under
 from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import Write, held, value_of
+from funken.columnar.stateful.traced import Access, Write, held, value_of
 from funken.columnar.tracing import Tracer, function_of_method
 from funken.state.descriptors import StateKind
 
@@ -50,6 +50,7 @@ class StateUses(FlatMapTracer):
         super().__init__(function, arguments, bound=True)
         self._declared = states
         self.writes: list[Write] = []
+        self.accesses: list[Access] = []
         self.map_keys: list[Expression | None] = [None] * len(states)
         self.used: set[int] = set()
         self.fills: list[Any] = [each.default for each in states]
@@ -83,13 +84,22 @@ class StateUses(FlatMapTracer):
         self.fills[state] = value
         return there
 
-    def _read(self, state: int, method: str, given: list[Expression]) -> None:
+    def _read(self, state: int, method: str, given: list[Expression], at: Emission) -> None:
         """Note that a state, or of a map that at a key, is read."""
         self.used.add(state)
+        self._access(state, at)
         if method == "get":
             if len(given) != 1 or self.map_keys[state] not in (None, given[0]):
                 raise NotVectorizable(f"uses self.{self._declared[state].attribute} with several keys")
             self.map_keys[state] = given[0]
+
+    def _access(self, state: int, at: Emission) -> None:
+        """Note the first thing that a path does with a state, which is to read it, if values live longer by that."""
+        declared = self._declared[state]
+        if declared.lifetime is not None and declared.lifetime.read_renews:
+            if at.items is not None:
+                raise NotVectorizable(f"reads self.{declared.attribute}, which renews it, in a loop")
+            self.accesses.append(Access(state, at.guards))
 
     def _use(
         self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
@@ -133,7 +143,9 @@ class StateUses(FlatMapTracer):
             missing = Constant(declared.default)
             found = Constant(known is not None) if tests else missing if known is None else known
             go_on(found, variables, dropped, at)
-        elif declared.default is not None:
+            return
+        self._access(state, at)
+        if declared.default is not None:
             go_on(value_of(state), {**variables, name: value_of(state)}, dropped, at)
         else:
             with_value, without = {**variables, name: value_of(state)}, {**variables, name: None}
@@ -149,6 +161,7 @@ class StateUses(FlatMapTracer):
         declared = self._declared[state]
         name = current(state)
         if name not in variables and method != "clear":
+            self._access(state, at)
             for there, value in ((held(state), value_of(state)), (Unary("not", held(state)), None)):
                 self._use_combined(state, method, given, {**variables, name: value}, dropped, under(at, there), go_on)
             return

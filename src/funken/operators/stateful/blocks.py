@@ -19,6 +19,7 @@ from funken.columnar.keyed.changes import Participants, added, check_sums, most,
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
 from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
+from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange
 from funken.operators.columnar.flat_map import Made, combined
@@ -337,6 +338,18 @@ class BlockOfStates:
         records, times, deletes = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.argsort(records, kind="stable")
         return records.take(order), times.take(order).tolist(), deletes.take(order).tolist()
+
+    def renewed(self, renewals: Sequence[tuple[int, Sequence[Guards]]]) -> list[tuple[StateArrays, int, Array]]:
+        """Return of states that expire the slots whose lives begin anew."""
+        found = []
+        for state, places in renewals:
+            arrays, groups = self._where[state]
+            assert isinstance(arrays, StateArrays)
+            some = np.zeros(len(groups.slots), np.bool_)
+            for guards in places:
+                some[groups.of_records()[self._values.where(guards).place]] = True
+            found.append((arrays, state, groups.slots[some]))
+        return found
 
     def keep(self) -> None:
         """Put the states after the block into the arrays."""

@@ -12,6 +12,7 @@ from typing import Any
 from funken.columnar.declared.rows import named_rows_of_all
 from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.floats import with_floats
+from funken.columnar.stateful.lifetimes import renewals_of
 from funken.columnar.stateful.opening import DeclaredState, declared_states
 from funken.columnar.stateful.steps import all_steps
 from funken.columnar.stateful.traced import TracedState
@@ -101,11 +102,13 @@ def _made(
     bits = [each.bits for each in states]
     typed = list(map(shared_parts, typed))
     whole, steps = all_steps(typed, kinds, fills, bits)
+    lifetimes = [each.lifetime for each in states]
+    renewals = [renewals_of(each.writes, each.accesses, lifetimes) for each in typed]
     of_key = [*zip(keys, [each for each, _ in known], strict=True), (None, None)][: len(called)]
     made = [
         FunctionOnColumns(method, key, traced_of, *of_function)
         for (method, _, _), (key, traced_of), of_function in zip(
-            called, of_key, zip(traced, typed, steps, strict=True), strict=True
+            called, of_key, zip(traced, typed, steps, renewals, strict=True), strict=True
         )
     ]
     kept = tuple(replace(each, function=None) for each in states)  # which has been read

@@ -148,8 +148,9 @@ _MAP_KEYS = ("value[1]", "value[2]", "(value[1], value[2])", "value[1] % 3")
 class StateProgram:
     """Writes one function with state."""
 
-    def __init__(self, dice: random.Random, timers: bool = False) -> None:
-        self._dice = dice
+    def __init__(self, dice: random.Random, timers: bool = False, lives: random.Random | None = None) -> None:
+        """``lives``: decides which states expire, after how long; ``None``: none do."""
+        self._dice, self._lives = dice, lives
         self._timers, self._fires = timers, False
         #: which timers a timer sets: later ones, or those before it, for with both they would be due for ever
         later = ("0 <= timestamp", f"timestamp + {dice.randrange(1, 30)}")
@@ -168,7 +169,7 @@ class StateProgram:
         lines += ["    def open(self, runtime_context):"]
         for each in self._states:
             declared = _DECLARED[each].replace("{better}", self._dice.choice(_BETTER))
-            lines.append(f"        self.{each} = runtime_context.{declared}")
+            lines += self._opened(each, declared)
         lines += ["    def _doubled(self, n):", "        if n > 100:", "            return 0", "        return n + n"]
         lines += [
             "    def _of_m(self, value):",
@@ -185,6 +186,20 @@ class StateProgram:
             self._fires = True  # and sets none that may be due for ever
             lines += self._body(True)
         return "\n".join(lines)
+
+    def _opened(self, state: str, declared: str) -> list[str]:
+        if self._lives is None or "list" in declared or self._lives.random() < 0.3:
+            return [f"        self.{state} = runtime_context.{declared}"]
+        get, _, descriptor = declared.removesuffix(")").partition("(")
+        update = self._lives.choice(("OnReadAndWrite", "OnCreateAndWrite"))
+        clean = self._lives.choice(("cleanup_incrementally(2)", "disable_cleanup_in_background()"))
+        config = f"StateTtlConfig.new_builder({self._lives.choice((1, 5, 12))}).{clean}"
+        return [
+            f"        descriptor = {descriptor}",
+            f"        config = {config}.set_update_type(StateTtlConfig.UpdateType.{update}).build()",
+            "        descriptor.enable_time_to_live(config)",
+            f"        self.{state} = runtime_context.{get}(descriptor)",
+        ]
 
     def _body(self, second: bool) -> list[str]:
         lines = ["        " + self._filled(self._dice.choice(_READS[each])) for each in self._states]
