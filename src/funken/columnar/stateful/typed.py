@@ -36,7 +36,7 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
-from funken.columnar.stateful.floats import check_floats, widened
+from funken.columnar.stateful.floats import check_floats, widened, with_declared_floats
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, TracedState, Write, value_of
 from funken.columnar.typed.inference import looked_at, typed, typed_under
@@ -70,6 +70,9 @@ def typed_states(
     """Return functions for records and keys of their schemas, and the schemas of the states; raise ``NotVectorizable``."""
     known = _kinds(functions, states)
     kinds = _widened(functions, states, known)
+    for state, kind in zip(states, kinds, strict=True):
+        if state.declared is not None and kind != _declared(state):
+            raise NotVectorizable(f"has a state {state.attribute!r} with a declared type, which converts values")
     made = [_typed(*function, states, kinds) for function in functions]
     for each in made:
         wider = _wider(known, kinds)
@@ -86,7 +89,11 @@ def _widened(
     kinds: list[RecordSchema],
 ) -> list[RecordSchema]:  # fmt: skip
     """Return the schemas of states that begin with ints and go on with floats as floats."""
-    kinds, before = list(kinds), None
+    kinds = [
+        kind if state.declared is None else widened(kind, state.declared)
+        for kind, state in zip(kinds, states, strict=True)
+    ]
+    before = None
     filled = {
         number
         for number, (state, fill) in enumerate(zip(states, fills_of(functions, states), strict=True))
@@ -217,6 +224,8 @@ def _typed(
         wanted = wanted.element if isinstance(wanted, ListOf) and not write.whole else wanted
         if write.whole and kind == EMPTY and isinstance(wanted, ListOf):
             made, kind = Listed((), wanted.element), wanted
+        if write.value is not None and states[write.state].declared is not None:
+            made, kind = with_declared_floats(made, kind, wanted)
         if write.value is not None and kind != wanted:
             facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")

@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.callables import Marker, expression_on
+from funken.columnar.declared.states import kept, seen
 from funken.columnar.dependencies import Dependency, same
 from funken.columnar.expressions import (
     Binary,
@@ -116,8 +117,10 @@ class StateUses(FlatMapTracer):
             if self.map_keys[state] not in (None, key):
                 raise NotVectorizable(f"uses self.{declared.attribute} with several keys")
             self.map_keys[state] = key
+            if method == "put" and given == [Constant(None)]:
+                raise NotVectorizable(f"puts None into self.{declared.attribute}")
             for each in (key, *given):
-                dropped = dropping(dropped, each)
+                dropped = dropping(dropped, key if each is key else kept(each, declared.type_info))
             method = {"put": "update", "remove": "clear", "get": "value"}.get(method, method)
         elif declared.kind in _COMBINES and len(given) == _OF_COMBINED.get(method, -1):
             self._use_combined(state, method, given, variables, dropped, at, go_on)
@@ -134,14 +137,14 @@ class StateUses(FlatMapTracer):
             value = given[0] if given else None
             if value == Constant(None):
                 value = None
-            self.writes.append(Write(state, at.guards, value))
+            self.writes.append(Write(state, at.guards, self._kept(state, value)))
             go_on(Constant(None), {**variables, name: value}, dropped, at)
             return
         tests = method == "contains"
         if name in variables:
             known = variables[name]
             missing = Constant(declared.default)
-            found = Constant(known is not None) if tests else missing if known is None else known
+            found = Constant(known is not None) if tests else missing if known is None else self._seen(state, known)
             go_on(found, variables, dropped, at)
             return
         self._access(state, at)
@@ -152,6 +155,14 @@ class StateUses(FlatMapTracer):
             there, missing = (Constant(True), Constant(False)) if tests else (value_of(state), Constant(None))
             go_on(there, with_value, dropped, under(at, held(state)))
             go_on(missing, without, dropped, under(at, Unary("not", held(state))))
+
+    def _kept(self, state: int, value: Expression | None) -> Expression | None:
+        """Return what is written of a value."""
+        return value if value is None or value == value_of(state) else kept(value, self._declared[state].type_info)
+
+    def _seen(self, state: int, value: Expression) -> Expression:
+        """Return what is read of a value that a path has written, or that was there."""
+        return value if value == value_of(state) else seen(value, self._declared[state].type_info)
 
     def _use_combined(
         self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
@@ -172,8 +183,9 @@ class StateUses(FlatMapTracer):
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         made = None if method == "clear" else self._combined(declared, found, given[0])
-        self.writes.append(Write(state, at.guards, made))
-        go_on(Constant(None), {**variables, name: made}, dropped, at)
+        self.writes.append(Write(state, at.guards, self._kept(state, made)))
+        after = None if made is None else self._seen(state, made)
+        go_on(Constant(None), {**variables, name: after}, dropped, at)
 
     def _combined(self, declared: DeclaredState, found: Expression | None, value: Expression) -> Expression:
         if declared.kind is StateKind.AGGREGATING:
@@ -181,6 +193,7 @@ class StateUses(FlatMapTracer):
             return self._called(declared, "add", value, so_far)
         if found is None:
             return value
+        value = seen(value, declared.type_info)
         for builtin in (max, min):
             if declared.function is builtin:
                 return Invoke(builtin.__name__, (found, value))
@@ -227,8 +240,9 @@ class StateUses(FlatMapTracer):
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         whole = method == "update"
-        self.writes.append(Write(state, at.guards, given[0] if given else None, whole))
         after = given[0] if given else None
+        after = after if whole else self._kept(state, after)
+        self.writes.append(Write(state, at.guards, after, whole))
         if after is not None and not whole:
             after = Binary("+", expression_on(self._listed(state, variables)), Listed((after,)))
         go_on(Constant(None), {**variables, current(state): after}, dropped, at)

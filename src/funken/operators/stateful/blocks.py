@@ -15,10 +15,10 @@ from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.rowwise import flattened
-from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
+from funken.columnar.keyed.changes import Participants, added, added_rounded, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
-from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
+from funken.columnar.stateful.changes import ADD, ADD_ROUNDED, MOST, SET, UNITE, StateChange
 from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange
@@ -33,7 +33,8 @@ from funken.operators.stateful.units import (
     Picked,
     UnitOfLists,
     UnitOfValues,
-    check_bits,
+    check_kept,
+    check_zeros,
     subset,
 )
 
@@ -89,12 +90,13 @@ class BlockOfStates:
                 self._values.set(unit.path, Picked(both, some.before))
             after = objects(both.take(some.after.take(some.changed)), len(some.changed))
         else:
+            check_zeros(unit, initial)
             values: Any = np.concatenate((initial, left)) if len(some.positions) else initial  # type: ignore[arg-type]
             if unit.used:
                 self._values.set(unit.path, Column(unit.leaf, values.take(some.before)))
             after = values.take(some.after.take(some.changed))
-            if unit.bits < 64 and len(some.positions) and unit.kind == INT:
-                check_bits(left, unit.bits)
+            if len(some.positions):
+                check_kept(unit, left)
         if len(some.changed):
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
@@ -108,6 +110,7 @@ class BlockOfStates:
             self._values.set(unit.path, lists.take(group_of))
             return
         initial = where.at(unit.path, groups.slots)
+        check_zeros(unit, initial)
         if not isinstance(unit.kind, str):
             set_leaves(self._values, unit, RecordsAround(where.logs[unit.state], initial, None), group_of)
         else:
@@ -134,6 +137,8 @@ class BlockOfStates:
             if unit.kind == INT:
                 check_sums(values, sets, initial)
             values = added(some, values, sets, initial, unit.kind)
+        elif layout.how == ADD_ROUNDED:
+            values = added_rounded(some, values, sets, initial)
         elif layout.how == UNITE:
             values = united(some, values, sets, initial)
         elif layout.how != SET:

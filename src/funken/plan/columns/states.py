@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.declared.rows import named_rows_of_all
+from funken.columnar.declared.states import bits_of_leaves
+from funken.columnar.dependencies import same
 from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.lifetimes import renewals_of
@@ -35,6 +37,7 @@ from funken.operators.stateful.specs import (
 from funken.operators.stateless import ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.windows import traced_key
+from funken.types.convert import converter
 from funken.types.info import TypeInformation
 
 _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILTER: "truth"}
@@ -99,7 +102,10 @@ def _made(
     given = [(each, schema, known[0][1]) for each, schema in zip(traced, records, strict=True)]
     typed, kinds = typed_states(given, states)
     fills = list(map(with_floats, fills_of(given, states), kinds))
-    bits = [each.bits for each in states]
+    for each, fill in zip(states, fills, strict=True):
+        if each.type_info is not None and fill is not None and not same(converter(each.type_info)(fill), fill):
+            raise NotVectorizable(f"has a state {each.attribute!r} with a declared type, which converts values")
+    bits = [bits_of_leaves(each.type_info) for each in states]
     typed = list(map(shared_parts, typed))
     whole, steps = all_steps(typed, kinds, fills, bits)
     lifetimes = [each.lifetime for each in states]

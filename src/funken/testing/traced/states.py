@@ -29,11 +29,11 @@ _KEYS = ("record[0]", "record[0]", "(record[0], record[2])", "f'k{record[0]}'")
 class StateFuzzer:
     """Makes cases, and tells those in which columns and records differ; ``counts`` says what became of all of them."""
 
-    def __init__(self, seed: int = 0, expiring: float = 0.3) -> None:
-        """``expiring``: how many of the functions have states that expire."""
+    def __init__(self, seed: int = 0, expiring: float = 0.3, declaring: float = 0.3) -> None:
+        """``expiring``: how many of the functions have states that expire; ``declaring``: how many have some with a type."""
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
-        self._seed, self._expiring = seed, expiring
+        self._seed, self._expiring, self._declaring = seed, expiring, declaring
 
     def run(self, case: int) -> Difference | None:
         """Run a case; return what is wrong."""
@@ -42,8 +42,10 @@ class StateFuzzer:
         timers = random.Random(f"timers/{self._seed}/{case}").random() < 0.4
         lives = random.Random(f"lives/{self._seed}/{case}")
         expires = lives.random() < self._expiring
+        types = random.Random(f"types/{self._seed}/{case}")
+        declares = types.random() < self._declaring
         source = (
-            StateProgram(dice, timers, lives if expires else None).source(two)
+            StateProgram(dice, timers, lives if expires else None, types if declares else None).source(two)
             + f"\nkey = lambda record: {dice.choice(_KEYS)}"
         )
         space = dict(_SPACE)
