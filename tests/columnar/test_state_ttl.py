@@ -10,12 +10,18 @@ import pytest
 from funken import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    Configuration,
+    DataGeneratorSource,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    Row,
     StateTtlConfig,
+    StreamExecutionEnvironment,
+    Types,
     ValueStateDescriptor,
+    WatermarkStrategy,
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.stateful import lifetimes
@@ -28,6 +34,7 @@ from funken.testing.traced.states import StateFuzzer
 from tests.columnar.state_operators import give, harness_of, in_rows, on_columns, returns
 
 CASES, PART = 240, 60
+PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 BOTH = StateTtlConfig.UpdateType.OnReadAndWrite
 
 
@@ -174,6 +181,34 @@ class Others(KeyedProcessFunction):
                 self.seen.put(value[1], value[2])
 
 
+class Timed(Sum):
+    """PyFlink's other example: a sum that is given 2 s later, if it is still there."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        current = self.state.value()
+        if current is None:
+            current = 0
+        current += value[1]
+        self.state.update(current)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 2000)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.get_current_key(), self.state.value()
+
+
+class Named(Sum):
+    """Gives rows, dicts and texts in which something may be missing, by a loop too."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        current = self.state.value()
+        self.state.update(value[1])
+        yield Row(key=value[0], n=current, text=None if value[1] % 2 else value[2])
+        for word in value[2].split("e"):
+            yield Row(key=value[0], n=current, text=word)
+        if value[1] == 5:
+            yield Row(key=value[0], n=5, text=None)
+
+
 STEPS: list[tuple[int, list[Any]]] = [
     (0, [(1, 5, "write"), (2, 6, "write"), (3, 4, "write"), (1, 5, "read")]),
     (500, [(1, 5, "read"), (4, 8, "write"), (4, 9, "write"), (2, 6, "other")]),
@@ -197,7 +232,7 @@ def kept(harness: OperatorHarness) -> list[str]:
     return sorted(repr((name, row)) for of in groups.values() for name, rows in of.items() for row in rows)
 
 
-@pytest.mark.parametrize("function", [Sum, Seldom, Written, Others])
+@pytest.mark.parametrize("function", [Sum, Seldom, Written, Others, Named])
 @pytest.mark.parametrize("at", range(len(STEPS)))
 def test_a_snapshot_of_one_path_goes_on_in_the_other(function: Callable[[], Any], at: int) -> None:
     expected = driven(harness_of(in_rows(function())), STEPS)
@@ -221,6 +256,48 @@ def test_a_value_is_gone_when_its_time_has_come_and_not_before() -> None:
         driven(harness, [(1, [(1, 0, "read")])])
 
         assert harness.output == [(1, ("write", 5)), (1, ("", -1))]
+
+
+def test_timers_find_what_has_not_expired() -> None:
+    found, expected = harness_of(on_columns(Timed())), harness_of(in_rows(Timed()))
+    for number in range(5):
+        for harness in (found, expected):
+            harness.now += 300
+            give(harness, [(key, number, "") for key in range(number, 7)])
+    for harness in (found, expected):
+        harness.watermark(2001)
+        harness.now += 100
+        harness.watermark(5000)
+
+    assert found.output_with_timestamps == expected.output_with_timestamps
+    assert {(0, None), (1, 1), (6, 10)} <= set(found.output)
+    assert kept(found) == kept(expected)
+    assert returns(found) == 0
+
+
+@pytest.mark.parametrize("function", [Timed, Sum])
+@pytest.mark.parametrize(
+    "declared", [None, Types.TUPLE([Types.STRING(), Types.LONG()]), Types.ROW([Types.STRING(), Types.LONG()])]
+)
+def test_what_may_be_missing_goes_on_as_columns(function: Any, declared: Any) -> None:
+    """A job with a clock that does not come to the lifetime; with a type that has no ``None``, nothing is missing."""
+
+    def run(vectorized: bool) -> Any:
+        settings = Configuration({"pipeline.vectorized": vectorized})
+        env = StreamExecutionEnvironment.create_local_environment(1, settings)
+        by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1] * 50)
+        made = env.from_source(DataGeneratorSource(lambda i: (f"k{i % 7}", i, "x"), 400), by_time, "numbers")
+        sums = made.key_by(lambda r: r[0]).process(function(), declared)
+        after = sums.map(lambda pair: (pair[0], -1 if pair[1] is None else pair[1] + 1)).name("after")
+        said = env.compile() and env.explain()
+        return sorted(after.execute_and_collect(limit=9999)), said
+
+    (found, said), (expected, _) = run(True), run(False)
+
+    assert len(found) == 400
+    assert [key for key, _ in found] == [key for key, _ in expected]
+    assert "process: vectorized" in said
+    assert "after: vectorized" in said
 
 
 def test_what_expired_within_a_restore_is_not_there() -> None:

@@ -208,7 +208,7 @@ def _typed(
     schema = _schema_with(record, key, kinds)
     simpler = _Simplified(kinds)
     emissions = tuple(each.replaced(simpler.of) for each in traced.given.emissions)
-    given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema)
+    given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema, with_none=True)
     if traced.drops_none and isinstance(results, str) and (results == NONE or results.endswith("?")):
         raise NotVectorizable("gives sometimes None, which is no result")
     writes, read = [], set(given.read)

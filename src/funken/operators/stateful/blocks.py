@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR, Constant, ListOf, RecordSchema
+from funken.columnar.expressions import ARRAYS, INT, STR, Constant, ListOf, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import Emission
-from funken.columnar.kernels.columns import Array, Column, Columns, Lists, columns_of, joined, joined_columns
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.rowwise import flattened
+from funken.columnar.kernels.rowwise import Value, flattened
 from funken.columnar.keyed.changes import Participants, added, added_rounded, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
@@ -311,7 +311,7 @@ class BlockOfStates:
                 continue
             value = where.of(each.result)
             if each.emits:
-                results = Columns(schema, flattened(value), where.length)
+                results = _results(value, schema, where.length)
                 origins = np.arange(where.length) if where.positions is None else where.positions
                 made.append(Made(results, origins, np.zeros(where.length, np.int64), each.segment))
         return combined(made, schema, self._block)
@@ -327,7 +327,7 @@ class BlockOfStates:
         if not emission.emits:
             return None
         origins = owners if where.positions is None else where.positions.take(owners)
-        return Made(Columns(schema, flattened(value), len(owners)), origins, numbers, emission.segment)
+        return Made(_results(value, schema, len(owners)), origins, numbers, emission.segment)
 
     def timers(self, changes: Sequence[TimerChange]) -> tuple[Array, list[int], list[bool]]:
         """Return what is done with timers, in order: for which records, at which times, and whether one is deleted."""
@@ -379,6 +379,15 @@ class BlockOfStates:
             lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
         for keep in self._kept:
             keep()
+
+
+def _results(value: Value, schema: RecordSchema, length: int) -> Columns:
+    """Return results as columns of a schema in which others may be ``None``."""
+    leaves = [
+        leaf if leaf.kind == kind or kind in ARRAYS else column_of(leaf.to_list(length), kind)
+        for leaf, (_, kind) in zip(flattened(value), leaves_of(schema), strict=True)
+    ]
+    return Columns(schema, leaves, length)
 
 
 __all__ = ["BlockOfStates"]

@@ -231,7 +231,7 @@ class _States:
             of_states.append((arrays, of_pairs))
         made = BlockOfStates(with_state, [*of_states, (self._of_key, groups)])
         made.run(function.steps)
-        schema = function.typed.results
+        schema = self._spec.results
         given = made.given(function.typed.given.emissions, INT if schema is None else schema)
         records, times, deletes = made.timers(function.typed.timers)
         if function is self._spec.on_timer:

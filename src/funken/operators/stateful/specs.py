@@ -54,6 +54,8 @@ class StatesOnColumns:
     """Of each state, whether its value is a record that is only replaced: it is kept as it came."""
     functions: tuple[FunctionOnColumns, ...] = ()
     on_timer: FunctionOnColumns | None = None
+    results: RecordSchema | None = None
+    """The schema of what all of them give; ``None``: they give nothing."""
 
 
 @dataclass(frozen=True)
