@@ -298,7 +298,7 @@ def test_ints_become_floats(function: Any) -> None:
 class Rows(KeyedProcessFunction):
     """Keeps rows, which it makes in four ways."""
 
-    named = Types.ROW_NAMED(["id", "text", "flag"], [Types.LONG(), Types.STRING(), Types.BOOLEAN()])
+    named = Types.ROW_NAMED(["id", "text", "flag"], [Types.INT(), Types.STRING(), Types.BOOLEAN()])
 
     def open(self, runtime_context: Any) -> None:
         self.unnamed = runtime_context.get_state(

@@ -156,7 +156,7 @@ def steps_of(
         replace(
             unit,
             bits=bits[unit.state].get(unit.path[2:], 64) if unit.kind == INT else 64,
-            or_zero=unit.kind == FLOAT and type(fills[unit.state]) is float,
+            or_zero=unit.kind == FLOAT and type(fills[unit.state]) is float and not fills[unit.state],
         )
         for unit in left
         if unit.used or unit.changes

@@ -352,7 +352,7 @@ class BlockOfStates:
             assert isinstance(arrays, StateArrays)
             some = np.zeros(len(groups.slots), np.bool_)
             for guards in places:
-                some[groups.of_records()[self._values.where(guards).place]] = True
+                some[groups.of_records()[self._values.where(guards).place] if guards else slice(None)] = True
             found.append((arrays, state, groups.slots[some]))
         return found
 
