@@ -256,14 +256,6 @@ class WithInts(Sum):
             yield value[0], current / 2
 
 
-class Doubles(WithInts):
-    def open(self, runtime_context: Any) -> None:
-        self.state = runtime_context.get_state(ValueStateDescriptor("state", Types.DOUBLE()))
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        yield from super().process_element(value, ctx)
-
-
 class DoublesOfInts(KeyedProcessFunction):
     """Writes ints, and reads floats, also behind the write."""
 
@@ -535,13 +527,6 @@ def test_it_is_said_why_a_function_is_called_for_each_record(function: Any, reas
         on_columns(function())
 
     assert str(raised.value) == reason
-
-
-class Another(Tuples):
-    wide = True
-
-    def open(self, runtime_context: Any) -> None:
-        super().open(runtime_context)
 
 
 def test_a_type_that_is_another_than_what_was_read_ends_the_columns() -> None:
