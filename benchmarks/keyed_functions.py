@@ -19,7 +19,7 @@ import platform
 import random
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,6 +32,9 @@ from funken import (
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    Row,
+    StateTtlConfig,
+    Types,
     ValueStateDescriptor,
 )
 from funken.columnar.kernels.columns import Columns, columns_of
@@ -200,6 +203,54 @@ class Silence(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
+class Rounded(KeyedProcessFunction):
+    """Adds up in floats of 32 bits, as the declared type of its state has it."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.FLOAT()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        total = self.total.value()
+        if total is None:
+            total = 0.0
+        total += value[1] / 7
+        self.total.update(total)
+        yield value[0], total
+
+
+class Expires(Rounded):
+    """Does the same with a state that expires, if it is neither read nor written: PyFlink's example."""
+
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("total", Types.FLOAT())
+        config = StateTtlConfig.new_builder(timedelta(seconds=1)).update_ttl_on_read_and_write().build()
+        descriptor.enable_time_to_live(config)
+        self.total = runtime_context.get_state(descriptor)
+
+
+class SeenLately(Seen):
+    """Gives the first record of each key and word in an hour."""
+
+    def open(self, runtime_context: Any) -> None:
+        descriptor = MapStateDescriptor("seen", Types.STRING(), Types.BOOLEAN())
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(timedelta(hours=1)).build())
+        self.seen = runtime_context.get_map_state(descriptor)
+
+
+class LastRow(KeyedProcessFunction):
+    """Keeps the last record as a row."""
+
+    def open(self, runtime_context: Any) -> None:
+        row = Types.ROW_NAMED(["number", "word"], [Types.LONG(), Types.STRING()])
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", row))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        before = self.last.value()
+        self.last.update(Row(value[1], value[2]))
+        if before is not None:
+            yield value[0], value[1] - before[0], before[1]
+
+
 class Waiting(KeyedCoProcessFunction):
     """Joins the last record of the first input with those of the second, whichever comes first."""
 
@@ -229,6 +280,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "opened, closed": Turns,
     "running mean": Mean,
     "budget": Budget,
+    "sum in 32 bits": Rounded,
+    "the same, expires": Expires,
+    "seen keys, expire": SeenLately,
+    "last value, a row": LastRow,
     "best of three fields": Dearest,
     "silence, with timers": Silence,
     "top 3": Top,

@@ -30,7 +30,6 @@ from funken import (
     OutputTag,
     ReducingStateDescriptor,
     RuntimeExecutionMode,
-    StateTtlConfig,
     StreamExecutionEnvironment,
     Types,
     ValueStateDescriptor,
@@ -616,6 +615,24 @@ def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
     assert operator._states._returns == 0
 
 
+class SignedZero(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        last = (self.last.value() or 0) - 0.0 * value[1]
+        self.last.update(-0.0 * value[1])
+        yield last + -0.0
+
+
+def test_a_zero_with_a_sign_is_none_where_another_stands_for_it() -> None:
+    harness = OperatorHarness(spec_of(SignedZero()), keyed=True)
+    for _ in range(2):
+        harness.operator.process_block(columns_of([(1, 1, ""), (1, 1, "")], ("int", "int", "str")))
+
+    assert list(map(repr, harness.output)) == ["0.0"] * 4
+
+
 class ByTheClock(Count):
     def process_element(self, value: Any, ctx: Any) -> Any:
         ctx.timer_service().register_processing_time_timer(value[1])
@@ -645,20 +662,9 @@ class Others(Count):
         yield str(timestamp)
 
 
-class Expires(KeyedProcessFunction):
-    def open(self, runtime_context: Any) -> None:
-        descriptor = ValueStateDescriptor("count")
-        descriptor.enable_time_to_live(StateTtlConfig.new_builder(1000).build())
-        self.count = runtime_context.get_state(descriptor)
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.count.update(1)
-        yield value
-
-
 class Counted(Count):
     def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.FLOAT(), default=0.0))
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.BIG_DEC()))
 
 
 class Side(Count):
@@ -795,9 +801,8 @@ class Unread(KeyedProcessFunction):
         (Fraction(), "sets a timer at float"),
         (Many(), "sets timers in a loop"),
         (Domain(), "uses ctx.time_domain()"),
-        (Others(), "gives sometimes int and sometimes str"),
-        (Expires(), "has a state 'count' whose values expire"),
         (Counted(), "has a state 'count' with a declared type, which converts values"),
+        (Others(), "gives sometimes int and sometimes str"),
         (Side(), "uses ctx.output()"),
         (InLoop(), "changes state in a loop"),
         (Either(), "keeps in self.count sometimes int and sometimes float"),

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.columnar.expressions import BOOL, FLOAT, INT, NONE, STR, ListOf, optional
+from funken.types.convert import converter
+from funken.types.info import Types
 
 TEXTS = ListOf(STR)
 BYTES, MATCH = "bytes", "match"
@@ -169,7 +171,12 @@ for _op in ("+", "-", "*", "/"):
     )
 """Operators without a kernel for arrays: the kind of the result by those of the sides."""
 
+AS_FLOAT_32 = "float of 32 bits"
+AS_INTS = {bits: f"int of {bits} bits" for bits in (8, 16, 32)}
+"""What declared types do with numbers."""
 _CALLS: dict[str, Callable[..., Any]] = {
+    AS_FLOAT_32: converter(Types.FLOAT()),
+    AS_INTS[8]: converter(Types.BYTE()), AS_INTS[16]: converter(Types.SHORT()), AS_INTS[32]: converter(Types.INT()),
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
@@ -346,6 +353,7 @@ def table_of_items(values: list[Any]) -> dict[int, Any]:
 
 
 __all__ = [
+    "AS_FLOAT_32", "AS_INTS",
     "ATTRIBUTES", "BYTES", "DATE", "DATETIME", "DECIMAL", "FUNCTIONS", "MATCH", "METHODS", "OBJECTS", "OPERATORS",
     "PATTERN_METHODS", "TEXTS", "TIMEDELTA", "TIMEZONE", "bound_to", "function_of", "is_pattern", "is_table",
     "kind_of_object", "literal_of", "name_of", "table_kinds", "table_of_items",

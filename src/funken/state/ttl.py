@@ -86,8 +86,8 @@ class Lifetime:
         self.renews = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
         self.shows_expired = config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
 
-    def clean(self, now: int) -> None:
-        """Look at the next few values for expired ones; a long list or map uses up the turns of later calls.
+    def clean(self, now: int, accesses: int = 1) -> None:
+        """Look at the next few values for expired ones, as so many accesses do; a long list or map uses up later turns.
 
         A pass over all slots begins at most twice per lifetime: more often it would find next to nothing.
         """
@@ -96,7 +96,7 @@ class Lifetime:
                 return
             self._cursor, self._credit = iter(slots_of(self._table)), 0
             self._next_pass = now + max(self.ttl // 2, 1)
-        self._credit += self._cleanup_size
+        self._credit += self._cleanup_size * accesses
         while self._credit > 0:
             slot = next(self._cursor, self)
             if slot is self:
@@ -158,49 +158,53 @@ class Lifetime:
 class TtlValueState(ValueState):
     """A ``ValueState`` whose values expire."""
 
-    __slots__ = ("_life",)
+    __slots__ = ("life",)
 
     def __init__(self, descriptor: ValueStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
         super().__init__(descriptor, table, slot)
-        self._life = Lifetime(descriptor, table, clock)
+        self.life = Lifetime(descriptor, table, clock)
 
     def value(self) -> Any:
         """Return the value, or the default."""
-        value = self._life.read(self.slot())
+        value = self.life.read(self.slot())
         return self._fresh_default() if value is None else value
 
     def update(self, value: Any) -> None:
         """Set the value and renew its lifetime; ``None`` unsets it."""
         if type(value) in self.plain:
-            self._life.write(self.slot(), value)
+            self.life.write(self.slot(), value)
         elif value is None:
             self.clear()
         else:
-            self._life.write(self.slot(), self._kept(value))
+            self.life.write(self.slot(), self._kept(value))
+
+    def update_at(self, value: Any, at: int) -> None:
+        """Set the value, which is as this state keeps it, with the time of its last access."""
+        self.table[self.slot()] = (value if type(value) in self.plain else self._kept(value)), at
 
 
 class TtlReducingState(ReducingState):
     """A ``ReducingState`` that expires as a whole."""
 
-    __slots__ = ("_life",)
+    __slots__ = ("life",)
 
     def __init__(
         self, descriptor: ReducingStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock
     ) -> None:
         super().__init__(descriptor, table, slot)
-        self._life = Lifetime(descriptor, table, clock)
+        self.life = Lifetime(descriptor, table, clock)
 
     def get(self) -> Any:
         """Return the reduced value, or ``None``."""
-        return self._read(self._life.read(self.slot()))
+        return self._read(self.life.read(self.slot()))
 
     def add(self, value: Any) -> None:
         """Reduce a value into the state and renew its lifetime."""
         if type(value) not in self.plain:
             value = self._kept(value)
         slot = self.slot()
-        stored = self._life.read(slot)
-        self._life.write(slot, value if stored is None else self._reduce(stored, value))
+        stored = self.life.read(slot)
+        self.life.write(slot, value if stored is None else self._reduce(stored, value))
 
     def _combine(self, stored: Any, other: Any) -> Any:
         return self._reduce(stored[0], other[0]), max(stored[1], other[1])
@@ -209,17 +213,17 @@ class TtlReducingState(ReducingState):
 class TtlAggregatingState(AggregatingState):
     """An ``AggregatingState`` that expires as a whole."""
 
-    __slots__ = ("_life",)
+    __slots__ = ("life",)
 
     def __init__(
         self, descriptor: AggregatingStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock
     ) -> None:
         super().__init__(descriptor, table, slot)
-        self._life = Lifetime(descriptor, table, clock)
+        self.life = Lifetime(descriptor, table, clock)
 
     def get(self) -> Any:
         """Return the result of the accumulator, or ``None``."""
-        stored = self._life.read(self.slot())
+        stored = self.life.read(self.slot())
         return None if stored is None else self._read(self._function.get_result(stored))
 
     def add(self, value: Any) -> None:
@@ -227,10 +231,10 @@ class TtlAggregatingState(AggregatingState):
         if type(value) not in self.plain:
             value = self._kept(value)
         slot = self.slot()
-        stored = self._life.read(slot)
+        stored = self.life.read(slot)
         if stored is None:
             stored = self._function.create_accumulator()
-        self._life.write(slot, self._function.add(value, stored))
+        self.life.write(slot, self._function.add(value, stored))
 
     def _combine(self, stored: Any, other: Any) -> Any:
         return self._function.merge(stored[0], other[0]), max(stored[1], other[1])
@@ -239,44 +243,44 @@ class TtlAggregatingState(AggregatingState):
 class TtlListState(ListState):
     """A ``ListState`` whose elements expire one by one."""
 
-    __slots__ = ("_life",)
+    __slots__ = ("life",)
 
     def __init__(self, descriptor: ListStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
         super().__init__(descriptor, table, slot)
-        self._life = Lifetime(descriptor, table, clock)
+        self.life = Lifetime(descriptor, table, clock)
 
     def get(self) -> list[Any]:
         """Return the elements in the order they were added."""
-        seen = self._life.read_many(self.slot())
+        seen = self.life.read_many(self.slot())
         return [] if seen is None else unwrap(self.kind, seen)
 
     def add(self, value: Any) -> None:
         """Append an element."""
-        now = self._life.clock()
+        now = self.life.clock()
         super().add((value, now))
-        self._life.clean(now)
+        self.life.clean(now)
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
-        now = self._life.clock()
+        now = self.life.clock()
         super().add_all((value, now) for value in values)
-        self._life.clean(now)
+        self.life.clean(now)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the elements."""
-        now = self._life.clock()
+        now = self.life.clock()
         super().update((value, now) for value in values)
-        self._life.clean(now)
+        self.life.clean(now)
 
 
 class TtlMapState(MapState):
     """A ``MapState`` whose entries expire one by one."""
 
-    __slots__ = ("_life",)
+    __slots__ = ("life",)
 
     def __init__(self, descriptor: MapStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
         super().__init__(descriptor, table, slot)
-        self._life = Lifetime(descriptor, table, clock)
+        self.life = Lifetime(descriptor, table, clock)
 
     def get(self, key: Any) -> Any:
         """Return the value of a key of the map, or ``None``."""
@@ -284,9 +288,13 @@ class TtlMapState(MapState):
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key of the map and renew its lifetime."""
-        now = self._life.clock()
+        now = self.life.clock()
         super().put(key, (value, now))
-        self._life.clean(now)
+        self.life.clean(now)
+
+    def put_at(self, key: Any, value: Any, at: int) -> None:
+        """Set the value of a key of the map, which is as this state keeps it, with the time of its last access."""
+        super().put(key, (value, at))
 
     def contains(self, key: Any) -> bool:
         """Return whether the map has a key; that is a read."""
@@ -297,7 +305,7 @@ class TtlMapState(MapState):
         return super().current(slot, key)[0]
 
     def _live_value(self, key: Any, default: Any) -> Any:
-        life, slot = self._life, self.slot()
+        life, slot = self.life, self.slot()
         now = life.clock()
         stored = self.table.get(slot, {})
         wrapped = stored.get(key)
@@ -315,6 +323,6 @@ class TtlMapState(MapState):
         return value
 
     def _live(self) -> Mapping[Any, Any]:
-        seen = self._life.read_many(self.slot())
+        seen = self.life.read_many(self.slot())
         live: Mapping[Any, Any] = {} if seen is None else unwrap(self.kind, seen)
         return live

@@ -27,9 +27,11 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.lists.calls import element_of
+from funken.columnar.records import NamedFields
 from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import NOT_KEPT, looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
+from funken.columnar.typed.values import unified
 from funken.dataclass import dataclass
 
 
@@ -89,8 +91,13 @@ class TracedFlatMap:
             raise NotVectorizable("gives no results")
         return typed, found
 
-    def typed_or_nothing(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema | None]:
-        """Return it as ``typed`` does; ``None`` is the schema of results that are never given."""
+    def typed_or_nothing(
+        self, schema: RecordSchema, with_none: bool = False
+    ) -> tuple[TracedFlatMap, RecordSchema | None]:  # fmt: skip
+        """Return it as ``typed`` does; ``None`` is the schema of results that are never given.
+
+        ``with_none``: where some results have ``None`` and others a value, the schema has both.
+        """
         made: list[Emission] = []
         sharing = Sharing()
         found: dict[str | None, RecordSchema] = {}
@@ -103,12 +110,31 @@ class TracedFlatMap:
             emission, result = typed
             if emission.emits:
                 given = found.setdefault(each.side, result)
-                if result != given:
+                if result != given and not with_none:
                     raise NotVectorizable(f"gives sometimes {schema_repr(given)} and sometimes {schema_repr(result)}")
+                found[each.side] = either(given, result)
             made.append(emission.replaced(sharing.of))
         made = _with_wanted(made)
         sides = tuple((side, schema) for side, schema in found.items() if side is not None)
         return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
+
+
+def either(one: RecordSchema, other: RecordSchema) -> RecordSchema:
+    """Return the schema of results that have ``None`` in one of two, where the other has values; raise ``NotVectorizable``.
+
+    >>> either(("str", "float"), ("str", "None"))
+    ('str', 'float?')
+    """
+    if type(one) is type(other) is NamedFields and (one.form, one.names, one.cls) == (
+        other.form,
+        other.names,
+        other.cls,
+    ):
+        return NamedFields(map(either, one, other), one.form, one.names, one.cls)
+    try:
+        return unified(one, other)
+    except NotVectorizable:
+        raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}") from None
 
 
 def _with_wanted(emissions: list[Emission]) -> list[Emission]:
@@ -232,4 +258,4 @@ def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int,
     return found
 
 
-__all__ = ["Emission", "TracedFlatMap", "checked", "paths_of"]
+__all__ = ["Emission", "TracedFlatMap", "checked", "either", "paths_of"]

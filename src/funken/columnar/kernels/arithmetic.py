@@ -147,6 +147,16 @@ def as_float(column: Column) -> Column:
     return constant(float(column.data)) if column.constant else Column(FLOAT, column.data.astype(np.float64))
 
 
+def rounded(values: Array) -> Array:
+    """Return numbers as the nearest floats of 32 bits.
+
+    >>> rounded(np.array([0.1, 1e39])).tolist()
+    [0.10000000149011612, inf]
+    """
+    with np.errstate(all="ignore"):
+        return values.astype(np.float64).astype(np.float32).astype(np.float64)
+
+
 def any_zero(column: Column) -> bool:
     """Whether a column has a zero."""
     return not column.data if column.constant else not column.data.all()
@@ -154,5 +164,5 @@ def any_zero(column: Column) -> bool:
 
 __all__ = [
     "ARROW_COMPARE", "BITS", "COMPARE", "FLOATS", "NUMPY", "PYTHON", "RANGES", "FallBackToRows", "any_zero", "as_float",
-    "constant", "folded",
+    "constant", "folded", "rounded",
 ]  # fmt: skip

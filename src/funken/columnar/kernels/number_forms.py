@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import BOOL, FLOAT, INT, LOWEST, STR
+from funken.columnar.kernels.arithmetic import rounded
 from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.library import AS_FLOAT_32, AS_INTS
 
 Form = Callable[..., Column | None]
 _EXACT = 2.0**53
@@ -196,6 +198,15 @@ def _written(number: Column) -> Column | None:
     return Column(STR, texts)
 
 
+def _narrowed(bits: int) -> Form:
+    def form(number: Column) -> Column | None:
+        from funken.columnar.loops.converting import narrowed  # noqa: PLC0415 - few programs need it
+
+        return narrowed(number, bits) if number.kind == INT and len(number.data) else None
+
+    return form
+
+
 _NEAREST = _whole(np.rint)
 FORMS: dict[str, Form] = {
     "math.sqrt": _root,
@@ -218,6 +229,8 @@ FORMS: dict[str, Form] = {
     "format": _formatted,
     "str": _written,
     "repr": _written,
+    AS_FLOAT_32: lambda number: Column(FLOAT, rounded(number.data)),
+    **{name: _narrowed(bits) for bits, name in AS_INTS.items()},
 }
 """By the name of ``library.py``."""
 

@@ -7,16 +7,19 @@ last participant before it in its group has left, or what was there before the b
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST
-from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
 from funken.columnar.kernels.columns import Array
 from funken.columnar.keyed.groups import Groups, running_float_sum, running_most, running_sum
 
 _MOST_BITS = 16
+_SIDE_BY_SIDE = 128
+"""Segments of more records are added up one by one."""
 
 
 class Runs:
@@ -74,11 +77,36 @@ class Segments:
 
 def added(some: Participants, values: Array, sets: Array, initial: Array, kind: str) -> Array:
     """Return the sums that participants leave: ``values`` are added, or, where ``sets`` is true, what it is set to."""
-    values = _begun(some, values, sets, initial, np.add)
-    segments: Any = some.segments(sets)
-    if kind == FLOAT:
-        return running_float_sum(values, segments)
-    return running_sum(values, segments)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite floats
+        values = _begun(some, values, sets, initial, np.add)
+        segments: Any = some.segments(sets)
+        if kind == FLOAT:
+            return running_float_sum(values, segments)
+        return running_sum(values, segments)
+
+
+def added_rounded(some: Participants, values: Array, sets: Array, initial: Array) -> Array:
+    """Return such sums of floats, each of which is rounded to 32 bits.
+
+    Of floats that have no more than 32 bits, the sum in 32 bits is the sum in 64 bits, rounded: these are more than twice as many
+    digits and two. A sum with another one is rounded one by one.
+    """
+    with np.errstate(all="ignore"):
+        values = _begun(some, values, sets, initial, lambda one, other: rounded(one + other))
+        segments, total = some.segments(sets), values.copy()
+        narrow = values.astype(np.float32)
+        many = segments.counts > _SIDE_BY_SIDE
+        for number in np.flatnonzero(many).tolist():
+            part = slice(int(segments.begins[number]), int(segments.ends[number]) + 1)
+            if np.array_equal(narrow[part], values[part], equal_nan=True):
+                total[part] = np.add.accumulate(narrow[part])
+            else:
+                total[part] = list(accumulate(values[part].tolist(), lambda one, other: float(np.float32(one + other))))
+        begins, counts = segments.begins[~many], segments.counts[~many]
+        for position in range(1, int(counts.max()) if len(counts) else 0):
+            begins, counts = begins[counts > position], counts[counts > position]
+            total[begins + position] = rounded(total[begins + (position - 1)] + total[begins + position])
+    return total
 
 
 def check_sums(values: Array, sets: Array, initial: Array) -> None:
@@ -136,4 +164,4 @@ def _begun(some: Runs, values: Array, sets: Array, initial: Array, join: Any) ->
     return values
 
 
-__all__ = ["Participants", "Runs", "Segments", "added", "check_sums", "most", "toggled", "united"]
+__all__ = ["Participants", "Runs", "Segments", "added", "added_rounded", "check_sums", "most", "toggled", "united"]

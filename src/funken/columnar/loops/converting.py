@@ -10,7 +10,7 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.declared.conversions import Conversion, How, Leaf, conversion_of
 from funken.columnar.expressions import INT, ListOf, NotVectorizable, RecordSchema
-from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_of
 from funken.errors import ValueDoesNotFit
 from funken.types.convert import converter
@@ -98,16 +98,11 @@ def _mapped(column: Column, kind: str, of: Callable[[Any], Any]) -> Column:
     return Column(kind, of(column.data), column.constant)
 
 
-def _rounded(values: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return values.astype(np.float64).astype(np.float32).astype(np.float64)
-
-
 _SIMPLE: dict[How, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
     How.AS_INT: (int, lambda values: values.astype(np.int64)),
     How.AS_BOOL: (bool, lambda values: values != 0),
     How.AS_FLOAT: (float, lambda values: values.astype(np.float64)),
-    How.ROUND: (lambda value: float(_rounded(np.array(value))), _rounded),
+    How.ROUND: (lambda value: float(rounded(np.array(value))), rounded),
 }
 """What is done with one value, and with an array."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from funken.columnar.expressions import Expression, Unary
 from funken.dataclass import dataclass
 
-SET, ADD, MOST, LEAST, UNITE, KEEP = "set", "add", "most", "least", "unite", "keep"
+SET, ADD, ADD_ROUNDED, MOST, LEAST, UNITE, KEEP = "set", "add", "add, round", "most", "least", "unite", "keep"
 
 
 @dataclass(frozen=True)
@@ -129,4 +129,16 @@ def _any_opposite(guards: _Guards, others: _Guards) -> bool:
     return any((test, not truth) in there for test, truth in others)
 
 
-__all__ = ["ADD", "KEEP", "LEAST", "MOST", "SET", "UNITE", "StateChange", "Structures", "are_exclusive", "merged"]
+__all__ = [
+    "ADD",
+    "ADD_ROUNDED",
+    "KEEP",
+    "LEAST",
+    "MOST",
+    "SET",
+    "UNITE",
+    "StateChange",
+    "Structures",
+    "are_exclusive",
+    "merged",
+]

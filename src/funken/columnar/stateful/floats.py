@@ -18,6 +18,7 @@ from funken.columnar.expressions import (
     Constant,
     Expression,
     Invoke,
+    Make,
     NotVectorizable,
     RecordSchema,
     Rowwise,
@@ -50,6 +51,20 @@ def with_floats(fill: Any, kind: RecordSchema) -> Any:
     if type(fill) is tuple and type(kind) is tuple:
         return tuple(map(with_floats, fill, kind))
     return float(fill) if type(fill) is int and kind == FLOAT else fill
+
+
+def with_declared_floats(made: Expression, kind: RecordSchema, wanted: RecordSchema) -> tuple[Expression, RecordSchema]:
+    """Return what is written to a state whose type makes floats of ints, and its schema.
+
+    >>> with_declared_floats(Make((Constant(1), Constant("a"))), ("int", "str"), ("float", "str"))[1]
+    ('float', 'str')
+    """
+    if (kind, wanted) == (INT, FLOAT):
+        return Invoke("float", (made,)), FLOAT
+    if isinstance(made, Make) and type(kind) is tuple and type(wanted) is tuple and len(kind) == len(wanted):
+        items = [with_declared_floats(*each) for each in zip(made.items, kind, wanted, strict=True)]
+        return Make(tuple(each for each, _ in items)), tuple(schema for _, schema in items)
+    return made, kind
 
 
 def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schema: RecordSchema) -> None:

@@ -8,28 +8,29 @@ in the job, ``DeclaredState.is_in`` tells whether the attribute is what was read
 from __future__ import annotations
 
 from dataclasses import field
-from types import FunctionType
+from datetime import timedelta
+from types import FunctionType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
+from funken.columnar.declared.states import bits_of_leaves, kept_schema
 from funken.columnar.dependencies import cell_of, fingerprint, same
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, NotVectorizable, RecordSchema, schema_of_value
+from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, kinds_of, schema_of_value
 from funken.columnar.lists.comprehensions import operations_of
+from funken.columnar.stateful.floats import widened
+from funken.columnar.stateful.lifetimes import StateLifetime, known_lifetime, lifetime_in, makes_lifetimes
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import State
-from funken.types.info import BasicType, BasicTypeInfo, PickledBytesTypeInfo
+from funken.state.ttl_config import StateTtlConfig
+from funken.types.info import PickledBytesTypeInfo, TypeInformation
 
 _GETS = {
     "get_state": StateKind.VALUE, "get_map_state": StateKind.MAP, "get_list_state": StateKind.LIST,
     "get_reducing_state": StateKind.REDUCING, "get_aggregating_state": StateKind.AGGREGATING,
 }  # fmt: skip
-_TYPES = {
-    BasicType.STRING: STR, BasicType.DOUBLE: FLOAT, BasicType.BOOLEAN: BOOL, BasicType.LONG: INT, BasicType.INT: INT,
-    BasicType.SHORT: INT, BasicType.BYTE: INT,
-}  # fmt: skip
-"""Declared types to which values of a kind are converted by leaving them as they are; ints as far as they have so many bits."""
-_BITS = {BasicType.INT: 32, BasicType.SHORT: 16, BasicType.BYTE: 8}
+_OF_OBJECTS = (StateDescriptor, StateTtlConfig, TypeInformation, int, float, str, timedelta)
+"""Of which types the attributes of the object may be that are looked at; what they are, is compared in the job."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,14 @@ class DeclaredState:
     kind: StateKind
     default: Any = None
     declared: RecordSchema | None = None
-    """The kind of values that its descriptor declares; ``None``: it declares none."""
-    bits: int = 64
-    """How many bits an int has that is kept; with more, it would be converted."""
+    """The schema of what it keeps, if its descriptor has a type that says that."""
+    type_info: TypeInformation | None = None
+    """That type."""
     function: Any = field(default=None, compare=False)
     """What a reducing state reduces with, or the ``AggregateFunction``."""
     identity: Any = None
     """What is equal for a function that does the same."""
+    lifetime: StateLifetime | None = None
 
     def is_in(self, target: Any) -> bool:
         """Whether an object whose ``open()`` has run has the handle of this state."""
@@ -55,10 +57,12 @@ class DeclaredState:
         if not isinstance(handle, State) or handle.kind is not self.kind or handle.descriptor.name != self.name:
             return False
         descriptor = handle.descriptor
+        if _type_of(descriptor) != self.type_info:
+            return False
         function = _function_of(descriptor)
         if (None if function is None else _identity(function)) != self.identity:
             return False
-        return descriptor.ttl is None and same(getattr(descriptor, "default", None), self.default)
+        return lifetime_in(handle) == self.lifetime and same(getattr(descriptor, "default", None), self.default)
 
 
 def declared_states(target: Any) -> tuple[DeclaredState, ...]:
@@ -98,16 +102,23 @@ class _Get:
         self.kind = kind
 
 
-class _Given:
-    """A state that the runtime context gives."""
+class _Expire:
+    """The method of a descriptor that lets values expire."""
 
-    def __init__(self, kind: StateKind, descriptor: Any) -> None:
-        self.kind, self.descriptor = kind, descriptor
+    def __init__(self, descriptor: StateDescriptor) -> None:
+        self.descriptor = descriptor
+
+
+class _Given:
+    """A state that the runtime context gives, and the lifetime that its descriptor has then."""
+
+    def __init__(self, kind: StateKind, descriptor: Any, config: StateTtlConfig | None) -> None:
+        self.kind, self.descriptor, self.config = kind, descriptor, config
 
 
 _NULL, _UNKNOWN, _CONTEXT = _Null(), _Unknown(), _Context()
 _BUILTINS = {"max": max, "min": min}
-_BUILDS = {"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"}
+_BUILDS: dict[str, Any] = {"BUILD_TUPLE": tuple, "BUILD_LIST": list}
 
 
 class _Opening:
@@ -119,6 +130,8 @@ class _Opening:
         self._variables: dict[str, Any] = {own: target, context: _CONTEXT}
         self._stack: list[Any] = []
         self._names: tuple[str, ...] = ()
+        #: lifetimes that ``open()`` gives to descriptors, which are not changed here: they may be the program's
+        self._lifetimes: list[tuple[StateDescriptor, StateTtlConfig]] = []
 
     def run(self) -> list[DeclaredState]:
         """Return what is declared."""
@@ -169,8 +182,14 @@ class _Opening:
         elif name == "CALL":
             self._call(argument)
         elif name in _BUILDS:
+            items = [stack.pop() for _ in range(argument)][::-1]
+            stack.append(_BUILDS[name](items) if _are_known(items) else _UNKNOWN)
+        elif name == "BUILD_SET":
             del stack[len(stack) - argument :]
             stack.append(_UNKNOWN)
+        elif name == "LIST_EXTEND" and argument == 1:
+            more, items = stack.pop(), stack.pop()
+            stack.append([*items, *more] if type(items) is list and type(more) is tuple else _UNKNOWN)
         elif name == "BINARY_OP":
             del stack[-2:]
             stack.append(_UNKNOWN)
@@ -183,10 +202,12 @@ class _Opening:
         if owner is _CONTEXT:
             return _Get(_GETS[name]) if name in _GETS else _UNKNOWN
         if isinstance(owner, StateDescriptor) and name == "enable_time_to_live":
-            raise NotVectorizable(f"has a state {owner.name!r} whose values expire")
+            return _Expire(owner)
         if owner is self._target:
             found = getattr(owner, "__dict__", {}).get(name, getattr(type(owner), name, _UNKNOWN))
-            return found if isinstance(found, StateDescriptor) else _UNKNOWN
+            return found if isinstance(found, _OF_OBJECTS) else _UNKNOWN
+        if isinstance(owner, ModuleType):
+            return vars(owner).get(name, _UNKNOWN)
         return getattr(owner, name, _UNKNOWN) if _is_ours(owner) else _UNKNOWN
 
     def _call(self, count: int) -> None:
@@ -197,13 +218,26 @@ class _Opening:
         called = second if first is _NULL else first
         keywords = dict(zip(names, given[len(given) - len(names) :], strict=True))
         given = given[: len(given) - len(names)]
-        known = not any(isinstance(each, _Unknown | _Given) for each in (*given, *keywords.values()))
+        known = _are_known([*given, *keywords.values()])
         if isinstance(called, _Get) and len(given) + len(keywords) == 1:
-            stack.append(_Given(called.kind, [*given, *keywords.values()][0]))
+            stack.append(self._given(called.kind, [*given, *keywords.values()][0]))
+        elif isinstance(called, _Expire):
+            self._lifetimes.append((called.descriptor, self._lifetime(called, [*given, *keywords.values()])))
+            stack.append(None)
         elif known and (_is_ours(called) or _is_plain(called)):
             stack.append(self._made(called, given, keywords))
         else:
             stack.append(_UNKNOWN)
+
+    def _given(self, kind: StateKind, descriptor: Any) -> _Given:
+        configs = (config for given, config in reversed(self._lifetimes) if given is descriptor)
+        return _Given(kind, descriptor, next(configs, getattr(descriptor, "ttl", None)))
+
+    @staticmethod
+    def _lifetime(called: _Expire, given: list[Any]) -> StateTtlConfig:
+        if len(given) != 1 or type(given[0]) is not StateTtlConfig:
+            raise NotVectorizable(f"has a state {called.descriptor.name!r} whose lifetime is not known")
+        return given[0]
 
     @staticmethod
     def _made(called: Any, given: list[Any], keywords: dict[str, Any]) -> Any:
@@ -217,21 +251,22 @@ class _Opening:
         kind, descriptor = found.kind, found.descriptor
         if not isinstance(descriptor, StateDescriptor) or descriptor.kind is not kind:
             raise NotVectorizable(f"has a state {attribute!r} whose descriptor is not known")
-        if descriptor.ttl is not None:
-            raise NotVectorizable(f"has a state {attribute!r} whose values expire")
+        lifetime = known_lifetime(attribute, kind, found.config)
         default = getattr(descriptor, "default", None)
         shape = None if default is None else schema_of_value(default)
         if default is not None and shape is None:
             raise NotVectorizable(f"has a state {attribute!r} whose default no column can hold")
-        type_info: Any = descriptor.type_info
-        bits = _BITS.get(type_info.basic_type, 64) if type(type_info) is BasicTypeInfo else 64
-        declared = _declared_kind(attribute, type_info)
-        fits = shape is None or declared in (None, shape) or (declared, shape) == (FLOAT, INT)
-        if not fits or (bits < 64 and kind is StateKind.LIST):
+        type_info = _type_of(descriptor)
+        declared = None if type_info is None else kept_schema(type_info)
+        is_known = type_info is None or (declared is not None and kinds_of(declared) <= set(ARRAYS))
+        fits = shape is None or declared is None or widened(shape, declared) == declared
+        if not is_known or not fits or (kind is StateKind.LIST and bits_of_leaves(type_info)):
             raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
         function = _function_of(descriptor)
         identity = None if function is None else _identity(function)
-        return DeclaredState(attribute, descriptor.name, kind, default, declared, bits, function, identity)
+        return DeclaredState(
+            attribute, descriptor.name, kind, default, declared, type_info, function, identity, lifetime
+        )
 
 
 def _function_of(descriptor: Any) -> Any:
@@ -247,13 +282,14 @@ def _identity(function: Any) -> Any:
     return codes or getattr(function, "__qualname__", None)
 
 
-def _declared_kind(attribute: str, type_info: Any) -> RecordSchema | None:
-    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
-        return None
-    kind = _TYPES.get(type_info.basic_type) if type(type_info) is BasicTypeInfo else None
-    if kind not in ARRAYS:
-        raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")
-    return kind
+def _type_of(descriptor: StateDescriptor) -> TypeInformation | None:
+    """Return the type that values are converted to; ``None``: they are not."""
+    type_info = descriptor.type_info
+    return None if isinstance(type_info, PickledBytesTypeInfo) else type_info
+
+
+def _are_known(values: list[Any]) -> bool:
+    return not any(isinstance(each, _Unknown | _Given) for each in values)
 
 
 def _is_plain(found: Any) -> bool:
@@ -265,7 +301,9 @@ def _is_plain(found: Any) -> bool:
 
 
 def _is_ours(called: Any) -> bool:
-    """Whether something makes a descriptor, or a type for one."""
+    """Whether something makes a descriptor, or a type or a lifetime for one."""
+    if makes_lifetimes(called):
+        return True
     if isinstance(called, type):
         return issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types.")
     return type(called) is FunctionType and (called.__module__ or "").startswith("funken.types.")

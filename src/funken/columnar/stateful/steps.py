@@ -9,7 +9,7 @@ and goes round by round: the first record of each key, then the second ...
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -32,9 +32,11 @@ from funken.columnar.expressions import (
     leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
+from funken.columnar.library import AS_FLOAT_32
 from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of, whole_of
 from funken.columnar.stateful.changes import (
     ADD,
+    ADD_ROUNDED,
     KEEP,
     LEAST,
     MOST,
@@ -64,6 +66,8 @@ class Unit:
     """Whether something depends on what it is before a record."""
     bits: int = 64
     """How many bits an int has; one with more goes to the function."""
+    or_zero: bool = False
+    """Whether it may be read as ``state or 0``, which makes 0 of -0.0: with such a float, a block goes to the function."""
 
     @property
     def leaf(self) -> str:
@@ -114,13 +118,19 @@ Step = Scan | Presence | Rounds | Appends | Best
 
 
 def all_steps(
-    functions: Sequence[TypedState], kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[int]
+    functions: Sequence[TypedState],
+    kinds: Sequence[RecordSchema],
+    fills: Sequence[object],
+    bits: Sequence[Mapping[Path, int]],
 ) -> tuple[tuple[bool, ...], list[tuple[Step, ...]]]:
     """Return which states are whole: records that are only replaced; and the steps of each function.
 
-    Of each state: its schema, what stands where it has no value, and of ints that are kept how many ``bits`` they have.
+    Of each state: its schema, what stands where it has no value, and of ints with fewer than 64 ``bits`` how many they have.
     """
-    whole = [not isinstance(kind, str) for kind in kinds]
+    whole = [
+        not isinstance(kind, str) and not any(leaf == INT and path in few for path, leaf in leaves_of(kind))
+        for kind, few in zip(kinds, bits, strict=True)
+    ]
     while True:
         found = [steps_of(each, kinds, fills, bits, whole) for each in functions]
         rounds = [unit for steps in found for step in steps if isinstance(step, Rounds) for unit in step.units]
@@ -131,7 +141,8 @@ def all_steps(
 
 
 def steps_of(
-    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[int], whole: Sequence[bool]
+    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[Mapping[Path, int]],
+    whole: Sequence[bool],
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps that compute the states before each record, and after the last one of each key."""
     used = frozenset(path for each in parts_of(typed) for path in states_in(each))
@@ -141,7 +152,15 @@ def steps_of(
         for unit in _units(number, typed.writes, *known)
     ]
     left = [replace(unit, used=any(_overlap(unit.path, path) for path in used)) for unit in left]
-    left = [replace(unit, bits=bits[unit.state]) for unit in left if unit.used or unit.changes]
+    left = [
+        replace(
+            unit,
+            bits=bits[unit.state].get(unit.path[2:], 64) if unit.kind == INT else 64,
+            or_zero=unit.kind == FLOAT and type(fills[unit.state]) is float and not fills[unit.state],
+        )
+        for unit in left
+        if unit.used or unit.changes
+    ]
     unknown = {unit.path for unit in left}
     found: list[Step] = []
 
@@ -313,6 +332,9 @@ def _change(each: StateChange, own: Argument, kind: RecordSchema) -> StateChange
             return replace(each, how=ADD, of=right if left == own else left)
         case Binary("-", left, right) if left == own and kind in (INT, FLOAT):
             return replace(each, how=ADD, of=Unary("-", right))
+        case Rowwise(function, (Binary("+" | "-") as sum_of,)) if function == AS_FLOAT_32:
+            change = _change(replace(each, of=sum_of), own, kind)
+            return replace(change, how=ADD_ROUNDED) if change.how == ADD else each
         case Binary("|", left, right) if own in (left, right) and kind == INT:
             return replace(each, how=UNITE, of=right if left == own else left)
         case Invoke("max" | "min" as name, (left, right)) if own in (left, right) and kind == INT:

@@ -43,6 +43,14 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Access:
+    """A read of a state whose values live longer if they are read, where the ``guards`` hold, one after the other."""
+
+    state: int
+    guards: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
 class TimerChange:
     """An event-time timer of the key that is registered, or deleted, where the ``guards`` hold, one after the other."""
 
@@ -77,6 +85,7 @@ class TracedState:
     """Of each state, what is read where it has no value (``None``: it is asked whether it has one)."""
     timers: tuple[TimerChange, ...] = ()
     """What it does with timers, in order."""
+    accesses: tuple[Access, ...] = ()
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
@@ -90,5 +99,5 @@ class TracedState:
 
 
 __all__ = [
-    "FIRST_STATE", "KEY", "RECORD", "STAMP", "WATERMARK", "TimerChange", "TracedState", "Write", "held", "value_of",
+    "FIRST_STATE", "KEY", "RECORD", "STAMP", "WATERMARK", "Access", "TimerChange", "TracedState", "Write", "held", "value_of",
 ]  # fmt: skip

@@ -70,6 +70,7 @@ def trace_with_state(
         replace(given, dependencies=(*given.dependencies, known)), tuple(tracer.writes), tuple(tracer.map_keys),
         "timestamp" in tracer.asked, tuple(tracer.attributes.items()), tuple(tracer.methods.items()),
         frozenset(tracer.used), gives == "one or none", tuple(tracer.fills), tuple(tracer.timers),
+        tuple(tracer.accesses),
     )  # fmt: skip
 
 
@@ -200,7 +201,7 @@ class _StateTracer(StateUses):
             behind = None if current(state) in variables else self._filled(code, number, state, method)
             if behind is not None:
                 number = behind
-                self._read(state, method, list(map(expression_on, given)))
+                self._read(state, method, list(map(expression_on, given)), at)
                 go_on(value_of(state), variables, dropped, at)
                 return True
             self._use(state, method, list(map(expression_on, given)), variables, dropped, at, go_on)

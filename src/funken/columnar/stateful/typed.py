@@ -36,9 +36,9 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
-from funken.columnar.stateful.floats import check_floats, widened
+from funken.columnar.stateful.floats import check_floats, widened, with_declared_floats
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import FIRST_STATE, TimerChange, TracedState, Write, value_of
+from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, TracedState, Write, value_of
 from funken.columnar.typed.inference import looked_at, typed, typed_under
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
@@ -61,6 +61,7 @@ class TypedState:
     """``None``: it never gives any."""
     read: frozenset[tuple[int, ...]]
     """The paths of the fields of records that it looks at."""
+    accesses: tuple[Access, ...] = ()
 
 
 def typed_states(
@@ -69,6 +70,9 @@ def typed_states(
     """Return functions for records and keys of their schemas, and the schemas of the states; raise ``NotVectorizable``."""
     known = _kinds(functions, states)
     kinds = _widened(functions, states, known)
+    for state, kind in zip(states, kinds, strict=True):
+        if state.declared is not None and kind != _declared(state):
+            raise NotVectorizable(f"has a state {state.attribute!r} with a declared type, which converts values")
     made = [_typed(*function, states, kinds) for function in functions]
     for each in made:
         wider = _wider(known, kinds)
@@ -85,7 +89,11 @@ def _widened(
     kinds: list[RecordSchema],
 ) -> list[RecordSchema]:  # fmt: skip
     """Return the schemas of states that begin with ints and go on with floats as floats."""
-    kinds, before = list(kinds), None
+    kinds = [
+        kind if state.declared is None else widened(kind, state.declared)
+        for kind, state in zip(kinds, states, strict=True)
+    ]
+    before = None
     filled = {
         number
         for number, (state, fill) in enumerate(zip(states, fills_of(functions, states), strict=True))
@@ -119,6 +127,8 @@ def parts_of(typed: TypedState) -> Iterator[Expression]:
         yield from write.parts()
     for timer in typed.timers:
         yield from timer.parts()
+    for access in typed.accesses:
+        yield from access.guards
 
 
 def _schema_with(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
@@ -198,7 +208,7 @@ def _typed(
     schema = _schema_with(record, key, kinds)
     simpler = _Simplified(kinds)
     emissions = tuple(each.replaced(simpler.of) for each in traced.given.emissions)
-    given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema)
+    given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema, with_none=True)
     if traced.drops_none and isinstance(results, str) and (results == NONE or results.endswith("?")):
         raise NotVectorizable("gives sometimes None, which is no result")
     writes, read = [], set(given.read)
@@ -214,6 +224,8 @@ def _typed(
         wanted = wanted.element if isinstance(wanted, ListOf) and not write.whole else wanted
         if write.whole and kind == EMPTY and isinstance(wanted, ListOf):
             made, kind = Listed((), wanted.element), wanted
+        if write.value is not None and states[write.state].declared is not None:
+            made, kind = with_declared_floats(made, kind, wanted)
         if write.value is not None and kind != wanted:
             facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
@@ -227,13 +239,20 @@ def _typed(
             if found[1][1] != INT:
                 raise NotVectorizable(f"sets a timer at {schema_repr(found[1][1])}")
             timers.append(TimerChange(tuple(found[0]), found[1][0], change.deletes))
+    accesses = []
+    for access in traced.accesses:
+        guards = tuple(map(simpler.of, access.guards))
+        read |= looked_at(guards, None, schema)
+        found = typed_under(guards, Constant(0), schema)
+        if found is not None:
+            accesses.append(Access(access.state, tuple(found[0])))
     map_keys: list[tuple[Expression | None, RecordSchema | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))
         read |= frozenset() if each is None else looked_at([each], None, schema)
     of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
     keys, key_kinds = tuple(key for key, _ in map_keys), tuple(kind for _, kind in map_keys)
-    return TypedState(schema, given, tuple(writes), tuple(timers), keys, key_kinds, results, of_record)
+    return TypedState(schema, given, tuple(writes), tuple(timers), keys, key_kinds, results, of_record, tuple(accesses))
 
 
 def shared_parts(typed: TypedState) -> TypedState:
@@ -245,7 +264,9 @@ def shared_parts(typed: TypedState) -> TypedState:
         for each in typed.writes
     )
     timers = tuple(replace(each, guards=tuple(map(shared, each.guards)), at=shared(each.at)) for each in typed.timers)
-    return replace(typed, given=replace(typed.given, emissions=emissions), writes=writes, timers=timers)
+    accesses = tuple(replace(each, guards=tuple(map(shared, each.guards))) for each in typed.accesses)
+    given = replace(typed.given, emissions=emissions)
+    return replace(typed, given=given, writes=writes, timers=timers, accesses=accesses)
 
 
 def _map_key(

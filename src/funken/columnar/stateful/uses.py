@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.callables import Marker, expression_on
+from funken.columnar.declared.states import kept, seen
 from funken.columnar.dependencies import Dependency, same
 from funken.columnar.expressions import (
     Binary,
@@ -22,7 +23,7 @@ from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, Variables, under
 from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import Write, held, value_of
+from funken.columnar.stateful.traced import Access, Write, held, value_of
 from funken.columnar.tracing import Tracer, function_of_method
 from funken.state.descriptors import StateKind
 
@@ -50,6 +51,7 @@ class StateUses(FlatMapTracer):
         super().__init__(function, arguments, bound=True)
         self._declared = states
         self.writes: list[Write] = []
+        self.accesses: list[Access] = []
         self.map_keys: list[Expression | None] = [None] * len(states)
         self.used: set[int] = set()
         self.fills: list[Any] = [each.default for each in states]
@@ -83,13 +85,22 @@ class StateUses(FlatMapTracer):
         self.fills[state] = value
         return there
 
-    def _read(self, state: int, method: str, given: list[Expression]) -> None:
+    def _read(self, state: int, method: str, given: list[Expression], at: Emission) -> None:
         """Note that a state, or of a map that at a key, is read."""
         self.used.add(state)
+        self._access(state, at)
         if method == "get":
             if len(given) != 1 or self.map_keys[state] not in (None, given[0]):
                 raise NotVectorizable(f"uses self.{self._declared[state].attribute} with several keys")
             self.map_keys[state] = given[0]
+
+    def _access(self, state: int, at: Emission) -> None:
+        """Note the first thing that a path does with a state, which is to read it, if values live longer by that."""
+        declared = self._declared[state]
+        if declared.lifetime is not None and declared.lifetime.read_renews:
+            if at.items is not None:
+                raise NotVectorizable(f"reads self.{declared.attribute}, which renews it, in a loop")
+            self.accesses.append(Access(state, at.guards))
 
     def _use(
         self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
@@ -106,8 +117,10 @@ class StateUses(FlatMapTracer):
             if self.map_keys[state] not in (None, key):
                 raise NotVectorizable(f"uses self.{declared.attribute} with several keys")
             self.map_keys[state] = key
+            if method == "put" and given == [Constant(None)]:
+                raise NotVectorizable(f"puts None into self.{declared.attribute}")
             for each in (key, *given):
-                dropped = dropping(dropped, each)
+                dropped = dropping(dropped, key if each is key else kept(each, declared.type_info))
             method = {"put": "update", "remove": "clear", "get": "value"}.get(method, method)
         elif declared.kind in _COMBINES and len(given) == _OF_COMBINED.get(method, -1):
             self._use_combined(state, method, given, variables, dropped, at, go_on)
@@ -124,22 +137,32 @@ class StateUses(FlatMapTracer):
             value = given[0] if given else None
             if value == Constant(None):
                 value = None
-            self.writes.append(Write(state, at.guards, value))
+            self.writes.append(Write(state, at.guards, self._kept(state, value)))
             go_on(Constant(None), {**variables, name: value}, dropped, at)
             return
         tests = method == "contains"
         if name in variables:
             known = variables[name]
             missing = Constant(declared.default)
-            found = Constant(known is not None) if tests else missing if known is None else known
+            found = Constant(known is not None) if tests else missing if known is None else self._seen(state, known)
             go_on(found, variables, dropped, at)
-        elif declared.default is not None:
+            return
+        self._access(state, at)
+        if declared.default is not None:
             go_on(value_of(state), {**variables, name: value_of(state)}, dropped, at)
         else:
             with_value, without = {**variables, name: value_of(state)}, {**variables, name: None}
             there, missing = (Constant(True), Constant(False)) if tests else (value_of(state), Constant(None))
             go_on(there, with_value, dropped, under(at, held(state)))
             go_on(missing, without, dropped, under(at, Unary("not", held(state))))
+
+    def _kept(self, state: int, value: Expression | None) -> Expression | None:
+        """Return what is written of a value."""
+        return value if value is None or value == value_of(state) else kept(value, self._declared[state].type_info)
+
+    def _seen(self, state: int, value: Expression) -> Expression:
+        """Return what is read of a value that a path has written, or that was there."""
+        return value if value == value_of(state) else seen(value, self._declared[state].type_info)
 
     def _use_combined(
         self, state: int, method: str, given: list[Expression], variables: Variables, dropped: tuple[Expression, ...],
@@ -149,6 +172,7 @@ class StateUses(FlatMapTracer):
         declared = self._declared[state]
         name = current(state)
         if name not in variables and method != "clear":
+            self._access(state, at)
             for there, value in ((held(state), value_of(state)), (Unary("not", held(state)), None)):
                 self._use_combined(state, method, given, {**variables, name: value}, dropped, under(at, there), go_on)
             return
@@ -159,8 +183,9 @@ class StateUses(FlatMapTracer):
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         made = None if method == "clear" else self._combined(declared, found, given[0])
-        self.writes.append(Write(state, at.guards, made))
-        go_on(Constant(None), {**variables, name: made}, dropped, at)
+        self.writes.append(Write(state, at.guards, self._kept(state, made)))
+        after = None if made is None else self._seen(state, made)
+        go_on(Constant(None), {**variables, name: after}, dropped, at)
 
     def _combined(self, declared: DeclaredState, found: Expression | None, value: Expression) -> Expression:
         if declared.kind is StateKind.AGGREGATING:
@@ -168,6 +193,7 @@ class StateUses(FlatMapTracer):
             return self._called(declared, "add", value, so_far)
         if found is None:
             return value
+        value = seen(value, declared.type_info)
         for builtin in (max, min):
             if declared.function is builtin:
                 return Invoke(builtin.__name__, (found, value))
@@ -214,8 +240,9 @@ class StateUses(FlatMapTracer):
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         whole = method == "update"
-        self.writes.append(Write(state, at.guards, given[0] if given else None, whole))
         after = given[0] if given else None
+        after = after if whole else self._kept(state, after)
+        self.writes.append(Write(state, at.guards, after, whole))
         if after is not None and not whole:
             after = Binary("+", expression_on(self._listed(state, variables)), Listed((after,)))
         go_on(Constant(None), {**variables, current(state): after}, dropped, at)

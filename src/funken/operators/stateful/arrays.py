@@ -6,7 +6,7 @@ first; what has changed goes back by way of the handles, before a snapshot and b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,14 @@ class StateArrays:
 
     def __init__(
         self, numbers: Sequence[int], fills: Sequence[Any], kinds: Sequence[RecordSchema], whole: Sequence[bool],
-        of_key: StateArrays | None = None,
+        of_key: StateArrays | None = None, lifetimes: Mapping[int, int] | None = None,
     ) -> None:  # fmt: skip
-        """``of_key``: the arrays of the keys, where these are those of a map.
+        """``of_key``: the arrays of the keys, where these are those of a map; ``lifetimes`` (ms) of states that expire.
 
         Of a state that is ``whole``, records are in a log, and the array has their places there.
         """
         self.numbers = numbers
+        self._lifetimes = {number: lifetimes[number] for number in numbers if lifetimes and number in lifetimes}
         self._of_key = of_key
         self._kinds = {number: kinds[number] for number in numbers}
         self._nothing = {number: record_of(kinds[number], fills[number]) for number in numbers if whole[number]}
@@ -73,6 +74,8 @@ class StateArrays:
         self.logs = {number: _log_of(nothing) for number, nothing in self._nothing.items()}
         self._values: dict[Path, Array] = {path: np.empty(0, LEAF_TYPES[kind]) for path, kind in self.kinds.items()}
         self._touched: dict[int, Array] = {number: np.empty(0, np.bool_) for number in self.numbers}
+        #: of states that expire, when they were last accessed
+        self._accessed: dict[int, Array] = {number: np.empty(0, np.int64) for number in self._lifetimes}
 
     def __len__(self) -> int:
         return len(self._slots if self._of_key is None else self._pairs)
@@ -106,6 +109,7 @@ class StateArrays:
             larger[len(values) :] = self._fills[path]
             self._values[path] = larger
         self._touched = {number: grown(touched, room) for number, touched in self._touched.items()}
+        self._accessed = {number: grown(accessed, room) for number, accessed in self._accessed.items()}
         self._room = room
 
     def _load(self, number: int, table: Table, begin: int) -> None:
@@ -117,17 +121,39 @@ class StateArrays:
                 there.append(slot)
                 values.append(stored)
         kind = self._kinds[number]
+        times: list[int] = []
+        if number in self._lifetimes and values:
+            values, times = map(list, zip(*values, strict=True))
         if not all(fits(value, kind) for value in values):
             self._looked = begin
             raise FallBackToRows("a state of another type")
         if there:
             self._values[FIRST_STATE + number, 0][there] = True
+            if times:
+                self._accessed[number][there] = times
             if number in self.logs:
                 begin = self.logs[number].append(columns_of(values, kind))
                 self._values[FIRST_STATE + number, 1][there] = np.arange(begin, begin + len(there))
                 return
             for (path, _), leaf in zip(leaves_of(kind), values_of_leaves(values, kind), strict=True):
                 self._values[(FIRST_STATE + number, 1, *path)][there] = leaf
+
+    def expire(self, now: int, slots: Array | None = None) -> None:
+        """Have nothing where values have expired, of some slots or of all."""
+        for number, millis in self._lifetimes.items():
+            held, accessed = self._values[FIRST_STATE + number, 0], self._accessed[number]
+            some = np.flatnonzero(held[: len(self)]) if slots is None else slots[held.take(slots)]
+            gone = some[accessed.take(some) <= now - millis]
+            if len(gone):
+                for path, values in self._values.items():
+                    if path[0] == FIRST_STATE + number:
+                        values[gone] = self._fills[path]
+                self.touch(number, gone)
+
+    def renew(self, number: int, slots: Array, now: int) -> None:
+        """Let lives of a state begin anew."""
+        self._accessed[number][slots] = now
+        self.touch(number, slots)
 
     def live(self) -> int:
         """Return how many slots have a state."""
@@ -190,20 +216,23 @@ class StateArrays:
                 leaves.append(column_from(self.at((FIRST_STATE + number, 1, *path), slots), kind))
             values = Columns(self._kinds[number], leaves, len(slots)).to_list()
         target: Any = handle
-        for slot, there, value in zip(slots.tolist(), held, values, strict=True):
+        times: list[tuple[int, ...]] = [()] * len(slots)
+        if number in self._lifetimes:
+            times = [(at,) for at in self._accessed[number].take(slots).tolist()]
+        for slot, there, value, at in zip(slots.tolist(), held, values, times, strict=True):
             key = self.key(slot)
             set_key(key if self._of_key is None else key[0])
             if self._of_key is not None:
                 if there:
-                    target.put(key[1], value)
+                    (target.put_at if at else target.put)(key[1], value, *at)
                 else:
                     target.remove(key[1])
             elif not there:
                 target.clear()
             elif handle.kind is StateKind.VALUE:
-                target.update(value)
+                (target.update_at if at else target.update)(value, *at)
             else:
-                handle.table[key] = value
+                handle.table[key] = (value, *at) if at else value
 
 
 def record_of(kind: RecordSchema, fill: Any) -> Columns:

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR, Constant, ListOf, RecordSchema
+from funken.columnar.expressions import ARRAYS, INT, STR, Constant, ListOf, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import Emission
-from funken.columnar.kernels.columns import Array, Column, Columns, Lists, columns_of, joined, joined_columns
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.rowwise import flattened
-from funken.columnar.keyed.changes import Participants, added, check_sums, most, toggled, united
+from funken.columnar.kernels.rowwise import Value, flattened
+from funken.columnar.keyed.changes import Participants, added, added_rounded, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
-from funken.columnar.stateful.changes import ADD, MOST, SET, UNITE, StateChange
+from funken.columnar.stateful.changes import ADD, ADD_ROUNDED, MOST, SET, UNITE, StateChange
+from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange
 from funken.operators.columnar.flat_map import Made, combined
@@ -32,7 +33,8 @@ from funken.operators.stateful.units import (
     Picked,
     UnitOfLists,
     UnitOfValues,
-    check_bits,
+    check_kept,
+    check_zeros,
     subset,
 )
 
@@ -88,12 +90,13 @@ class BlockOfStates:
                 self._values.set(unit.path, Picked(both, some.before))
             after = objects(both.take(some.after.take(some.changed)), len(some.changed))
         else:
+            check_zeros(unit, initial)
             values: Any = np.concatenate((initial, left)) if len(some.positions) else initial  # type: ignore[arg-type]
             if unit.used:
                 self._values.set(unit.path, Column(unit.leaf, values.take(some.before)))
             after = values.take(some.after.take(some.changed))
-            if unit.bits < 64 and len(some.positions) and unit.kind == INT:
-                check_bits(left, unit.bits)
+            if len(some.positions):
+                check_kept(unit, left)
         if len(some.changed):
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
@@ -107,6 +110,7 @@ class BlockOfStates:
             self._values.set(unit.path, lists.take(group_of))
             return
         initial = where.at(unit.path, groups.slots)
+        check_zeros(unit, initial)
         if not isinstance(unit.kind, str):
             set_leaves(self._values, unit, RecordsAround(where.logs[unit.state], initial, None), group_of)
         else:
@@ -133,6 +137,8 @@ class BlockOfStates:
             if unit.kind == INT:
                 check_sums(values, sets, initial)
             values = added(some, values, sets, initial, unit.kind)
+        elif layout.how == ADD_ROUNDED:
+            values = added_rounded(some, values, sets, initial)
         elif layout.how == UNITE:
             values = united(some, values, sets, initial)
         elif layout.how != SET:
@@ -305,7 +311,7 @@ class BlockOfStates:
                 continue
             value = where.of(each.result)
             if each.emits:
-                results = Columns(schema, flattened(value), where.length)
+                results = _results(value, schema, where.length)
                 origins = np.arange(where.length) if where.positions is None else where.positions
                 made.append(Made(results, origins, np.zeros(where.length, np.int64), each.segment))
         return combined(made, schema, self._block)
@@ -321,7 +327,7 @@ class BlockOfStates:
         if not emission.emits:
             return None
         origins = owners if where.positions is None else where.positions.take(owners)
-        return Made(Columns(schema, flattened(value), len(owners)), origins, numbers, emission.segment)
+        return Made(_results(value, schema, len(owners)), origins, numbers, emission.segment)
 
     def timers(self, changes: Sequence[TimerChange]) -> tuple[Array, list[int], list[bool]]:
         """Return what is done with timers, in order: for which records, at which times, and whether one is deleted."""
@@ -337,6 +343,18 @@ class BlockOfStates:
         records, times, deletes = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.argsort(records, kind="stable")
         return records.take(order), times.take(order).tolist(), deletes.take(order).tolist()
+
+    def renewed(self, renewals: Sequence[tuple[int, Sequence[Guards]]]) -> list[tuple[StateArrays, int, Array]]:
+        """Return of states that expire the slots whose lives begin anew."""
+        found = []
+        for state, places in renewals:
+            arrays, groups = self._where[state]
+            assert isinstance(arrays, StateArrays)
+            some = np.zeros(len(groups.slots), np.bool_)
+            for guards in places:
+                some[groups.of_records()[self._values.where(guards).place] if guards else slice(None)] = True
+            found.append((arrays, state, groups.slots[some]))
+        return found
 
     def keep(self) -> None:
         """Put the states after the block into the arrays."""
@@ -361,6 +379,15 @@ class BlockOfStates:
             lists.change(groups.slots[emptied], groups.slots.take(some), counts.take(some), items.take(places))
         for keep in self._kept:
             keep()
+
+
+def _results(value: Value, schema: RecordSchema, length: int) -> Columns:
+    """Return results as columns of a schema in which others may be ``None``."""
+    leaves = [
+        leaf if leaf.kind == kind or kind in ARRAYS else column_of(leaf.to_list(length), kind)
+        for leaf, (_, kind) in zip(flattened(value), leaves_of(schema), strict=True)
+    ]
+    return Columns(schema, leaves, length)
 
 
 __all__ = ["BlockOfStates"]

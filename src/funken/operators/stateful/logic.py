@@ -53,6 +53,8 @@ more, and of wide records, as many times so much as ``_weight`` says.
 """
 _FEW_SLOTS = 1 << 16
 """So many keys may be in the arrays, whether they have state or not."""
+_MOST_CLEANED = 1024
+"""A block looks at expired values in the tables as so many accesses do, at most: each of them at a few."""
 
 
 class _States:
@@ -74,12 +76,15 @@ class _States:
         values = [number for number, each in enumerate(spec.states) if each.kind not in (StateKind.MAP, StateKind.LIST)]
         maps = [number for number, each in enumerate(spec.states) if each.kind is StateKind.MAP]
         lists = {number: kind for number, kind in enumerate(spec.kinds) if isinstance(kind, ListOf)}
-        self._of_key = StateArrays(values, spec.fills, spec.kinds, spec.whole)
+        self._lives = lives = {number: each.lifetime.millis for number, each in enumerate(spec.states) if each.lifetime}
+        self._of_key = StateArrays(values, spec.fills, spec.kinds, spec.whole, None, lives)
         self._of_maps = {
-            number: StateArrays([number], spec.fills, spec.kinds, spec.whole, self._of_key) for number in maps
+            number: StateArrays([number], spec.fills, spec.kinds, spec.whole, self._of_key, lives) for number in maps
         }
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
         self._limit = _FEW_SLOTS
+        #: when all arrays were looked through for what has expired, which is done twice in a lifetime
+        self._cleaned = MIN_TIMESTAMP
         #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller
         self._weight = max(map(_weight, spec.functions))
         self._size = _LARGE * self._weight
@@ -90,7 +95,7 @@ class _States:
     def open(self, context: OperatorContext) -> None:
         """Find the states, as ``open()`` has declared them."""
         self._usable = not context.batch and all(each.is_in(self._target) for each in self._spec.states)
-        self._store, self._timers = context.keyed, context.timers
+        self._store, self._timers, self._now = context.keyed, context.timers, context.next_time
         if self._usable:
             context.before_snapshot.append(self.store)
             self._handles = [getattr(self._target, each.attribute) for each in self._spec.states]
@@ -172,6 +177,15 @@ class _States:
             self._forget()
             self._limit = _FEW_SLOTS
 
+    def _clean(self, now: int, accesses: int, everything: bool) -> None:
+        """Remove what has expired, whoever looks at it: all in the arrays twice in a lifetime, in the tables as accesses do."""
+        if everything or now - self._cleaned > min(self._lives.values()) // 2:
+            self._cleaned = now
+            for arrays in (self._of_key, *self._of_maps.values()):
+                arrays.expire(now)
+        for number in self._lives:
+            self._handles[number].life.clean(now, min(accesses, _MOST_CLEANED))
+
     def _set_key(self, key: Any) -> None:
         assert self._store is not None
         self._store.current_key = key
@@ -184,13 +198,18 @@ class _States:
 
     def _run(self, function: FunctionOnColumns, block: Columns, leaves: list[Column]) -> Columns:
         """Compute what a function gives for a block, and what it leaves; the keys have these leaves."""
+        # Of the whole block: in rows, lifetimes go by a time that is up to a stride of records old.
+        now = self._now() if self._lives else 0
         slots_taken = max([len(self._of_key), *map(len, self._of_maps.values())])
+        if self._lives:
+            self._clean(now, block.length, slots_taken > self._limit)
         if slots_taken > self._limit:
             self._shrink(slots_taken)
         tables = {number: handle.table for number, handle in enumerate(self._handles)}
         key = leaves[0] if isinstance(function.typed.schema[1], str) else CompositeKey(leaves)
         slots = self._of_key.find(key, block.length, tables)
         groups = Groups(slots, len(self._of_key))
+        self._of_key.expire(now, groups.slots)
         with_state = self._with_state(function, block, leaves)
         of_states: list[tuple[StateArrays | StateLists, Groups]] = []
         for number in range(len(self._spec.states)):
@@ -207,15 +226,20 @@ class _States:
                 continue
             arrays = self._of_maps[number]
             pairs = arrays.find(_key_within(within, with_state), block.length, tables, slots)
-            of_states.append((arrays, Groups(pairs, len(arrays))))
+            of_pairs = Groups(pairs, len(arrays))
+            arrays.expire(now, of_pairs.slots)
+            of_states.append((arrays, of_pairs))
         made = BlockOfStates(with_state, [*of_states, (self._of_key, groups)])
         made.run(function.steps)
-        schema = function.typed.results
+        schema = self._spec.results
         given = made.given(function.typed.given.emissions, INT if schema is None else schema)
         records, times, deletes = made.timers(function.typed.timers)
         if function is self._spec.on_timer:
             check_later(block, records, times, deletes)
+        renewed = made.renewed(function.renewals)
         made.keep()
+        for of_state, number, which in renewed:
+            of_state.renew(number, which, now)
         if times:
             assert self._timers is not None
             keys = map(self._of_key.key, slots.take(records).tolist())

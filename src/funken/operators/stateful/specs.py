@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from funken.columnar.expressions import INT, RecordSchema
 from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.steps import Step
 from funken.columnar.stateful.traced import TracedState
@@ -37,6 +38,8 @@ class FunctionOnColumns:
     traced: TracedState
     typed: TypedState
     steps: tuple[Step, ...]
+    renewals: tuple[tuple[int, tuple[Guards, ...]], ...] = ()
+    """Of states that expire, where their lives begin anew."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class StatesOnColumns:
     """Of each state, whether its value is a record that is only replaced: it is kept as it came."""
     functions: tuple[FunctionOnColumns, ...] = ()
     on_timer: FunctionOnColumns | None = None
+    results: RecordSchema | None = None
+    """The schema of what all of them give; ``None``: they give nothing."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, INT, Expression, leaves_of
+from funken.columnar.expressions import FLOAT, Expression, leaves_of
 from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.kernels.arithmetic import as_float
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, MadeLater, joined_columns, lists_of
@@ -85,10 +85,18 @@ def subset(block: Columns, positions: Array, used: Sequence[Expression]) -> Colu
     return Columns(block.schema, leaves, len(positions))
 
 
-def check_bits(values: Any, bits: int) -> None:
-    """Raise ``FallBackToRows`` if an int has more bits."""
-    if int(values.min()) < -1 << bits - 1 or int(values.max()) >= 1 << bits - 1:
+def check_kept(unit: Unit, values: Any) -> None:
+    """Raise ``FallBackToRows`` if a unit is to keep what it does not keep as it is."""
+    half = 1 << unit.bits - 1
+    if unit.bits < 64 and (int(values.min()) < -half or int(values.max()) >= half):
         raise FallBackToRows("an int that is converted")
+    check_zeros(unit, values)
+
+
+def check_zeros(unit: Unit, values: Any) -> None:
+    """Raise ``FallBackToRows`` for a zero of which ``or 0`` makes another one."""
+    if unit.or_zero and bool((np.signbit(values) & (values == 0)).any()):
+        raise FallBackToRows("a zero with a sign")
 
 
 class UnitOfValues:
@@ -98,6 +106,7 @@ class UnitOfValues:
         assert isinstance(arrays, StateArrays)
         self.unit, self._arrays, self._groups = unit, arrays, groups
         self._now = arrays.at(unit.path, groups.slots)
+        check_zeros(unit, self._now)
         self._group_of: Array = groups.of_records()
         self._before: Array = np.empty(groups.length, self._now.dtype)
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
@@ -111,8 +120,7 @@ class UnitOfValues:
     def change(self, positions: Array, left: Column) -> None:
         """Set it to what some of these records leave."""
         values = objects(left, len(positions))
-        if self.unit.bits < 64 and self.unit.kind == INT:
-            check_bits(values, self.unit.bits)
+        check_kept(self.unit, values)
         places = self._group_of.take(positions)
         self._now[places] = values
         self._changed[places] = True
@@ -185,4 +193,4 @@ class UnitOfLists:
         self._lists.change(slots, slots.take(some), counts.take(some), lists.content())
 
 
-__all__ = ["ChangeLayout", "Picked", "UnitOfLists", "UnitOfValues", "check_bits", "subset"]
+__all__ = ["ChangeLayout", "Picked", "UnitOfLists", "UnitOfValues", "check_kept", "check_zeros", "subset"]

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from funken.columnar.declared.rows import named_rows_of_all
+from funken.columnar.declared.states import bits_of_leaves
+from funken.columnar.dependencies import same
 from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.flat_maps.emissions import either
 from funken.columnar.stateful.floats import with_floats
+from funken.columnar.stateful.lifetimes import renewals_of
 from funken.columnar.stateful.opening import DeclaredState, declared_states
 from funken.columnar.stateful.steps import all_steps
 from funken.columnar.stateful.traced import TracedState
@@ -34,6 +39,7 @@ from funken.operators.stateful.specs import (
 from funken.operators.stateless import ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.windows import traced_key
+from funken.types.convert import converter
 from funken.types.info import TypeInformation
 
 _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILTER: "truth"}
@@ -44,7 +50,7 @@ def columnar_process(
 ) -> tuple[ColumnarKeyedProcess, RecordSchema | None]:
     """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
     made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
-    return ColumnarKeyedProcess(spec.function, spec.key, made), _results(made)
+    return ColumnarKeyedProcess(spec.function, spec.key, made), made.results
 
 
 def columnar_keyed_map(
@@ -55,7 +61,7 @@ def columnar_keyed_map(
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
     made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema], declared)
-    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), _results(made)
+    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), made.results
 
 
 def columnar_of_two(
@@ -67,7 +73,7 @@ def columnar_of_two(
     names, context, gives = _OF_TWO[type(spec)]
     keys = (spec.key1, spec.key2)
     made = _made(spec.function, [(name, context, gives) for name in names], keys, schemas, declared)
-    given = _results(made)
+    given = made.results
     match spec:
         case KeyedCoProcess():
             return ColumnarKeyedCoProcess(spec.function, *keys, made), given
@@ -98,28 +104,30 @@ def _made(
     given = [(each, schema, known[0][1]) for each, schema in zip(traced, records, strict=True)]
     typed, kinds = typed_states(given, states)
     fills = list(map(with_floats, fills_of(given, states), kinds))
-    bits = [each.bits for each in states]
+    for each, fill in zip(states, fills, strict=True):
+        if each.type_info is not None and fill is not None and not same(converter(each.type_info)(fill), fill):
+            raise NotVectorizable(f"has a state {each.attribute!r} with a declared type, which converts values")
+    bits = [bits_of_leaves(each.type_info) for each in states]
     typed = list(map(shared_parts, typed))
     whole, steps = all_steps(typed, kinds, fills, bits)
+    lifetimes = [each.lifetime for each in states]
+    renewals = [renewals_of(each.writes, each.accesses, lifetimes) for each in typed]
     of_key = [*zip(keys, [each for each, _ in known], strict=True), (None, None)][: len(called)]
     made = [
         FunctionOnColumns(method, key, traced_of, *of_function)
         for (method, _, _), (key, traced_of), of_function in zip(
-            called, of_key, zip(traced, typed, steps, strict=True), strict=True
+            called, of_key, zip(traced, typed, steps, renewals, strict=True), strict=True
         )
     ]
     kept = tuple(replace(each, function=None) for each in states)  # which has been read
     functions, on_timer = tuple(made[: len(keys)]), made[-1] if timed else None
-    return StatesOnColumns(kept, tuple(kinds), tuple(fills), whole, functions, on_timer)
+    return StatesOnColumns(kept, tuple(kinds), tuple(fills), whole, functions, on_timer, _results(made))
 
 
-def _results(made: StatesOnColumns) -> RecordSchema | None:
+def _results(functions: Sequence[FunctionOnColumns]) -> RecordSchema | None:
     """Return the schema of all results; ``None``: there are none."""
-    functions = [*made.functions, *([] if made.on_timer is None else [made.on_timer])]
-    results = {each.typed.results for each in functions if each.typed.results is not None}
-    if len(results) > 1:
-        raise NotVectorizable(f"gives sometimes {' and sometimes '.join(sorted(map(schema_repr, results)))}")
-    return results.pop() if results else None
+    results = [each.typed.results for each in functions if each.typed.results is not None]
+    return reduce(either, sorted(results, key=schema_repr)) if results else None
 
 
 def _traced(

@@ -21,6 +21,29 @@ _DECLARED = {
     "items": 'get_list_state(ListStateDescriptor("items"))',
     "seen": 'get_map_state(MapStateDescriptor("seen"))',
 }
+_INT_TYPES = ("LONG()", "INT()", "SHORT()", "BYTE()")
+_TYPES = {
+    **dict.fromkeys(("n", "m", "least", "total", "seen"), _INT_TYPES),
+    **dict.fromkeys(
+        ("last", "best", "high", "early"),
+        (
+            "TUPLE([Types.LONG(), Types.LONG(), Types.STRING()])",
+            "TUPLE([Types.INT(), Types.SHORT(), Types.STRING()])",
+            "TUPLE([Types.LONG(), Types.INT()])",
+        ),
+    ),
+    "text": ("STRING()",),
+    "pair": ("TUPLE([Types.LONG(), Types.STRING()])", "TUPLE([Types.BYTE(), Types.STRING()])"),
+    "top": ("LONG()",),
+    "items": ("TUPLE([Types.LONG(), Types.STRING()])",),
+    "f": ("FLOAT()", "DOUBLE()", "FLOAT()"),
+}
+"""What states may declare; of ``FLOAT`` the sums are rounded, and ints of few bits wrap."""
+_READ_AGAIN = {
+    "n": "        yield ctx.get_current_key(), 0, self.n.value()",
+    "least": "        yield ctx.get_current_key(), 0, self.least.get() or 0",
+    "total": "        yield ctx.get_current_key(), 0, self.total.get() or 0",
+}
 _READS = {
     "n": ("n = self.n.value()",),
     "m": (
@@ -148,8 +171,12 @@ _MAP_KEYS = ("value[1]", "value[2]", "(value[1], value[2])", "value[1] % 3")
 class StateProgram:
     """Writes one function with state."""
 
-    def __init__(self, dice: random.Random, timers: bool = False) -> None:
-        self._dice = dice
+    def __init__(
+        self, dice: random.Random, timers: bool = False, lives: random.Random | None = None,
+        types: random.Random | None = None,
+    ) -> None:  # fmt: skip
+        """``lives``: decides which states expire, after how long; ``types``: which have a declared type; ``None``: none do."""
+        self._dice, self._lives, self._types = dice, lives, types
         self._timers, self._fires = timers, False
         #: which timers a timer sets: later ones, or those before it, for with both they would be due for ever
         later = ("0 <= timestamp", f"timestamp + {dice.randrange(1, 30)}")
@@ -168,7 +195,7 @@ class StateProgram:
         lines += ["    def open(self, runtime_context):"]
         for each in self._states:
             declared = _DECLARED[each].replace("{better}", self._dice.choice(_BETTER))
-            lines.append(f"        self.{each} = runtime_context.{declared}")
+            lines += self._opened(each, declared)
         lines += ["    def _doubled(self, n):", "        if n > 100:", "            return 0", "        return n + n"]
         lines += [
             "    def _of_m(self, value):",
@@ -186,6 +213,22 @@ class StateProgram:
             lines += self._body(True)
         return "\n".join(lines)
 
+    def _opened(self, state: str, declared: str) -> list[str]:
+        if self._types is not None and state in _TYPES and self._types.random() < 0.8:
+            declared = _with_type(declared, state, f"Types.{self._types.choice(_TYPES[state])}")
+        if self._lives is None or "list" in declared or self._lives.random() < 0.3:
+            return [f"        self.{state} = runtime_context.{declared}"]
+        get, _, descriptor = declared.removesuffix(")").partition("(")
+        update = self._lives.choice(("OnReadAndWrite", "OnCreateAndWrite"))
+        clean = self._lives.choice(("cleanup_incrementally(2)", "disable_cleanup_in_background()"))
+        config = f"StateTtlConfig.new_builder({self._lives.choice((1, 5, 12))}).{clean}"
+        return [
+            f"        descriptor = {descriptor}",
+            f"        config = {config}.set_update_type(StateTtlConfig.UpdateType.{update}).build()",
+            "        descriptor.enable_time_to_live(config)",
+            f"        self.{state} = runtime_context.{get}(descriptor)",
+        ]
+
     def _body(self, second: bool) -> list[str]:
         lines = ["        " + self._filled(self._dice.choice(_READS[each])) for each in self._states]
         for _ in range(self._dice.randrange(1, 5)):
@@ -198,6 +241,9 @@ class StateProgram:
                     )
                 )
                 lines += ["        if value[1] != 2:", "            " + write.replace("\n", "\n    ")]
+        if self._types is not None:  # floats of which sums are rounded; and what is read behind a write
+            lines = [line.replace("* 0.25", "* 0.3").replace("/ 4", "/ 7") for line in lines]
+            lines += [line for state, line in _READ_AGAIN.items() if state in self._states]
         return [*lines, f"        yield {self._result()}"]
 
     def _filled(self, text: str) -> str:
@@ -254,6 +300,12 @@ class StateProgram:
 
     def _result(self) -> str:
         return f"(ctx.get_current_key(), {self._int()}, {self._int()})"
+
+
+def _with_type(declared: str, state: str, type_info: str) -> str:
+    if "Reducing" in declared:
+        return f"{declared.removesuffix('))')}, {type_info}))"
+    return declared.replace(f'"{state}"', f'"{state}", {"Types.STRING(), " * ("Map" in declared)}{type_info}')
 
 
 __all__ = ["StateProgram"]

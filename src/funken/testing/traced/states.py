@@ -29,26 +29,36 @@ _KEYS = ("record[0]", "record[0]", "(record[0], record[2])", "f'k{record[0]}'")
 class StateFuzzer:
     """Makes cases, and tells those in which columns and records differ; ``counts`` says what became of all of them."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, expiring: float = 0.3, declaring: float = 0.3) -> None:
+        """``expiring``: how many of the functions have states that expire; ``declaring``: how many have some with a type."""
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
-        self._seed = seed
+        self._seed, self._expiring, self._declaring = seed, expiring, declaring
 
     def run(self, case: int) -> Difference | None:
         """Run a case; return what is wrong."""
         dice = random.Random(f"state/{self._seed}/{case}")
         two = dice.random() < 0.3
         timers = random.Random(f"timers/{self._seed}/{case}").random() < 0.4
-        source = StateProgram(dice, timers).source(two) + f"\nkey = lambda record: {dice.choice(_KEYS)}"
+        lives = random.Random(f"lives/{self._seed}/{case}")
+        expires = lives.random() < self._expiring
+        types = random.Random(f"types/{self._seed}/{case}")
+        declares = types.random() < self._declaring
+        source = (
+            StateProgram(dice, timers, lives if expires else None, types if declares else None).source(two)
+            + f"\nkey = lambda record: {dice.choice(_KEYS)}"
+        )
         space = dict(_SPACE)
         exec(source, space)
         try:
-            fact = self._compared(space["Function"], space["key"], two, dice)
+            fact = self._compared(space["Function"], space["key"], two, dice, lives if expires else None)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             fact = f"{type(error).__name__}: {error}"
         return None if fact is None else Difference(case, source, fact)
 
-    def _compared(self, function: Any, key: Any, two: bool, dice: random.Random) -> str | None:
+    def _compared(
+        self, function: Any, key: Any, two: bool, dice: random.Random, lives: random.Random | None
+    ) -> str | None:
         def in_rows() -> Any:
             call, keys = UserFunction(function(), rich=True), (UserFunction(key), UserFunction(key))
             return KeyedCoProcess(call, *keys) if two else KeyedProcess(call, keys[0])
@@ -68,10 +78,15 @@ class StateFuzzer:
         with patch.object(blocks, "_ROUNDS", rounds), patch.object(logic, "_SMALL", dice.choice((0, 0, 20))):
             fires = made.on_columns.on_timer
             in_order = fires is None or not fires.typed.timers
-            return self._driven(_Driven(made, in_order), _Driven(in_rows(), in_order), two, dice)
+            return self._driven(_Driven(made, in_order), _Driven(in_rows(), in_order), two, dice, lives)
 
-    def _driven(self, columns: _Driven, records: _Driven, two: bool, dice: random.Random) -> str | None:
+    def _driven(
+        self, columns: _Driven, records: _Driven, two: bool, dice: random.Random, lives: random.Random | None
+    ) -> str | None:  # fmt: skip
         for _ in range(dice.randrange(1, 8)):
+            later = lives.choice((0, 0, 1, 3, 9)) if lives else 0
+            for each in (columns, records):
+                each.pass_time(later)
             if dice.random() < 0.3:
                 at = dice.randrange(80)
                 for each in (columns, records):
@@ -141,6 +156,10 @@ class _Driven:
             self.failed = type(error).__name__
         self._take_given()
 
+    def pass_time(self, millis: int) -> None:
+        """Turn the clock forward."""
+        self._harness.now += millis
+
     def watermark(self, at: int) -> None:
         """Let event time come to some ms."""
         try:
@@ -173,7 +192,8 @@ class _Driven:
 
     def restore(self) -> None:
         """Begin again from a snapshot."""
-        self._harness = OperatorHarness.restored(self._spec, self._harness.snapshot(), keyed=True)
+        snapshot = self._harness.snapshot()
+        self._harness = OperatorHarness.restored(self._spec, snapshot, keyed=True, now=self._harness.now)
 
 
 def _sorted(stored: Any) -> Any:
