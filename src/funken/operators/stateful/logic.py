@@ -45,7 +45,7 @@ from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
 
 _MOST_RETURNS = 8
-_SMALL, _LARGE, _BLOCKS = 300, 800, 8
+_SMALL, _LARGE, _BLOCKS = 300, 600, 8
 """Records go to the function if blocks have fewer on average, over about so many blocks, until they have more.
 
 A block costs 0.15 to 0.4 ms, what some 400 records cost one by one (benchmarks/keyed_functions.py); of functions that compute
@@ -261,8 +261,8 @@ class _States:
 def _weight(function: FunctionOnColumns) -> float:
     """Return how many times a block costs what one of a function that counts costs.
 
-    A function that counts has 13 expressions and leaves, and 0.15 ms a block; one of 64 takes 4.5 times as long (2 cores). But
-    what it is spared, to make objects of records and columns of results, grows with these too.
+    A function that counts has 13 expressions and leaves. The more there are, the longer a block takes, and the longer its records
+    take one by one: with 130 (Nexmark's q15) a block that is next to empty costs what 530 records do, 2.6 ms and 4.9 us each.
     """
     seen: set[int] = set()
     todo = list(parts_of(function.typed))
@@ -270,7 +270,7 @@ def _weight(function: FunctionOnColumns) -> float:
         if id(each) not in seen:
             seen.add(id(each))
             todo += children(each)
-    return max(1.0, (37 + len(seen) + len(leaves_of(function.typed.schema))) / 50)
+    return max(1.0, (200 + len(seen) + len(leaves_of(function.typed.schema))) / 213)
 
 
 def _key_within(expression: Expression, block: Columns) -> Column:
