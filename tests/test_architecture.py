@@ -251,6 +251,7 @@ def on_columns(dotted: str) -> bool:
             "funken.columnar.keyed.",
             "funken.columnar.loops.",
             "funken.columnar.vectorized.arguments",
+            "funken.columnar.vectorized.collected",
             "funken.columnar.vectorized.results",
             "funken.runtime.exchange.columnar_writer",
             "funken.graph.columns.",

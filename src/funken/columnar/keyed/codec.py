@@ -6,7 +6,7 @@ A payload begins with ``TAG``, which no pickle begins with. Bounds are included,
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,14 @@ _TAG = bytes([TAG])
 _NARROW = [(np.dtype(kind), int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in ("i1", "i2", "i4")]
 
 
-def encode_block(block: Columns) -> bytes:
-    """Write a block."""
+def encode_block(block: Columns, write: Callable[..., bytes] = dumps) -> bytes:
+    """Write a block; ``write`` pickles its parts."""
     leaves, timestamps = [_written(leaf, block.length) for leaf in block.leaves], block.timestamps
     stamps = None if timestamps is None else _narrowed(timestamps, int(timestamps.min()), int(timestamps.max()))
     folded = (
         (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
     )
-    return _TAG + dumps((block.length, block.schema, leaves, stamps, folded), _unchanged)
+    return _TAG + write((block.length, block.schema, leaves, stamps, folded), _unchanged)
 
 
 def _unchanged(error: Exception) -> Exception:

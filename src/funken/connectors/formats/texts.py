@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import STR, NotVectorizable, RecordSchema
+from funken.columnar.records import NamedFields
 from funken.columnar.typed.samples import SampledText
 from funken.connectors.formats.json_columns import JsonColumns, sampled_schema
 from funken.connectors.formats.text_columns import is_text
@@ -86,6 +88,22 @@ def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None)
     return SampledText(documents)
 
 
+def with_samples(schema: RecordSchema, sample: Callable[[int], Sequence[str]]) -> RecordSchema:
+    """Return a schema whose texts can be looked at: ``sample`` returns some of a leaf, by its number."""
+    numbers = itertools.count()
+
+    def of(inner: RecordSchema) -> RecordSchema:
+        if isinstance(inner, str):
+            number = next(numbers)
+            return text_schema("utf-8", functools.partial(sample, number)) if inner == STR else inner
+        fields = map(of, inner)
+        if isinstance(inner, NamedFields):
+            return NamedFields(fields, inner.form, inner.names, inner.cls)
+        return tuple(fields)
+
+    return of(schema)
+
+
 @dataclass(frozen=True)
 class JsonTexts:
     r"""Parses texts as ``json.loads`` does, if they are objects with fields of the types that some of them have.
@@ -124,4 +142,4 @@ def _columns_of(schema: RecordSchema, wanted: tuple[int, ...] | None) -> JsonCol
     return JsonColumns(schema, wanted)
 
 
-__all__ = ["JsonTexts", "lines_of_text", "messages_of_text", "text_schema"]
+__all__ = ["JsonTexts", "lines_of_text", "messages_of_text", "text_schema", "with_samples"]
