@@ -103,6 +103,30 @@ def number(text: str) -> int:
         return -1
 
 
+RATES = {f"u{k}": {"name": f"user {k}", "rate": 1 + k / 100} for k in range(200)}
+
+
+def priced(record: Any) -> Any:
+    """Change a record, by a table, unless it is not right."""
+    if record["n"] < 0:
+        raise ValueError(f"event {record['at']} has a negative number")
+    record["total"] = record["n"] * RATES.get(record["user"], {}).get("rate", 1.0)
+    record["n"] += 1
+    del record["name"]
+    return record
+
+
+def written(record: Any) -> str:
+    """Write a record as JSON."""
+    return json.dumps({"user": record["user"], "n": record["n"], "half": record["n"] / 2, "large": record["n"] > 500})
+
+
+def labelled(record: Any) -> Any:
+    """Format a record."""
+    text = "%s: %05d (%.1f)" % (record["user"], record["n"], record["n"] / 2)  # noqa: UP031
+    return text, "{}/{}".format(record["name"], record["at"] % 10)
+
+
 class Visit(ProcessWindowFunction):
     """Counts the events of a session, and tells the first and the last."""
 
@@ -209,6 +233,24 @@ class Programs:
         one = self._generated(env, count // 2, lambda i: (f"k{i % 50}", i))
         other = self._generated(env, count // 2, lambda i: (f"k{i % 50}", -i))
         return one.union(other).map(lambda r: (r[0], abs(r[1]))).filter(lambda r: r[1] % 100 == 7)
+
+    def changed(self, env: Any, count: int) -> DataStream:
+        """A function that changes records."""
+        return self._generated(env, count, event).map(priced).key_by(lambda r: r["user"]).max("n")
+
+    def json_written(self, env: Any, count: int) -> DataStream:
+        """``json.dumps``."""
+        return self._generated(env, count, event).map(written).filter(lambda line: line[-5:] == "true}")
+
+    def formatted(self, env: Any, count: int) -> DataStream:
+        """``%`` and ``.format``."""
+        return self._generated(env, count, event).map(labelled).filter(lambda pair: pair[0].endswith("7.5)"))
+
+    def collection(self, env: Any, count: int) -> DataStream:
+        """A large collection; what it takes to declare it is measured, too."""
+        pairs = env.from_collection([(f"key {n % 100}", n, n / 2) for n in range(count)])
+        some = pairs.filter(lambda r: r[1] % 3 > 0).map(lambda r: (r[0], r[2] * 2))
+        return some.key_by(lambda r: r[0]).sum(1)
 
     def named(self, env: Any, count: int) -> DataStream:
         """A sum of a field by its name."""

@@ -149,7 +149,7 @@ def carried(line: str) -> Any:
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
-    (lambda line: range(3), "str", "calls range()"),
+    (lambda line: zip(line, line, strict=True), "str", "calls zip()"),
     (lambda line: line, "str", "loops over str"),
     (lambda line: [line, 1], "str", "gives sometimes str and sometimes int"),
     (lambda line: None, "str", "gives no results"),

@@ -10,7 +10,8 @@ from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
 from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
-from funken.columnar.typed.inference import Inference, schema_of, typed_and_read
+from funken.columnar.typed.inference import Inference
+from funken.columnar.typed.results import schema_of, typed_and_read
 
 LIMIT = 5
 THINGS = [1]
@@ -103,7 +104,8 @@ def test_a_function_becomes_an_expression() -> None:
         (looping, "leaves a loop early"),
         (changing, "changes the global 'LIMIT'"),
         (generating, "is a generator"),
-        (str.split, "split is no Python function"),
+        (str.split, "calls the method split() of int"),
+        (str.format_map, "calls the method format_map() of int"),
         (lambda x, y: x, "takes 2 arguments, not 1"),
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",

@@ -136,11 +136,28 @@ def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
     return [Operation(name, at.arg if name in _BY_NUMBER else at.argval)]
 
 
+def always_raises(found: list[Operation], number: int) -> bool:
+    """Return whether what comes from an operation on, to the next jump, ends with an exception that is raised.
+
+    >>> def checked(n):
+    ...     raise ValueError(n)
+    >>> always_raises(operations(checked.__code__), 0), always_raises(operations((lambda n: n).__code__), 0)
+    (True, False)
+    """
+    for each in found[number:]:
+        if each.name == "RAISE_VARARGS":
+            return bool(each.argument)
+        if "JUMP" in each.name or each.name in _ENDS:
+            return False
+    return False
+
+
 def ends_loops_twice() -> bool:
     """Return whether ``END_FOR`` takes one value off the stack, and a ``POP_TOP`` behind it the iterator."""
     return sys.version_info >= (3, 13)
 
 
+_ENDS = ("RETURN_VALUE", "YIELD_VALUE", "FOR_ITER", "SEND", "RERAISE")
 _REASONS = {
     "STORE_GLOBAL": "changes the global {0!r}",
     "STORE_DEREF": "changes the variable {0!r} of an enclosing function",
@@ -163,6 +180,6 @@ def reason_of(name: str, value: Any) -> str:
 
 
 __all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "catches", "ends_loops_twice", "is_followed", "is_generator", "is_plain",
-    "is_plain_generator", "operations", "reason_of",
+    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "is_followed", "is_generator",
+    "is_plain", "is_plain_generator", "operations", "reason_of",
 ]  # fmt: skip

@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import re
-from dis import get_instructions
 from types import FunctionType
 from typing import Any, Protocol
 
-from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction, attribute_of
+from funken.columnar.calling.arguments import in_order, iterated, numbers_of, pattern_of
+from funken.columnar.calling.constants import article, constant_of
+from funken.columnar.calling.markers import Marker, Outside, expression_on, said
+from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction
 from funken.columnar.expressions import (
-    HIGHEST,
-    LOWEST,
     Argument,
+    Binary,
     Choose,
     Compare,
     Constant,
     Expression,
     GetItem,
     Invoke,
-    Listed,
     Loop,
     Make,
     NotVectorizable,
     Record,
     TypeTest,
     Unpacked,
-    is_text,
 )
-from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, is_table, kind_of_object, name_of
+from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, name_of
 from funken.columnar.lists.calls import DISTINCT
+from funken.columnar.mutation.names import VIEWS, view_of
+from funken.columnar.mutation.typed import REPLACE, REPLACE_TUPLE
 from funken.columnar.records import DICT, ROW, UNNAMED_ROW, default_of, form_of
-from funken.columnar.typed.values import REPLACE, REPLACE_TUPLE
+from funken.columnar.writing.json_texts import DUMPS, call_of, options_of
+from funken.columnar.writing.text_formats import by_format
 from funken.types.row import Row
 
 _COUNTS = {
-    "abs": (1,), "all": (1,), "any": (1,), "bool": (1,), "chr": (1,), "float": (1,), "format": (2,), "int": (1, 2), "len": (1,),
-    "list": (1,), "max": range(1, 9), "min": range(1, 9), "ord": (1,), "repr": (1,), "round": (1, 2), "sorted": (1,), "str": (1,),
-    "sum": (1, 2), "tuple": (1,),
+    "abs": (1,), "all": (1,), "any": (1,), "bin": (1,), "bool": (1,), "chr": (1,), "float": (1,), "format": (2,), "hex": (1,),
+    "int": (1, 2), "len": (1,), "list": (1,), "max": range(1, 9), "min": range(1, 9), "oct": (1,), "ord": (1,), "repr": (1,),
+    "round": (1, 2), "sorted": (1,), "str": (1,), "sum": (1, 2), "tuple": (1,),
 }  # fmt: skip
 _OVER_ITEMS = {"all", "any", "list", "max", "min", "sorted", "sum", "tuple"}
 CLASSES: dict[str, type] = {
     "int": int, "str": str, "float": float, "bool": bool, "tuple": tuple, "dict": dict, "list": list, "object": object,
 }  # fmt: skip
-
-
-class Marker:
-    """What is on the stack besides expressions."""
-
-    def __init__(self, kind: str, name: str = "", value: Any = None) -> None:
-        self.kind = kind
-        self.name = name
-        self.value = value
-
-
-class Outside(Marker):
-    """A value from outside of the function: ``kind`` and ``name`` are those of the dependency that it becomes when used."""
 
 
 class FunctionReader(Protocol):
@@ -74,6 +63,10 @@ class FunctionReader(Protocol):
 
     def new_item(self) -> int:
         """Return the number of an argument that stands for the items of a list."""
+        ...
+
+    def names_of(self, found: Any) -> tuple[str, ...] | None:
+        """Return the names of a dict; ``None`` if they are not known."""
         ...
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
@@ -100,14 +93,14 @@ class Calls:
         if callable(value):
             raise NotVectorizable(f"calls {found.name}()")
         if inside and not container:
-            raise NotVectorizable(f"uses {_said(found)}, {article(value)}")
+            raise NotVectorizable(f"uses {said(found)}, {article(value)}")
         try:
             constant = constant_of(value)
         except NotVectorizable as refused:
             if type(value) in (int, str):  # a column could hold another one
                 raise
-            raise NotVectorizable(f"uses {_said(found)}, {article(value)}") from refused
-        kept = value.copy() if type(value) in (dict, list, set) else value
+            raise NotVectorizable(f"uses {said(found)}, {article(value)}") from refused
+        kept = copy.deepcopy(value) if type(value) in (dict, list, set) else value
         self._reader.depend(Dependency(found.kind, found.name, kept))
         return constant
 
@@ -136,12 +129,18 @@ class Calls:
             return found.value
         raise NotVectorizable("tests a type that is not known")
 
-    def method_called(self, name: str, owner: Expression, given: list[Any], names: tuple[str, ...]) -> Expression:
+    def method_called(self, name: str, owner: Expression, given: list[Any], names: tuple[str, ...]) -> Any:
         """Return a call of a method; ``names`` are those of the last arguments."""
+        if name in VIEWS and not given:
+            fields = self._reader.names_of(owner)
+            if fields is not None:
+                return Marker("generator", "a view of a dict", view_of(owner, fields, name))
         if name == REPLACE_TUPLE and len(names) == len(given):
             return Record(REPLACE_TUPLE, (None, *names), (Unpacked(owner), *map(expression_on, map(self.used, given))))
         if name == "replace" and names == ("tzinfo",) and len(given) == 1:
             return Invoke(".replace tzinfo", (owner, expression_on(self.used(given[0]))))
+        if name == "format" and isinstance(owner, Constant) and type(owner.value) is str:
+            return by_format(owner.value, [expression_on(self.used(each)) for each in given], names)
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
         taken = self.as_tuple if name == "join" else lambda each: expression_on(self.used(each))
@@ -153,7 +152,7 @@ class Calls:
             tested = given[1].value if isinstance(given[1], Marker) and given[1].kind == "classes" else (given[1],)
             return TypeTest(expression_on(self.used(given[0])), tuple(map(self.class_of, tested)))
         if name in ("iter", "next") and len(given) == 1 and not names:
-            return _iterated(name, given[0])
+            return iterated(name, given[0])
         if name == "type" and len(given) == 1:
             return Marker("type", "type()", expression_on(self.used(given[0])))
         if name in ("max", "min") and names == ("key",) and len(given) == 3:
@@ -167,11 +166,21 @@ class Calls:
             return Invoke(DISTINCT[name], (given[0].value,))
         if name == "sorted" and names and set(names) <= {"key", "reverse"} and len(given) == len(names) + 1:
             return self._sorted(given[0], dict(zip(names, given[1:], strict=True)))
+        if name == "range" and 1 <= len(given) <= 3 and not names:
+            return numbers_of([expression_on(self.used(each)) for each in given])
+        if name in ("map", "filter") and len(given) == 2 and not names:
+            return self._over(name, given[0], self._items(given[1], name))
+        if name == "divmod" and len(given) == 2 and not names:
+            one, other = (expression_on(self.used(each)) for each in given)
+            return Make((Binary("//", one, other), Binary("%", one, other)))
         if name == "enumerate" and len(given) in (1, 2) and names in ((), ("start",)):
             start = Constant(0) if len(given) == 1 else expression_on(self.used(given[1]))
             return Marker("generator", "an iterator", Invoke(name, (expression_on(self.used(given[0])), start)))
-        if name == "dict" and given and len(names) == len(given):
-            return Record(DICT, names, tuple(map(expression_on, map(self.used, given))))
+        if name == "dict" and given and len(given) <= len(names) + 1:
+            parts = tuple(map(expression_on, map(self.used, given)))
+            if len(names) < len(given):
+                return Record(DICT, (None, *names), (Unpacked(parts[0]), *parts[1:]))
+            return Record(DICT, names, parts)
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
         if len(given) not in _COUNTS.get(name, ()):
@@ -200,6 +209,17 @@ class Calls:
             keys = self._keys(items, key, "sorted")
         return Invoke("sorted by", (items, keys, reverse))
 
+    def _over(self, name: str, function: Any, items: Expression) -> Marker:
+        """Return what ``map`` or ``filter`` makes of the items of a list."""
+        if isinstance(items, Make) and name == "map":
+            return Marker("generator", "a map", Make(tuple(self._of_key(function, each, name) for each in items.items)))
+        number = self._reader.new_item()
+        item = Argument(number)
+        nothing = name == "filter" and isinstance(function, Constant) and function.value is None
+        made = item if nothing else self._of_key(function, item, name)
+        loop = Loop(items, number, (), made) if name == "map" else Loop(items, number, (made,), item)
+        return Marker("generator", f"a {name}", loop)
+
     def _keys(self, items: Expression, key: Any, name: str) -> Expression:
         """Return what a key function makes of the items of a list."""
         number = self._reader.new_item()
@@ -211,7 +231,9 @@ class Calls:
             return self._reader.inlined(key.kind, key.name, key.value, (item,))
         if isinstance(key, Marker) and key.kind == "inner":
             return self._reader.inner(key.value, (item,))
-        raise NotVectorizable(f"calls {name}() with a key that is no function of the program")
+        if isinstance(key, Marker) and key.kind == "builtin":
+            return expression_on(self.builtin_called(key.name, [item], ()))
+        raise NotVectorizable(f"calls {name}() with a function that is none of the program")
 
     def _by_key(self, name: str, given: list[Any]) -> Expression:
         """Return the first or the second value, by what a function makes of them; of equal ones the first."""
@@ -223,14 +245,17 @@ class Calls:
     def outside_called(self, called: Outside, given: list[Any], names: tuple[str, ...]) -> Expression:
         """Return a call of something from outside of the function."""
         value = called.value
-        arguments = tuple(expression_on(self.used(each)) for each in given)
         library = name_of(value)
+        if library == DUMPS and len(given) == len(names) + 1:
+            self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
+            return call_of(expression_on(self.used(given[0])), options_of(names, given[1:]))
+        arguments = tuple(expression_on(self.used(each)) for each in given)
         if library is not None:
             if library == "datetime.fromtimestamp" and names == ("tz",):
                 names = ()
             if library.startswith("re.") and not names and len(arguments) == PATTERN_METHODS[library[3:]][0] + 1:
                 self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
-                return Invoke(f".{library[3:]}", (_pattern_of(arguments[0]), *arguments[1:]))
+                return Invoke(f".{library[3:]}", (pattern_of(arguments[0]), *arguments[1:]))
             if names or library not in FUNCTIONS:
                 raise NotVectorizable(f"calls {called.name}() with keywords")
             self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
@@ -242,7 +267,7 @@ class Calls:
             return self._record(called, value, arguments, names)
         if type(value) is not FunctionType:
             raise NotVectorizable(f"calls {called.name}()")
-        return self._reader.inlined(called.kind, called.name, value, _in_order(value, arguments, names, called.name))
+        return self._reader.inlined(called.kind, called.name, value, in_order(value, arguments, names, called.name))
 
     def _record(self, called: Outside, cls: type, given: tuple[Expression, ...], names: tuple[str, ...]) -> Expression:
         if cls is Row and given and len(names) == len(given) and not any(name.startswith("_") for name in names):
@@ -267,115 +292,4 @@ class Calls:
         return Record(kind, fields, tuple(found[name] for name in fields), cls)
 
 
-def _pattern_of(given: Expression) -> Expression:
-    if isinstance(given, Constant) and type(given.value) is str:
-        try:
-            return Constant(re.compile(given.value))
-        except re.error as error:
-            raise NotVectorizable(f"uses the regular expression {given.value!r}: {error}") from error
-    if isinstance(given, Constant) and is_pattern(given.value):
-        return given
-    raise NotVectorizable("uses a regular expression that is not constant")
-
-
-def _iterated(name: str, given: Any) -> Any:
-    """Return an iterator of a list, or the item that is the first of it: it is taken once at most."""
-    if name == "iter" and isinstance(given, Marker) and given.kind == "list" and len(given.value) == 1:
-        return Marker("items", "an iterator", given.value[0])
-    if name == "iter" and isinstance(given, Argument):
-        return Marker("items", "an iterator", GetItem(given, 0))
-    if name == "next" and isinstance(given, Marker) and given.kind == "items" and isinstance(given.value, Expression):
-        found, given.value = given.value, None
-        if not isinstance(found, Unpacked):
-            return found
-    raise NotVectorizable(f"calls {name}()")
-
-
-def _in_order(
-    function: FunctionType, given: tuple[Expression, ...], names: tuple[str, ...], name: str
-) -> tuple[Expression, ...]:
-    """Return the arguments of a call in the order of the parameters."""
-    if not names:
-        return given
-    code = function.__code__
-    parameters = code.co_varnames[code.co_posonlyargcount : code.co_argcount]
-    positional = len(given) - len(names)
-    wanted = code.co_varnames[positional : len(given)]
-    if set(wanted) != set(names) or not set(names) <= set(parameters):
-        raise NotVectorizable(f"calls {name}() with keywords that leave out others")
-    by_name = dict(zip(names, given[positional:], strict=True))
-    return (*given[:positional], *(by_name[each] for each in wanted))
-
-
-def expression_on(found: Any) -> Expression:
-    """Return what is on a stack as an expression; raise ``NotVectorizable`` if it is none."""
-    if isinstance(found, Expression):
-        return found
-    if isinstance(found, Marker) and found.kind == "list":
-        if any(isinstance(each, Unpacked) for each in found.value):
-            return Invoke("display", tuple(found.value))
-        return Listed(tuple(found.value))
-    if isinstance(found, Marker) and found.name:
-        raise NotVectorizable(f"uses {found.name}")
-    raise NotVectorizable("calls a function")
-
-
-def constant_of(value: Any) -> Expression:
-    """Return a constant as an expression; raise ``NotVectorizable`` if there is none for it."""
-    if type(value) in (tuple, frozenset):
-        return Make(tuple(constant_of(item) for item in value))
-    if type(value) in (int, float, bool, str):
-        if (type(value) is int and not LOWEST <= value <= HIGHEST) or (type(value) is str and not is_text(value)):
-            raise NotVectorizable(f"uses {value!r}, which no column can hold")
-        return Constant(value)
-    if type(value) in (list, set) and all(type(item) in (int, str) for item in value) and len(value) <= 1000:
-        return Constant(value.copy())  # to look something up in it
-    if kind_of_object(value) is not None or is_pattern(value):
-        return Constant(value)
-    if is_table(value):
-        return Constant(dict(value))
-    raise NotVectorizable(f"uses {article(value)}")
-
-
-def article(value: Any) -> str:
-    """Return the type of a value as a message names it."""
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-def kept_attribute(target: Any, name: str) -> Any:
-    """Return an attribute of an object that no method but ``__init__`` sets; raise ``NotVectorizable`` if it is no such thing."""
-    found = None if target is None else attribute_of(target, name)
-    if found is None or (name not in getattr(target, "__dict__", {}) and hasattr(type(found[0]), "__get__")):
-        raise NotVectorizable(f"uses self.{name}")
-    for cls in type(target).__mro__:
-        for method, function in vars(cls).items():
-            if method != "__init__" and isinstance(function, FunctionType) and name in function.__code__.co_names:
-                _check_sets(name, method, function)
-    return found[0]
-
-
-def _check_sets(name: str, method: str, function: FunctionType) -> None:
-    if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
-        raise NotVectorizable(f"uses self.{name}, which {method}() sets")
-
-
-def _said(found: Outside) -> str:
-    if found.kind == "attribute":
-        return f"self.{found.name}"
-    if found.kind == "global":
-        return f"the global {found.name!r}"
-    return f"the variable {found.name!r} of an enclosing function"
-
-
-__all__ = [
-    "CLASSES",
-    "Calls",
-    "FunctionReader",
-    "Marker",
-    "Outside",
-    "article",
-    "constant_of",
-    "expression_on",
-    "kept_attribute",
-]
+__all__ = ["CLASSES", "Calls", "FunctionReader"]

@@ -11,8 +11,9 @@ from funken.columnar.library import name_of
 from funken.dataclass import dataclass
 
 BUILTINS = (
-    "abs", "all", "any", "bool", "chr", "dict", "enumerate", "float", "format", "int", "isinstance", "iter", "len", "list",
-    "max", "min", "next", "object", "ord", "repr", "round", "set", "sorted", "str", "sum", "tuple", "type",
+    "abs", "all", "any", "bin", "bool", "chr", "dict", "divmod", "enumerate", "filter", "float", "format", "hex", "int",
+    "isinstance", "iter", "len", "list", "map", "max", "min", "next", "object", "oct", "ord", "range", "repr", "round", "set",
+    "sorted", "str", "sum", "tuple", "type",
 )  # fmt: skip
 """Built-in functions and types that are known by their names."""
 _BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}

@@ -177,6 +177,15 @@ class Sequence(Expression):
 
 
 @dataclass(frozen=True)
+class Raises(Expression):
+    """An exception, of records for which the condition is true; it has no value."""
+
+    raises = True
+
+    condition: Expression = Constant(True)
+
+
+@dataclass(frozen=True)
 class Rowwise(Expression):
     """A function of ``library.py``, called for each value; ``kind`` is that of its results."""
 
@@ -365,33 +374,6 @@ def is_key(schema: RecordSchema) -> bool:
 def is_plain(schema: RecordSchema) -> bool:
     """Whether records are tuples of ints, floats, bools and texts, or one of these."""
     return schema in ARRAYS if isinstance(schema, str) else type(schema) is tuple and all(map(is_plain, schema))
-
-
-_RAISING = {"/", "//", "%", "<<", ">>"}
-
-
-def may_raise(expression: Expression) -> bool:
-    """Whether evaluating an expression may raise something, or calls a function for each value.
-
-    >>> quotient = Binary("//", Argument(0), Argument(1))
-    >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
-    (True, False)
-    """
-    return _may_raise(expression, {})
-
-
-def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
-    found = known.get(id(expression))
-    if found is None:
-        match expression:
-            case Rowwise() | Loop() | At() | Expression(raises=True):
-                found = True
-            case Binary(op, _, right) if op in _RAISING and not (isinstance(right, Constant) and right.value):
-                found = True
-            case _:
-                found = any(_may_raise(each, known) for each in children(expression))
-        known[id(expression)] = found
-    return found
 
 
 def children(expression: Expression) -> list[Expression]:

@@ -74,7 +74,7 @@ def reduce_folds(
     form = getattr(target, "columns_fold", None)
     if method is None and form is not None:
         return Traced(Constant(0)), _of_field(form, schema)
-    traced, found = named_rows(trace(target, method, 2), type_info).typed(schema, schema)
+    traced, found = named_rows(trace(target, method, 2, changes=True), type_info).typed(schema, schema)
     if found != schema and (type_info is None or not becomes(found, schema, type_info)):
         raise NotVectorizable(f"makes {schema_repr(found)} of two {schema_repr(schema)}")
     return traced, _folds(traced.result, schema, so_far=0, record=1)
@@ -103,7 +103,7 @@ def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformatio
 
     ``type_info`` is the declared type of what ``get_result`` makes.
     """
-    begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2)
+    begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2, changes=True)
     if begun.result == Listed(()):
         lists = ListOf(schema)
         added, kept = added.typed(schema, lists)
@@ -142,7 +142,7 @@ def all_records(schema: RecordSchema) -> Aggregate:
 def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | None) -> Aggregate:
     """Return an aggregate with what its ``get_result`` makes."""
     try:
-        result, schema = named_rows(trace(target, "get_result", 1), type_info).typed(found.schema)
+        result, schema = named_rows(trace(target, "get_result", 1, changes=True), type_info).typed(found.schema)
         if any(kind == NONE or kind.endswith("?") for kind in kinds_of(schema)):
             raise NotVectorizable("gives None")  # which is no result
     except NotVectorizable as refused:

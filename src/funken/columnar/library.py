@@ -7,25 +7,30 @@ given with one type: a block with a result of another falls back to rows.
 
 from __future__ import annotations
 
+import base64
 import builtins
 import datetime as dates
 import decimal
 import functools
+import hashlib
 import itertools
 import json
 import math
 import operator
 import re
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 from funken.columnar.expressions import BOOL, FLOAT, INT, NONE, STR, ListOf, optional
+from funken.columnar.writing.json_values import value_as_json
 from funken.types.convert import converter
 from funken.types.info import Types
 
 TEXTS = ListOf(STR)
-BYTES, MATCH = "bytes", "match"
+BYTES, MATCH, HASH = "bytes", "match", "hash"
 DATETIME, DATE, TIMEDELTA, TIMEZONE, DECIMAL = "datetime", "date", "timedelta", "timezone", "Decimal"
+HASH_TYPE: type = type(hashlib.md5(b"", usedforsecurity=False))
 
 OBJECTS: dict[type, str] = {
     dates.datetime: DATETIME,
@@ -62,6 +67,11 @@ METHODS |= {
     "str.startswith": {(STR, STR): BOOL},
     "str.endswith": {(STR, STR): BOOL},
     "str.join": {(STR, TEXTS): STR},
+    "str.encode": {(STR,): BYTES, (STR, STR): BYTES},
+    "bytes.decode": {(BYTES,): STR, (BYTES, STR): STR},
+    "bytes.hex": {(BYTES,): STR},
+    "hash.hexdigest": {(HASH,): STR},
+    "hash.digest": {(HASH,): BYTES},
     "int.bit_length": {(INT,): INT},
     "int.bit_count": {(INT,): INT},
     "float.is_integer": {(FLOAT,): BOOL},
@@ -98,33 +108,15 @@ _OWNERS: dict[str, type] = {
     DATE: dates.date,
     TIMEDELTA: dates.timedelta,
     DECIMAL: decimal.Decimal,
+    BYTES: bytes,
+    HASH: HASH_TYPE,
     MATCH: re.Match,
 }
 
-_ONE_FLOAT = [
-    "sqrt",
-    "exp",
-    "expm1",
-    "log1p",
-    "log2",
-    "log10",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "degrees",
-    "radians",
-    "fabs",
-    "erf",
-]
+_ONE_FLOAT = (
+    "sqrt", "exp", "expm1", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "asinh", "acosh", "atanh", "degrees", "radians", "fabs", "erf",
+)  # fmt: skip
 FUNCTIONS: _Table = {f"math.{name}": {(FLOAT,): FLOAT, (INT,): FLOAT} for name in _ONE_FLOAT}
 FUNCTIONS |= {f"math.{name}": {(FLOAT,): INT, (INT,): INT} for name in ("floor", "ceil", "trunc")}
 FUNCTIONS |= {f"math.{name}": {(FLOAT,): BOOL, (INT,): BOOL} for name in ("isnan", "isinf", "isfinite")}
@@ -142,8 +134,18 @@ FUNCTIONS |= {
     "repr": {(kind,): STR for kind in (INT, FLOAT, BOOL, STR, DECIMAL)},
     "round": {(INT,): INT, (FLOAT,): INT, (FLOAT, INT): FLOAT},
     "ord": {(STR,): INT},
+    "range": {(INT,): ListOf(INT), (INT, INT): ListOf(INT), (INT, INT, INT): ListOf(INT)},
+    "hex": {(INT,): STR},
+    "oct": {(INT,): STR},
+    "bin": {(INT,): STR},
     "chr": {(INT,): STR},
     "len": {(TEXTS,): INT, (BYTES,): INT},
+    "hashlib.md5": {(BYTES,): HASH},
+    "hashlib.sha1": {(BYTES,): HASH},
+    "hashlib.sha256": {(BYTES,): HASH},
+    "zlib.crc32": {(BYTES,): INT},
+    "base64.b64encode": {(BYTES,): BYTES},
+    "base64.b64decode": {(BYTES,): BYTES, (STR,): BYTES},
     "format": {(kind, STR): STR for kind in (INT, FLOAT, STR, BOOL, DATETIME, DATE, DECIMAL)},
     "abs": {(DECIMAL,): DECIMAL, (TIMEDELTA,): TIMEDELTA},
     "datetime.fromtimestamp": {(kind, *zone): DATETIME for kind in (INT, FLOAT) for zone in ((), (TIMEZONE,))},
@@ -169,6 +171,7 @@ for _op in ("+", "-", "*", "/"):
     OPERATORS.setdefault(_op, {}).update(
         {pair: DECIMAL for pair in ((DECIMAL, DECIMAL), (DECIMAL, INT), (INT, DECIMAL))}
     )
+OPERATORS["*"] |= {(STR, INT): STR, (INT, STR): STR}
 """Operators without a kernel for arrays: the kind of the result by those of the sides."""
 
 AS_FLOAT_32 = "float of 32 bits"
@@ -208,11 +211,20 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "str.partition.0": lambda text, part: text.partition(part)[0],
     "str.partition.1": lambda text, part: text.partition(part)[1],
     "str.partition.2": lambda text, part: text.partition(part)[2],
+    "json ascii": json.encoder.encode_basestring_ascii,
+    "json text": json.encoder.encode_basestring,
+    "json float": lambda number: repr(number) if math.isfinite(number) else json.dumps(number),
+    "json value": value_as_json,
+    "range": lambda *bounds: list(range(*bounds)),
     "Decimal": decimal.Decimal,
     "datetime.fromtimestamp": dates.datetime.fromtimestamp,
     "datetime.fromisoformat": dates.datetime.fromisoformat,
     "datetime.strptime": dates.datetime.strptime,
     "date.fromisoformat": dates.date.fromisoformat,
+}  # fmt: skip
+_MODULES: dict[str, Callable[..., Any]] = {
+    "hashlib.md5": hashlib.md5, "hashlib.sha1": hashlib.sha1, "hashlib.sha256": hashlib.sha256, "zlib.crc32": zlib.crc32,
+    "base64.b64encode": base64.b64encode, "base64.b64decode": base64.b64decode,
 }  # fmt: skip
 PATTERN_METHODS = {
     "search": (1, optional(MATCH)),
@@ -235,6 +247,8 @@ def function_of(name: str) -> Callable[..., Any]:
     if name.startswith("unpack "):
         _, count, number = name.split()
         return lambda values: _unpacked(values, int(count))[int(number)]
+    if name in _MODULES:
+        return _MODULES[name]
     owner, _, member = name.rpartition(".")
     if owner == "math":
         found: Callable[..., Any] = getattr(math, member)
@@ -276,11 +290,12 @@ def _named() -> list[tuple[Any, str]]:
     named: list[tuple[Any, str]] = [(getattr(math, name[5:]), name) for name in FUNCTIONS if name.startswith("math.")]
     named += [(function_of(name), name) for name in FUNCTIONS if name.startswith(("datetime.", "date."))]
     named += [(getattr(re, name), f"re.{name}") for name in PATTERN_METHODS]
+    named += [(function_of(name), name) for name in _MODULES]
     return [*named, (decimal.Decimal, "Decimal")]
 
 
 _NAMES: dict[Any, str] = dict(_named())
-_NAMES[json.loads] = "json.loads"
+_NAMES |= {json.loads: "json.loads", json.dumps: "json.dumps"}
 FUNCTIONS["json.loads"] = {}  # it depends on what is known of the texts
 
 
@@ -353,8 +368,7 @@ def table_of_items(values: list[Any]) -> dict[int, Any]:
 
 
 __all__ = [
-    "AS_FLOAT_32", "AS_INTS",
-    "ATTRIBUTES", "BYTES", "DATE", "DATETIME", "DECIMAL", "FUNCTIONS", "MATCH", "METHODS", "OBJECTS", "OPERATORS",
-    "PATTERN_METHODS", "TEXTS", "TIMEDELTA", "TIMEZONE", "bound_to", "function_of", "is_pattern", "is_table",
-    "kind_of_object", "literal_of", "name_of", "table_kinds", "table_of_items",
+    "AS_FLOAT_32", "AS_INTS", "ATTRIBUTES", "BYTES", "DATE", "DATETIME", "DECIMAL", "FUNCTIONS", "HASH", "HASH_TYPE", "MATCH",
+    "METHODS", "OBJECTS", "OPERATORS", "PATTERN_METHODS", "TEXTS", "TIMEDELTA", "TIMEZONE", "bound_to", "function_of",
+    "is_pattern", "is_table", "kind_of_object", "literal_of", "name_of", "table_kinds", "table_of_items",
 ]  # fmt: skip

@@ -7,19 +7,11 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, reason_of
-from funken.columnar.callables import (
-    CLASSES,
-    Calls,
-    FunctionReader,
-    Marker,
-    Outside,
-    constant_of,
-    expression_on,
-    kept_attribute,
-)
+from funken.columnar.callables import CLASSES, Calls, FunctionReader
+from funken.columnar.calling.constants import constant_of, kept_attribute
+from funken.columnar.calling.markers import Marker, Outside, expression_on
 from funken.columnar.dependencies import BUILTINS, Dependency, cell_of, is_builtin, is_namespace
 from funken.columnar.expressions import (
-    Argument,
     Attribute,
     Binary,
     Choose,
@@ -39,12 +31,13 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
 )
+from funken.columnar.mutation.names import text_of
 from funken.columnar.records import DICT
+from funken.columnar.writing.text_formats import by_percent, converted, formatted
 
 _BINARY = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "**"}
 _COMPARISONS = {"<", "<=", "==", "!=", ">", ">="}
 _UNARY = {"UNARY_NEGATIVE": "-", "UNARY_NOT": "not", "UNARY_INVERT": "~", "TO_BOOL": "bool"}
-_CONVERSIONS = {1: "str", 2: "repr"}
 
 
 _NULL = Marker("null")
@@ -82,6 +75,17 @@ class Stack:
     def item(self, depth: int) -> Any:
         """Return what is so deep in the stack, as it is; ``None`` if there is nothing."""
         return self._items[-depth] if len(self._items) >= depth else None
+
+    def put(self, depth: int, value: Any) -> None:
+        """Put something in the place of what is so deep in the stack."""
+        self._items[-depth] = value
+
+    def keywords(self, on_stack: bool) -> tuple[str, ...]:
+        """Take the names of the last arguments of a call, which may be on top of the stack."""
+        if on_stack:
+            self._named_on_stack()
+        names, self._keywords = self._keywords, ()
+        return names
 
     def discard(self) -> None:
         """Take away what is on top: nothing is known to use it."""
@@ -128,6 +132,9 @@ class Stack:
             self._is(op == "!=")
             return
         right, left = self._expression(), self._expression()
+        if op == "%" and isinstance(left, Constant) and type(left.value) is str:
+            self.push(by_percent(left.value, right))
+            return
         self.push(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
 
     def _constant(self, value: Any) -> None:
@@ -215,8 +222,21 @@ class Stack:
                 self._items += reversed(items)
                 return
             raise NotVectorizable("unpacks a display with *")
-        record = self._expression()
+        record = self._calls.as_tuple(self._items.pop())
+        shown = record.items if isinstance(record, Make) and len(record.items) == count else ()
+        if shown and not any(isinstance(each, Unpacked) for each in shown):
+            self._items += reversed(shown)
+            return
         self._items += [GetItem(record, index, count) for index in reversed(range(count))]
+
+    def _unpack_rest(self, counts: int) -> None:
+        before, behind = counts & 255, counts >> 8
+        if (before > 0) == (behind > 0):
+            raise NotVectorizable("unpacks with * in the middle")
+        record = self._calls.as_tuple(self._items.pop())
+        rest = Invoke("rest", (record, Constant(before), Constant(-behind if behind else None)))
+        self._items += [GetItem(record, -number) for number in range(1, behind + 1)]
+        self._items += [rest, *(GetItem(record, number) for number in reversed(range(before)))]
 
     def _contains(self, inverted: int) -> None:
         container, needle = self._calls.looked_into(self._items.pop()), self._expression()
@@ -235,11 +255,9 @@ class Stack:
         self._dict(keys.items, self._several(count))
 
     def _dict(self, keys: tuple[Expression, ...], values: tuple[Expression, ...]) -> None:
-        names = []
-        for key in keys:
-            if not isinstance(key, Constant) or type(key.value) is not str:
-                raise NotVectorizable("makes a dict with keys that are no constant texts")
-            names.append(key.value)
+        names = [text_of(key) for key in keys]
+        if None in names:
+            raise NotVectorizable("makes a dict with keys that are no constant texts")
         self.push(Record(DICT, tuple(names), values))
 
     def _dict_update(self, depth: int) -> None:
@@ -279,34 +297,27 @@ class Stack:
     def _format(self, form: tuple[int, bool]) -> None:
         conversion, with_spec = form
         spec = self._expression() if with_spec else None
-        value = self._expression()
-        if conversion == 3:
-            raise NotVectorizable("formats a value with !a")
-        if conversion:
-            value = Invoke(_CONVERSIONS[conversion], (value,))
-        if spec is not None and not isinstance(spec, Constant):
-            raise NotVectorizable("formats a value in a way that is computed")
-        self.push(Text((value,)) if spec is None or not spec.value else Invoke("format", (value, spec)))
+        self.push(formatted(self._expression(), conversion, spec))
 
     def _convert(self, conversion: int) -> None:
-        if conversion not in _CONVERSIONS:
-            raise NotVectorizable("formats a value with !a")
-        self.push(Invoke(_CONVERSIONS[conversion], (self._expression(),)))
+        self.push(converted(self._expression(), conversion))
 
     # ---- calls
 
     def _named(self, names: tuple[str, ...]) -> None:
         self._keywords = names
 
-    def _call_with_names(self, count: int) -> None:
+    def _named_on_stack(self) -> None:
         names = self._expression()
         assert isinstance(names, Make)
         self._keywords = tuple(each.value for each in names.items if isinstance(each, Constant))
+
+    def _call_with_names(self, count: int) -> None:
+        self._named_on_stack()
         self._call(count)
 
     def _call(self, count: int) -> None:
-        given, names = [self._items.pop() for _ in range(count)][::-1], self._keywords
-        self._keywords = ()
+        given, names = [self._items.pop() for _ in range(count)][::-1], self.keywords(on_stack=False)
         second, first = self._items.pop(), self._items.pop()
         if isinstance(first, Marker) and first.kind == "method":
             self.push(self._calls.method_called(first.name, expression_on(second), given, names))
@@ -349,6 +360,7 @@ _OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
     "BUILD_SLICE": Stack._slice,
     "BINARY_SLICE": Stack._binary_slice,
     "UNPACK_SEQUENCE": Stack._unpack,
+    "UNPACK_EX": Stack._unpack_rest,
     "BUILD_TUPLE": Stack._tuple,
     "BUILD_STRING": lambda stack, count: stack.push(Text(stack._several(count))),
     "BUILD_MAP": Stack._map,
@@ -384,9 +396,4 @@ def _owner(owner: Any, name: str) -> Expression:
     return expression_on(owner)
 
 
-def is_pure(expression: Expression) -> bool:
-    """Whether evaluating an expression does nothing, whatever its arguments are."""
-    return isinstance(expression, Argument | Constant)
-
-
-__all__ = ["Stack", "is_pure"]
+__all__ = ["Stack"]

@@ -10,44 +10,50 @@ has that value (``dependencies.py``).
 from __future__ import annotations
 
 from dataclasses import field, replace
-from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, Self
 
 from funken.columnar.bytecode import (
     Operation,
+    always_raises,
     catches,
     ends_loops_twice,
     is_followed,
 )
-from funken.columnar.callables import Marker, constant_of, expression_on
+from funken.columnar.calling.constants import constant_of
+from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.calling.steps import Steps
+from funken.columnar.calling.targets import known_target
 from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, holds
 from funken.columnar.expressions import (
     Argument,
     Choose,
     Constant,
     Expression,
-    Invoke,
     IsNone,
+    Make,
     NotVectorizable,
+    Raises,
     RecordSchema,
     Sequence,
     Unary,
 )
-from funken.columnar.library import name_of
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import CarriedVariables
-from funken.columnar.lists.comprehensions import VariablesReader, cells_of, dropping, operations_of
+from funken.columnar.lists.comprehensions import (
+    DISPLAY,
+    VariablesReader,
+    cells_of,
+    dropping,
+    items_displayed,
+    operations_of,
+)
 from funken.columnar.lists.results import ResultOfItem
+from funken.columnar.mutation.names import known_truth
 from funken.columnar.stack import Stack
-from funken.columnar.typed.documents import LOADS
-from funken.columnar.typed.inference import typed_and_read
+from funken.columnar.typed.results import typed_and_read
 from funken.dataclass import dataclass
 
-_OF_ONE: dict[str, Any] = {
-    "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "repr": repr, "str": str, "tuple": tuple,
-}  # fmt: skip
-"""Built-in functions that may be functions of a program: they are known by what they are."""
-_MOST_STEPS = 2000
 _DEEPEST = 10
 """Functions that call each other are read so deep."""
 
@@ -84,10 +90,14 @@ class Traced:
         return replace(self, result=result, read=read)
 
 
-def trace(target: Any, method: str | None, arguments: int) -> Traced:
+def trace(
+    target: Any, method: str | None, arguments: int, changes: bool = False, schema: RecordSchema | None = None
+) -> Traced:
     """Return what a function of ``arguments`` arguments computes; raise ``NotVectorizable`` with the reason.
 
-    ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set.
+    ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set. ``changes``: nobody
+    but the function has its arguments from then on, so it may change them. ``schema``: that of the first argument, if what is
+    read holds for records of that schema only.
 
     >>> trace(lambda pair: (pair[0], 1), None, 1).typed(("str", "int"))[0].result
     Make(items=(Argument(argument=0, path=(0,)), Constant(value=1)))
@@ -96,15 +106,12 @@ def trace(target: Any, method: str | None, arguments: int) -> Traced:
         ...
     funken.columnar.expressions.NotVectorizable: calls print()
     """
-    if method is None and arguments == 1 and type(target) in (type, BuiltinFunctionType):
-        for name, known in _OF_ONE.items():
-            if target is known:
-                return Traced(Invoke(name, (Argument(0),)))
-    if method is None and arguments == 1 and name_of(target) == LOADS:
-        return Traced(Invoke(LOADS, (Argument(0),)))
+    known = known_target(target) if method is None and arguments == 1 else None
+    if known is not None:
+        return Traced(known)
     if method is None:
-        return Tracer(plain_function(target), arguments, bound=False).run()
-    traced = Tracer(function_of_method(target, method), arguments, bound=True, target=target).run()
+        return Tracer(plain_function(target), arguments, bound=False).of(schema, changes).run()
+    traced = Tracer(function_of_method(target, method), arguments, bound=True, target=target).of(schema, changes).run()
     code = getattr(type(target), method).__code__
     return replace(traced, dependencies=(*traced.dependencies, Dependency("method", method, fingerprint(code))))
 
@@ -128,24 +135,11 @@ def function_of_method(target: Any, method: str) -> FunctionType:
     return found
 
 
-class Steps:
-    """How many instructions were followed, in a function and all it calls."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-        self.depth = 0
-        self.loops = 0
-        self.catches = False
-
-    def count(self) -> None:
-        """Count one; raise ``NotVectorizable`` if there are too many."""
-        self.taken += 1
-        if self.taken > _MOST_STEPS:
-            raise NotVectorizable("branches too often")
-
-
 class Tracer(VariablesReader):
     """Follows one function; a path through it is (instruction, stack, locals, what was evaluated and dropped)."""
+
+    raises = True
+    """Whether what raises an exception is followed; if not, the function is refused."""
 
     def __init__(
         self, function: FunctionType, arguments: int, bound: bool, steps: Steps | None = None, target: Any = None
@@ -182,6 +176,13 @@ class Tracer(VariablesReader):
         self._dependencies["default", name] = Dependency("default", name, found[0])
         return constant
 
+    def of(self, schema: RecordSchema | None, changes: bool) -> Self:
+        """Return it, as one that knows the schema of its first argument, and may change its arguments if ``changes``."""
+        self._steps.schema = schema
+        if changes:
+            self._steps.own += [each for each in self._start.values() if isinstance(each, Argument)]
+        return self
+
     def run(self, *arguments: Any) -> Traced:
         """Follow the function from its beginning; with ``arguments``, it is called with these."""
         names = list(self._start)
@@ -207,10 +208,11 @@ class Tracer(VariablesReader):
         self._steps.depth += 1
         if self._steps.depth > _DEEPEST:
             raise NotVectorizable(f"calls {name}(), which calls others too deep")
-        try:
-            traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
-        except NotVectorizable as refused:
-            raise NotVectorizable(f"calls {name}(), which {refused}") from None
+        with self._steps.inside():
+            try:
+                traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
+            except NotVectorizable as refused:
+                raise NotVectorizable(f"calls {name}(), which {refused}") from None
         self._steps.depth -= 1
         self.depend(Dependency(kind, name, InlinedFunction(fingerprint(function.__code__), traced.dependencies)))
         return traced.result
@@ -223,10 +225,11 @@ class Tracer(VariablesReader):
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
         """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
-        try:
-            traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
-        except NotVectorizable as refused:
-            raise NotVectorizable(f"calls an inner function, which {refused}") from None
+        with self._steps.inside():
+            try:
+                traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
+            except NotVectorizable as refused:
+                raise NotVectorizable(f"calls an inner function, which {refused}") from None
         for each in traced.dependencies:  # of names that mean the same in both
             self.depend(each)
         return traced.result
@@ -241,6 +244,17 @@ class Tracer(VariablesReader):
 
         ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
         """
+        if at is not None:
+            with self._steps.inside():
+                return self._go(number, stack, variables, dropped, at, given, carried)
+        return self._go(number, stack, variables, dropped, at, given, carried)
+
+    def _go(
+        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
+        at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
+    ) -> Expression:  # fmt: skip
+        if self.raises and at is None and always_raises(self._operations, number):
+            return Raises()
         stack, variables = stack.copy(), dict(variables)
         while True:
             self._steps.count()
@@ -256,28 +270,19 @@ class Tracer(VariablesReader):
                 return _returned(expression_on(stack.pop()), dropped, at)
             if name.startswith(("POP_JUMP", "JUMP_IF")):
                 return self._branch(name, number, argument, stack, variables, dropped, at, given, carried)
-            if name == "JUMP" or (name == "JUMP_BACKWARD" and argument == at):
+            if name == "JUMP" or (name == "JUMP_BACKWARD" and (argument == at or self._goes_over(argument, stack))):
                 number = argument
             elif name == "FOR_ITER":
-                iterator = stack.pop()
-                if self.is_comprehension(number - 1):
-                    stack.pop()
-                    stack.push(self.of_comprehension(number - 1, self.loop_over(number - 1, iterator, variables)))
-                elif at is None:
-                    dropped = (*dropped, *self.carry(number - 1, argument, iterator, variables))
-                elif given is not None or carried is not None:
-                    raise NotVectorizable("has a loop in a loop")
-                else:
-                    given = ResultOfItem(
-                        expression_on(self.loop_over(number - 1, iterator, variables, stack)), several=True
-                    )
-                number = argument
+                number, dropped, given = self._begin_loop(
+                    number, argument, stack, variables, dropped, at, given, carried
+                )
             elif name == "END_FOR":  # the loop has taken what it would
                 number += ends_loops_twice()
             elif at is not None and (name == "YIELD_VALUE" or _appends(operation, stack)):
                 if given is not None:
                     raise NotVectorizable("has a loop in a loop")
-                given = ResultOfItem(expression_on(stack.pop()))
+                value = expression_on(stack.pop())
+                given = ResultOfItem(Make((expression_on(stack.pop()), value)) if name == "MAP_ADD" else value)
                 if name == "YIELD_VALUE":
                     stack.push(Constant(None))
             elif name == "CALL" and argument == 1 and stack.peek(2, "append"):
@@ -295,13 +300,41 @@ class Tracer(VariablesReader):
             else:
                 dropped = self._step(operation, stack, variables, dropped)
 
+    def _begin_loop(
+        self, number: int, stop: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
+        at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
+    ) -> tuple[int, tuple[Expression, ...], ResultOfItem | None]:  # fmt: skip
+        """Begin a loop, or go on with the next item of a display; return where, what was dropped, and what is given."""
+        iterator, here = stack.pop(), number - 1
+        if self.is_comprehension(here):
+            stack.pop()
+            stack.push(self.of_comprehension(here, self.loop_over(here, iterator, variables)))
+            return stop, dropped, given
+        in_comprehension = at is not None and carried is None
+        shown = None if in_comprehension else items_displayed(iterator)
+        if shown:
+            stack.push(Marker(DISPLAY, "an iterator", shown[1:]))
+            stack.push(shown[0])
+            return number, dropped, given
+        if shown is None and at is None:
+            dropped = (*dropped, *self.carry(here, stop, iterator, variables))
+        elif shown is None:
+            if given is not None or carried is not None:
+                raise NotVectorizable("has a loop in a loop")
+            given = ResultOfItem(expression_on(self.loop_over(here, iterator, variables, stack)), several=True)
+        return stop, dropped, given
+
+    def _goes_over(self, there: int, stack: Stack) -> bool:
+        """Whether a jump back is to the next item of a display."""
+        return self._operations[there].name == "FOR_ITER" and stack.peek(1, DISPLAY)
+
     def _branch(
         self, name: str, here: int, there: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
         at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
     ) -> Expression:  # fmt: skip
-        if there != at and (there < here or "BACKWARD" in name):
-            raise NotVectorizable("has a loop")
         value = stack.pop()
+        if there != at and (there < here or "BACKWARD" in name) and not self._goes_over(there, stack):
+            raise NotVectorizable("has a loop")
         condition = expression_on(value)
         if isinstance(condition, Unary) and condition.op == "bool":
             condition = condition.operand  # 3.13 asks for the truth in an instruction of its own
@@ -309,6 +342,12 @@ class Tracer(VariablesReader):
         if name.endswith("OR_POP"):
             jumping = stack.copy()
             jumping.push(value)
+        known = known_truth(IsNone(condition) if name.endswith("NONE") else condition)
+        if known is not None:
+            jumps = known != ("FALSE" in name or "NOT_NONE" in name)
+            return self._follow(
+                there if jumps else here, jumping if jumps else stack, variables, dropped, at, given, carried
+            )
         jumped = self._follow(there, jumping, variables, dropped, at, given, carried)
         stayed = self._follow(here, stack, variables, dropped, at, given, carried)
         if name.endswith("NONE"):
@@ -324,7 +363,8 @@ def _returned(value: Expression, dropped: tuple[Expression, ...], at: int | None
 
 
 def _appends(operation: Operation, stack: Stack) -> bool:
-    return operation.name in ("LIST_APPEND", "SET_ADD") and stack.peek(operation.argument + 1, "comprehension")
+    depth = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}.get(operation.name)
+    return depth is not None and stack.peek(operation.argument + depth, "comprehension")
 
 
 __all__ = ["Dependency", "Traced", "Tracer", "function_of_method", "plain_function", "trace"]

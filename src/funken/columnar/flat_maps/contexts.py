@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.callables import Marker
+from funken.columnar.calling.markers import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
 from funken.columnar.stack import Stack

@@ -22,14 +22,14 @@ from funken.columnar.expressions import (
     RecordSchema,
     Sequence,
     children,
-    kinds_of,
-    may_raise,
     schema_repr,
 )
 from funken.columnar.lists.calls import element_of
 from funken.columnar.records import NamedFields
 from funken.columnar.typed.documents import with_wanted
-from funken.columnar.typed.inference import NOT_KEPT, looked_at, typed_under
+from funken.columnar.typed.inference import check_kept
+from funken.columnar.typed.raising import may_raise
+from funken.columnar.typed.results import looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
 from funken.columnar.typed.values import unified
 from funken.dataclass import dataclass
@@ -176,9 +176,7 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
         guards = len(conditions)
     if not each.emits and not any(map(may_raise, (*conditions, result, *([] if items is None else [items])))):
         return None
-    for not_kept in NOT_KEPT:
-        if not_kept in kinds_of(kind):
-            raise NotVectorizable(f"makes a {not_kept}")
+    check_kept(kind)
     typed = replace(
         each, result=result, guards=tuple(conditions[:guards]), items=items, conditions=tuple(conditions[guards:])
     )

@@ -11,12 +11,13 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.callables import Marker
+from funken.columnar.calling.markers import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import INT, Argument, Expression, NotVectorizable, RecordSchema
+from funken.columnar.flat_maps.code import Variables
 from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
-from funken.columnar.flat_maps.tracing import FlatMapTracer, Variables
+from funken.columnar.flat_maps.tracing import FlatMapTracer
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of_method, plain_function
 

@@ -7,15 +7,25 @@ from types import CodeType
 from typing import Any
 
 from funken.columnar.bytecode import is_followed
-from funken.columnar.callables import expression_on
+from funken.columnar.calling.markers import expression_on
 from funken.columnar.dependencies import Dependency, fingerprint
-from funken.columnar.expressions import NONE, Choose, Constant, Expression, NotVectorizable, Sequence, Unary
+from funken.columnar.expressions import (
+    NONE,
+    Choose,
+    Constant,
+    Expression,
+    NotVectorizable,
+    RecordSchema,
+    Sequence,
+    Unary,
+)
+from funken.columnar.flat_maps.code import Code
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
-from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, under
+from funken.columnar.flat_maps.tracing import FlatMapTracer, under
 from funken.columnar.tracing import Traced, function_of_method, plain_function
 
 
-def trace_maybe(target: Any, method: str | None) -> TracedFlatMap:
+def trace_maybe(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
     """Return what a function of one record gives if it is not ``None``; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_maybe(lambda n: (n, 10 // n) if n else None, None)
@@ -23,7 +33,7 @@ def trace_maybe(target: Any, method: str | None) -> TracedFlatMap:
     [(Argument(argument=0, path=()),)]
     """
     function = plain_function(target) if method is None else function_of_method(target, method)
-    traced = _MaybeTracer(function, 1, bound=method is not None, target=target).read()
+    traced = _MaybeTracer(function, 1, bound=method is not None, target=target).of(schema, changes=True).read()
     if method is None:
         return traced
     known = Dependency("method", method, fingerprint(function.__code__))

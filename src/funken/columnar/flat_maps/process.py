@@ -10,12 +10,13 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.callables import Marker, Outside, expression_on
+from funken.columnar.calling.markers import Marker, Outside, expression_on
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable
+from funken.columnar.flat_maps.code import Code, LoopAround, Variables
 from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
-from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, LoopAround, Variables
+from funken.columnar.flat_maps.tracing import FlatMapTracer
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import function_of_method, plain_function
 

@@ -7,72 +7,63 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from types import CodeType
 from typing import Any
 
 from funken.columnar.bytecode import (
     Operation,
+    always_raises,
     ends_loops_twice,
     is_generator,
     is_plain_generator,
 )
-from funken.columnar.callables import Marker, expression_on
+from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.calling.targets import known_target
 from funken.columnar.dependencies import Dependency, fingerprint
-from funken.columnar.expressions import Argument, Constant, Expression, IsNone, Make, NotVectorizable, Unary, Unpacked
+from funken.columnar.expressions import (
+    Argument,
+    Constant,
+    Expression,
+    IsNone,
+    Make,
+    NotVectorizable,
+    Raises,
+    RecordSchema,
+    Unary,
+    Unpacked,
+)
+from funken.columnar.flat_maps.code import Code, LoopAround, Then, Variables
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.lists.comprehensions import dropping, operations_of
+from funken.columnar.mutation.names import known_truth
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of_method, plain_function
-from funken.dataclass import dataclass
 
 _ITEM = Argument(1)
-Variables = dict[str, Any]
 
 
-def trace_flat_map(target: Any, method: str | None) -> TracedFlatMap:
-    """Return what a function of one record gives; raise ``NotVectorizable`` with the reason.
+def trace_flat_map(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
+    """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_flat_map(lambda line: line.split(","), None)
     >>> [(type(each.items).__name__, each.result) for each in found.emissions]
     [('Invoke', Argument(argument=1, path=()))]
-    >>> trace_flat_map(lambda n: range(n), None)
+    >>> trace_flat_map(lambda n: zip(n), None)
     Traceback (most recent call last):
     ...
-    funken.columnar.expressions.NotVectorizable: calls range()
+    funken.columnar.expressions.NotVectorizable: calls zip()
     """
+    items = known_target(target) if method is None else None
+    if items is not None:
+        return TracedFlatMap((Emission(_ITEM, items=items, segment=1),))
     function = plain_function(target) if method is None else function_of_method(target, method)
-    tracer = FlatMapTracer(function, 1, bound=method is not None, target=target)
-    traced = tracer.read()
+    traced = FlatMapTracer(function, 1, bound=method is not None, target=target).of(schema, changes=True).read()
     if method is None:
         return traced
     known = Dependency("method", method, fingerprint(function.__code__))
     return replace(traced, dependencies=(*traced.dependencies, known))
-
-
-@dataclass(frozen=True)
-class Code:
-    """What is followed: a function, or the function that a comprehension is."""
-
-    of: CodeType
-    operations: list[Operation]
-    generator: bool
-    comprehension: bool = False
-    back: Callable[[Any, Variables, tuple[Expression, ...], Emission], None] | None = None
-    """Called with what a function returns that another one calls; ``None``: it is the one that is followed."""
-
-
-_Then = Callable[[Variables, tuple[Expression, ...], Emission], None]
-
-
-@dataclass(frozen=True)
-class LoopAround:
-    """The loop around an instruction: where it begins and ends, and what comes when its body is through."""
-
-    at: int
-    stop: int
-    then: _Then
 
 
 class FlatMapTracer(Tracer):
@@ -86,6 +77,10 @@ class FlatMapTracer(Tracer):
         code = self._code(self._function.__code__)
         self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
         return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()), catches=self._steps.catches)
+
+    def given(self) -> Iterable[Expression]:
+        """Return the results so far."""
+        return [each.result for each in self._found]
 
     @staticmethod
     def _check(code: CodeType) -> None:
@@ -116,6 +111,9 @@ class FlatMapTracer(Tracer):
         self, code: Code, number: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...], at: Emission,
         loop: LoopAround | None,
     ) -> None:  # fmt: skip
+        if self.raises and always_raises(code.operations, number):
+            self._end((*dropped, Raises()), at)
+            return
         stack, variables = stack.copy(), dict(variables)
         while True:
             self._steps.count()
@@ -175,7 +173,7 @@ class FlatMapTracer(Tracer):
         iterator, function = stack.pop(), stack.pop()
         reader = self._reader(code)
         loops = sum(each.name == "FOR_ITER" for each in operations_of(function.value))
-        if not self._is_given(code, number) or loops > 1 or function.value.co_name == "<setcomp>":
+        if not self._is_given(code, number) or loops > 1 or function.value.co_name in ("<setcomp>", "<dictcomp>"):
             stack.push(reader.comprehended(function.value, iterator, variables))
             return
         inner, seen = self._code(function.value, comprehension=True), reader.seen_by(function.value, variables)
@@ -214,6 +212,11 @@ class FlatMapTracer(Tracer):
             jumping.push(value)
         if name.endswith("NONE"):
             condition = IsNone(condition)
+        known = known_truth(condition)
+        if known is not None:
+            jumped = known != ("FALSE" in name or "NOT_NONE" in name)
+            self._run(code, there if jumped else here, jumping if jumped else stack, variables, dropped, at, loop)
+            return
         jumps = Unary("not", condition) if "FALSE" in name or "NOT_NONE" in name else condition
         stays = condition if jumps is not condition else Unary("not", condition)
         before = len(self._found)
@@ -233,7 +236,11 @@ class FlatMapTracer(Tracer):
             # From 3.12 on, a comprehension is a loop in the function. What it gives is one value for what comes behind it.
             stack.pop()
             loops = sum(each.name == "FOR_ITER" for each in code.operations[here:stop])
-            if not self._is_given(code, stop) or loops > 1 or code.operations[here - 2].name == "BUILD_SET":
+            if (
+                not self._is_given(code, stop)
+                or loops > 1
+                or code.operations[here - 2].name in ("BUILD_SET", "BUILD_MAP")
+            ):
                 stack.push(reader.of_comprehension(here, reader.loop_over(here, iterator, variables)))
                 self._run(code, stop, stack, variables, dropped, at, loop)
                 return
@@ -271,7 +278,7 @@ class FlatMapTracer(Tracer):
         return bool(appended or stored & variables.keys())
 
     def _loop(
-        self, code: Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: _Then
+        self, code: Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: Then
     ) -> None:  # fmt: skip
         """Follow the body for each item of a tuple, or once for any text; ``then`` is called where the loop is through."""
         items = iterator.value
@@ -281,7 +288,7 @@ class FlatMapTracer(Tracer):
             items = Make(tuple(items.value))
 
         def run(
-            item: Expression, variables: Variables, dropped: tuple[Expression, ...], at: Emission, then: _Then
+            item: Expression, variables: Variables, dropped: tuple[Expression, ...], at: Emission, then: Then
         ) -> None:
             body = stack.copy()
             body.push(iterator)
@@ -307,7 +314,8 @@ class FlatMapTracer(Tracer):
         known = {name: found for name, found in variables.items() if name not in assigned}
         before, texts = len(self._found), expression_on(items)
         body = replace(at, items=texts, segment=self._next())
-        run(_ITEM, known, (), body, lambda variables, dropped, at: self._end(dropped, at))
+        with self._steps.inside():
+            run(_ITEM, known, (), body, lambda variables, dropped, at: self._end(dropped, at))
         then(known, dropping((), texts) if len(self._found) == before else (), at)
 
     # ---- what comes of it
@@ -370,4 +378,4 @@ def under(at: Emission, condition: Expression) -> Emission:
     return replace(at, conditions=(*at.conditions, condition))
 
 
-__all__ = ["Code", "FlatMapTracer", "LoopAround", "Variables", "trace_flat_map", "under"]
+__all__ = ["FlatMapTracer", "trace_flat_map", "under"]

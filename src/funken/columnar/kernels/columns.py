@@ -107,6 +107,22 @@ class Column:
         return values
 
 
+def arrow_operand(column: Column) -> Any:
+    """Return a column of texts as functions of Arrow take it: an array, or a scalar if it is constant."""
+    if not column.constant:
+        return column.data
+    import pyarrow as pa  # noqa: PLC0415 - the same
+
+    return pa.scalar(column.data, pa.string())
+
+
+def arrow_compute() -> Any:
+    """Return the functions of Arrow."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
+
+    return pc
+
+
 def _arrow(mask: Array) -> Array:
     import pyarrow as pa  # noqa: PLC0415 - the same
 
@@ -361,6 +377,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 __all__ = [
-    "Array", "Column", "Columns", "Lists", "MadeLater", "column_of", "columns_of", "joined", "joined_columns", "lists_of",
-    "lists_or_none", "lists_with", "offsets_of", "values_of_leaves",
+    "Array", "Column", "Columns", "Lists", "MadeLater", "arrow_compute", "arrow_operand", "column_of", "columns_of", "joined",
+    "joined_columns", "lists_of", "lists_or_none", "lists_with", "offsets_of", "values_of_leaves",
 ]  # fmt: skip

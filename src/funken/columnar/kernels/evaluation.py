@@ -34,6 +34,7 @@ from funken.columnar.expressions import (
     Listed,
     Loop,
     Make,
+    Raises,
     RecordSchema,
     Rowwise,
     Sequence,
@@ -55,7 +56,7 @@ from funken.columnar.kernels.arithmetic import (
     constant,
     folded,
 )
-from funken.columnar.kernels.columns import Array, Column, Columns, lists_of
+from funken.columnar.kernels.columns import Array, Column, Columns, arrow_compute, arrow_operand, lists_of
 from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
 from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, taken, value_of
 from funken.columnar.lists.parts import takes_part
@@ -165,6 +166,10 @@ class ExpressionEvaluation:
                 return looped(expression, self)
             case Listed():
                 return displayed(expression, self)
+            case Raises(condition):
+                if self.length and bool(np.any(self._column(condition).array(self.length))):
+                    raise FallBackToRows("a record for which an exception is raised")
+                return constant(None)
             case Parsed(text, parser, wanted):
                 documents = parser.parse(self._column(text).to_list(self.length), wanted)
                 if not isinstance(documents, Columns):
@@ -219,8 +224,8 @@ class ExpressionEvaluation:
                 text, part = (right, left) if left.constant else (left, right)
                 equal = find_text("is", text, part.data)
                 return equal if op == "==" else self._not(equal)
-            compare = getattr(_arrow(), ARROW_COMPARE[op])
-            return Column(BOOL, _mask(compare(_scalar(left), _scalar(right))))
+            compare = getattr(arrow_compute(), ARROW_COMPARE[op])
+            return Column(BOOL, _mask(compare(arrow_operand(left), arrow_operand(right))))
         if left.kind != right.kind:  # an int and a float: Python compares exactly
             left, right = as_float(left), as_float(right)
         return folded(BOOL, COMPARE[op], left, right)
@@ -286,8 +291,8 @@ class ExpressionEvaluation:
         if then.kind == STR:
             import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
 
-            one, other = (_scalar(column) for column in (then, otherwise))
-            return Column(STR, _arrow().if_else(pa.array(condition.data), one, other))
+            one, other = (arrow_operand(column) for column in (then, otherwise))
+            return Column(STR, arrow_compute().if_else(pa.array(condition.data), one, other))
         low = high = None
         if then.kind == INT:
             bounds = (then.bounds(), otherwise.bounds())
@@ -376,20 +381,6 @@ def _column(value: Value) -> Column:
 def _item(value: Value, index: int) -> Value:
     assert isinstance(value, tuple)
     return value[index]
-
-
-def _scalar(column: Column) -> Any:
-    if not column.constant:
-        return column.data
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
-    return pa.scalar(column.data, pa.string())
-
-
-def _arrow() -> Any:
-    import pyarrow.compute as pc  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
-    return pc
 
 
 def _mask(bits: Any) -> Array:

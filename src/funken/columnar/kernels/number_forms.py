@@ -229,6 +229,7 @@ FORMS: dict[str, Form] = {
     "format": _formatted,
     "str": _written,
     "repr": _written,
+    "json float": _written,
     AS_FLOAT_32: lambda number: Column(FLOAT, rounded(number.data)),
     **{name: _narrowed(bits) for bits, name in AS_INTS.items()},
 }

@@ -20,7 +20,7 @@ from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, joined_columns, lists_of
 from funken.columnar.kernels.number_forms import FORMS
 from funken.columnar.kernels.times import Times
-from funken.columnar.library import MATCH, OBJECTS, bound_to, function_of
+from funken.columnar.library import HASH, HASH_TYPE, MATCH, OBJECTS, bound_to, function_of
 from funken.columnar.loops import forms as list_forms
 
 Value = Column | tuple["Value", ...]
@@ -32,7 +32,7 @@ _SAMPLE, _SHORTEST = 64, 2
 _PER_ITEM = 4
 """A table is looked up in at once for so many records per item."""
 _TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
-_TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
+_TYPES |= {HASH: HASH_TYPE, **{kind: cls for cls, kind in OBJECTS.items()}}
 
 
 def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:

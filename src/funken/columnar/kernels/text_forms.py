@@ -17,6 +17,7 @@ from funken.columnar.expressions import BOOL, FLOAT, INT, STR
 from funken.columnar.kernels import cuts
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.text import is_ascii, parts_of
 
 Form = Callable[..., Column | None]
@@ -174,6 +175,22 @@ def _parsed(kind: str, letters: frozenset[int]) -> Form:
     return form
 
 
+def _in_json(escaped: Array) -> Form:
+    """Return a form of texts in JSON, of which no letter is one that has to be escaped."""
+
+    def form(text: Column) -> Column | None:
+        offsets, content = parts_of(text.data)
+        if bool(escaped[content[offsets[0] : offsets[-1]]].any()):
+            return None
+        quote = Column(STR, '"', True)
+        return concatenated([quote, text, quote], len(text.data))
+
+    return form
+
+
+_CODES = np.arange(256)
+_ESCAPED = (_CODES < 0x20) | (ord('"') == _CODES) | (ord("\\") == _CODES)
+
 FORMS: dict[str, Form] = {
     "str.lower": _ascii(pc.ascii_lower),
     "str.casefold": _ascii(pc.ascii_lower),
@@ -211,6 +228,8 @@ FORMS: dict[str, Form] = {
     "ord": cuts.code_of,
     "int": _parsed(INT, _DIGITS),
     "float": _parsed(FLOAT, _DECIMALS),
+    "json text": _in_json(_ESCAPED),
+    "json ascii": _in_json(_ESCAPED | (_CODES >= 0x7F)),
 }
 """By the name of ``library.py``."""
 

@@ -8,23 +8,38 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from types import CodeType
 from typing import Any, TypeVar, cast
 
 from funken.columnar.bytecode import Operation, UnknownBytecode, is_followed, is_generator, operations
-from funken.columnar.callables import FunctionReader, Marker, expression_on
-from funken.columnar.expressions import Argument, Constant, Expression, Invoke, Loop, Make, NotVectorizable, Unpacked
+from funken.columnar.callables import FunctionReader
+from funken.columnar.calling.markers import Marker, expression_on, is_pure
+from funken.columnar.expressions import (
+    Argument,
+    Constant,
+    Expression,
+    Invoke,
+    Loop,
+    Make,
+    NotVectorizable,
+    Record,
+    Unpacked,
+)
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import appended_of, fold_of
-from funken.columnar.lists.results import ResultOfItem, conditions_of, gives_several, result_of
-from funken.columnar.stack import Stack, is_pure
+from funken.columnar.lists.results import ResultOfItem, conditions_of, gives_several, is_never, result_of
+from funken.columnar.mutation.names import dict_of, names_of, view_of
+from funken.columnar.mutation.tracked import changed, is_made
+from funken.columnar.stack import Stack
 
 UNSET = Marker("unset")
+DISPLAY = "display"
+"""The kind of a marker for the iterator of a display: its value are the items that are left."""
 _CLOSURE = 8
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-_BEGINS = [["SWAP", "BUILD_LIST", "SWAP"], ["SWAP", "BUILD_SET", "SWAP"]]
+_BEGINS = [["SWAP", made, "SWAP"] for made in ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")]
 _Reader = TypeVar("_Reader", bound="VariablesReader")
 
 
@@ -35,12 +50,22 @@ class VariablesReader:
     _cells: frozenset[str]
     _free: frozenset[str] = frozenset()
     _steps: Any
+    changes = True
+    """Whether records that are changed are followed; if not, the function is refused."""
 
     def _follow(
         self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
         at: int | None = None, given: ResultOfItem | None = None, carried: tuple[str, ...] | None = None,
     ) -> Expression:  # fmt: skip
         raise NotImplementedError
+
+    def names_of(self, found: Any) -> tuple[str, ...] | None:
+        """Return the names of a dict; ``None`` if they are not known."""
+        return names_of(found, self._steps.schema)
+
+    def given(self) -> Iterable[Expression]:
+        """Return what the function has given so far, and goes on behind it."""
+        return ()
 
     # ---- variables
 
@@ -71,7 +96,9 @@ class VariablesReader:
         elif name == "MAKE_FUNCTION" and stack.is_comprehension():
             self._make_function(stack, argument or 0)
         elif name == "GET_ITER":
-            stack.push(Marker("iterator", value=stack.pop()))
+            items = stack.pop()
+            names = self.names_of(items) if isinstance(items, Expression) else None
+            stack.push(Marker("iterator", value=items if names is None else view_of(items, names, "keys")))
         elif name == "RETURN_GENERATOR":
             stack.push(Constant(None))
         elif name == "LOAD_FAST_AND_CLEAR":
@@ -81,14 +108,19 @@ class VariablesReader:
             stack.pop()
             stack.push(function)
         elif name not in ("MAKE_CELL", "END_SEND"):
+            if self.changes:
+                evaluated = changed(operation, stack, variables, self._steps.own, self.given())
+                if evaluated is not None:
+                    return dropping(dropped, evaluated)
             stack.step(operation)
+            made = is_made(operation, stack)
+            if made is not None:
+                self._steps.own.append(made)
         return dropped
 
     @staticmethod
     def _make_function(stack: Stack, flags: int) -> None:
         code = stack.pop().value
-        if code.co_name not in ("<listcomp>", "<genexpr>", "<setcomp>"):
-            raise NotVectorizable("makes a dict of items")
         if flags & ~_CLOSURE:
             raise NotVectorizable("has an inner function")
         if flags:
@@ -108,7 +140,15 @@ class VariablesReader:
 
     def of_comprehension(self, here: int, loop: Any) -> Any:
         """Return what a comprehension that is a loop gives: a list, or a set of the same items."""
-        return a_set(loop) if self._operations[here - 2].name == "BUILD_SET" else loop
+        made = self._operations[here - 2].name
+        return a_set(loop) if made == "BUILD_SET" else self._a_dict(loop) if made == "BUILD_MAP" else loop
+
+    def _a_dict(self, loop: Any) -> Record:
+        if not isinstance(loop, Marker) or loop.kind != "list":
+            raise NotVectorizable("makes a dict of items")
+        made = dict_of(loop.value)
+        self._steps.own.append(made)
+        return made
 
     def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
         """Return what the function that a comprehension is gives; of a generator expression, what it would."""
@@ -121,6 +161,8 @@ class VariablesReader:
         )
         if code.co_name == "<setcomp>":
             return a_set(loop)
+        if code.co_name == "<dictcomp>":
+            return self._a_dict(loop)
         return Marker("generator", "a generator", loop) if is_generator(code) and isinstance(loop, Expression) else loop
 
     def seen_by(self, code: CodeType, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +200,7 @@ class VariablesReader:
         if isinstance(items, Make):
             if any(isinstance(each, Unpacked) for each in items.items):
                 raise NotVectorizable("loops over a display with *")
-            trees = [body(each) for each in items.items]
+            trees = [tree for tree in map(body, items.items) if not is_never(tree)]
             if any(conditions_of(each) or gives_several(each) for each in trees):
                 raise NotVectorizable("makes a list")
             return Marker("list", "a list", [result_of(each) for each in trees])
@@ -217,6 +259,18 @@ class VariablesReader:
         )
 
 
+def items_displayed(iterator: Any) -> list[Any] | None:
+    """Return the items that an iterator of a display has left; ``None`` if it is that of something else."""
+    items = iterator.value if isinstance(iterator, Marker) else None
+    if isinstance(iterator, Marker) and iterator.kind == DISPLAY:
+        return list(iterator.value)
+    if isinstance(items, Marker) and items.kind in ("list", "generator"):
+        items = Make(tuple(items.value)) if items.kind == "list" else items.value
+    if not isinstance(items, Make) or any(isinstance(each, Unpacked) for each in items.items):
+        return None
+    return list(items.items)
+
+
 def a_set(items: Any) -> Marker:
     """Return a set, as the list that it is made of."""
     return Marker("set", "a set", Invoke("list", (expression_on(items),)))
@@ -244,4 +298,4 @@ def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, .
     return (*dropped, value)
 
 
-__all__ = ["UNSET", "VariablesReader", "cells_of", "dropping", "operations_of"]
+__all__ = ["DISPLAY", "UNSET", "VariablesReader", "cells_of", "dropping", "items_displayed", "operations_of"]

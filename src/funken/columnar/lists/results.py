@@ -38,12 +38,13 @@ def _is_always(tree: Expression) -> bool:
     return isinstance(tree, ResultOfItem) and tree.value is not None
 
 
-def _is_never(tree: Expression) -> bool:
+def is_never(tree: Expression) -> bool:
+    """Whether the paths give nothing."""
     match tree:
         case Choose(_, then, otherwise):
-            return _is_never(then) and _is_never(otherwise)
+            return is_never(then) and is_never(otherwise)
         case Sequence(_, result):
-            return _is_never(result)
+            return is_never(result)
     return isinstance(tree, ResultOfItem) and tree.value is None
 
 
@@ -74,8 +75,8 @@ def result_of(tree: Expression) -> Expression:
         case Sequence(before, result):
             return Sequence(before, result_of(result))
         case Choose(condition, then, otherwise):
-            if _is_never(then) or _is_never(otherwise):
-                return result_of(otherwise if _is_never(then) else then)
+            if is_never(then) or is_never(otherwise):
+                return result_of(otherwise if is_never(then) else then)
             one, other = result_of(then), result_of(otherwise)
             return one if one == other else Choose(condition, one, other)
         case ResultOfItem(Expression() as value):
@@ -83,4 +84,4 @@ def result_of(tree: Expression) -> Expression:
     raise NotVectorizable("has a loop that never gives anything")
 
 
-__all__ = ["ResultOfItem", "conditions_of", "gives_several", "result_of"]
+__all__ = ["ResultOfItem", "conditions_of", "gives_several", "is_never", "result_of"]

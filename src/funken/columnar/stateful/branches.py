@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from funken.columnar.callables import constant_of
+from funken.columnar.calling.constants import constant_of
 from funken.columnar.expressions import Argument, Choose, Constant, Expression, IsNone, Unary
-from funken.columnar.flat_maps.tracing import Code
+from funken.columnar.flat_maps.code import Code
 from funken.columnar.stack import Stack
 from funken.columnar.stateful.traced import FIRST_STATE
 

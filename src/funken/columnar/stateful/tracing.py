@@ -15,11 +15,13 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, ends_loops_twice, is_generator
-from funken.columnar.callables import Marker, constant_of, expression_on
+from funken.columnar.calling.constants import constant_of
+from funken.columnar.calling.markers import Marker, expression_on
 from funken.columnar.dependencies import Dependency, attribute_of, fingerprint
 from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary
+from funken.columnar.flat_maps.code import Code, LoopAround, Variables
 from funken.columnar.flat_maps.emissions import Emission
-from funken.columnar.flat_maps.tracing import Code, LoopAround, Variables, under
+from funken.columnar.flat_maps.tracing import under
 from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stack import Stack
 from funken.columnar.stateful.branches import known_jump, or_constant

@@ -29,7 +29,6 @@ from funken.columnar.expressions import (
     is_key,
     kinds_of,
     leaves_of,
-    may_raise,
     schema_of_value,
     schema_repr,
 )
@@ -39,7 +38,8 @@ from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.floats import check_floats, widened, with_declared_floats
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, TracedState, Write, value_of
-from funken.columnar.typed.inference import looked_at, typed, typed_under
+from funken.columnar.typed.raising import may_raise
+from funken.columnar.typed.results import looked_at, typed, typed_under
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from funken.columnar.callables import Marker, expression_on
+from funken.columnar.calling.markers import Marker, expression_on
 from funken.columnar.declared.states import kept, seen
 from funken.columnar.dependencies import Dependency, same
 from funken.columnar.expressions import (
@@ -19,8 +19,9 @@ from funken.columnar.expressions import (
     Unary,
     schema_of_value,
 )
+from funken.columnar.flat_maps.code import Code, Variables
 from funken.columnar.flat_maps.emissions import Emission
-from funken.columnar.flat_maps.tracing import Code, FlatMapTracer, Variables, under
+from funken.columnar.flat_maps.tracing import FlatMapTracer, under
 from funken.columnar.lists.comprehensions import dropping
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import Access, Write, held, value_of
@@ -46,6 +47,8 @@ def of_states(variables: Variables) -> Variables:
 
 class StateUses(FlatMapTracer):
     """What a function does with its states."""
+
+    raises = changes = False
 
     def __init__(self, function: FunctionType, arguments: int, states: tuple[DeclaredState, ...]) -> None:
         super().__init__(function, arguments, bound=True)

@@ -17,17 +17,13 @@ from funken.columnar.expressions import (
     Choose,
     Compare,
     Constant,
-    Contains,
     Expression,
     Invoke,
-    IsNone,
     ListOf,
     Make,
     NotVectorizable,
     Rowwise,
     Text,
-    TypeTest,
-    Unary,
     Unpacked,
     number_as_float,
     optional,
@@ -53,17 +49,19 @@ from funken.columnar.lists.calls import (
     of_nothing,
     over_list,
 )
-from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.records import DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.documents import LOADS, loaded
 from funken.columnar.typed.matches import matched, of_match
-from funken.columnar.typed.values import Typed, after, as_int, check_known, kind_of_constant, truth
+from funken.columnar.typed.record_methods import method_of_record
+from funken.columnar.typed.tables import field_looked_up, is_record_table, looked_up
+from funken.columnar.typed.values import Typed, after, as_int, check_known, truth
+from funken.columnar.writing.json_texts import DUMPS, dumped
+from funken.columnar.writing.text_formats import INTEGER
 
 _Of = Callable[[Expression], Typed]
 _TruthOf = Callable[[Expression], Expression]
 _Compared = Callable[[str, Typed, Typed], Expression]
-_MOST_COMPARED = 16
-"""A value is compared with so many constants at most, one after the other."""
 
 
 def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
@@ -76,6 +74,8 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
         return of_lists(name, [of(each) for each in given])
     if name == LOADS:
         return loaded([of(each) for each in given])
+    if name == DUMPS:
+        return dumped(of(given[0]), given[1].value)  # type: ignore[attr-defined]
     if name in FOLDS:
         return folded(name, [of(each) for each in given])
     if name == "bool" and len(given) == 1:
@@ -83,6 +83,8 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
     if name.startswith("."):
         return _method(name[1:], given, of)
     found = [of(each) for each in given]
+    if name in (INTEGER, "rest"):
+        return _integer(found[0]) if name == INTEGER else _rest(found)
     kinds = tuple(schema for _, schema in found)
     made = tuple(each for each, _ in found)
     native = _native(name, found)
@@ -109,6 +111,24 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
     if kind is None:
         raise NotVectorizable(f"calls {name}() with {', '.join(map(schema_repr, kinds)) or 'nothing'}")
     return Rowwise(name, made, kind), kind
+
+
+def _integer(found: Typed) -> Typed:
+    """Return a number as ``%d`` writes it."""
+    made, schema = as_int(found)
+    if schema == FLOAT:
+        return Rowwise("int", (made,), INT), INT
+    if schema != INT:
+        raise NotVectorizable(f"formats {schema_repr(schema)} with %d")
+    return made, INT
+
+
+def _rest(found: list[Typed]) -> Typed:
+    """Return the list that is left of a list when its first, or last, items are taken."""
+    (made, schema), (start, _), (stop, _) = found
+    if element_of(schema) is None or not isinstance(schema, str):
+        raise NotVectorizable(f"unpacks {schema_repr(schema)} with *")
+    return Rowwise("slice", (made, start, stop, Constant(None)), schema), schema
 
 
 def _display(items: tuple[Expression, ...], of: _Of) -> Typed:
@@ -224,9 +244,14 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
         return _looked_up(owner, given[1:], of)
     if isinstance(owner, Constant) and is_pattern(owner.value):
         return matched(name, owner, [of(each) for each in given[1:]])
+    of_field = field_looked_up(owner, given[1:], of) if name == "get" else None
+    if of_field is not None:
+        return of_field
+    if name == "get" and is_record_table(owner) and len(given) == 3:
+        return looked_up(owner.value, of(given[1]), of(given[2]))  # type: ignore[attr-defined]
     found = of(owner)
     if isinstance(found[1], NamedFields):
-        return _record_method(name, found, given[1:], of)
+        return method_of_record(name, found, given[1:], of)
     if found[1] == MATCH and name in ("group", "groups", "groupdict"):
         return of_match(name, found[0], given[1:])
     if name in ("startswith", "endswith") and len(given) == 2 and isinstance(given[1], Make):
@@ -272,27 +297,6 @@ def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed
     return Rowwise("get", (table, key[0], default[0]), kind), kind
 
 
-def _record_method(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:
-    schema = found[1]
-    assert isinstance(schema, NamedFields)
-    if name == "get" and schema.form in (DICT, DOCUMENT) and len(given) in (1, 2):
-        key = given[0].value if isinstance(given[0], Constant) else None
-        default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
-        if type(key) is str:
-            position = schema.position(key)
-            if position is None and schema.form == DOCUMENT:
-                raise NotVectorizable(f"calls get({key!r}), which some documents may have")
-            if position is None:
-                return after([found[0]], default[0]), default[1]
-            made, kind = fields.project(found, position)
-            return after([found[0], default[0]], made), kind
-    if name == "_asdict" and not given and is_inherited(schema.cls or dict, name):
-        return fields.as_dict(found, NAMED_TUPLE)
-    if name == "as_dict" and not given:
-        return fields.as_dict(found, ROW)
-    raise NotVectorizable(f"calls the method {name}() of {schema_repr(schema)}")
-
-
 # ---- comparisons
 
 
@@ -331,65 +335,4 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     raise refused
 
 
-# ---- conditions
-
-
-def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
-    """Return where a value is in a container."""
-    made, kind = of(needle)
-    items: list[Expression] | None = None
-    if isinstance(container, Make):
-        items = [of(item)[0] for item in container.items]
-    elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
-        items = [Constant(value) for value in container.value]
-    elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
-        return Rowwise("in", (made, container), BOOL)
-    if items is not None:
-        kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
-        constant = all(isinstance(item, Constant) for item in items)
-        if not items:
-            return after([made], Constant(False))
-        if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
-            return Contains(made, Make(tuple(items)))
-        if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
-            values = frozenset(item.value for item in items if isinstance(item, Constant))
-            return Rowwise("in", (made, Constant(values)), BOOL)
-        raise NotVectorizable("tests with 'in' something else than constants")
-    text, schema = of(container)
-    if kind == schema == STR:
-        native = isinstance(made, Constant)
-        return Contains(made, text) if native else Rowwise("in", (made, text), BOOL)
-    if kind in (INT, STR, BOOL) and element_of(schema) == kind:
-        return Rowwise("in", (made, text), BOOL)
-    if isinstance(made, Constant) and not isinstance(schema, str):
-        return after([text], Constant(fields.has_key(schema, made.value)))
-    raise NotVectorizable("tests with 'in' something else than constants")
-
-
-def negated(condition: Expression) -> Expression:
-    """Return where a condition is not true."""
-    match condition:
-        case Constant(value):
-            return Constant(not value)
-        case Unary("not", operand):
-            return operand
-    return Unary("not", condition)
-
-
-def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """Return what is not ``None`` where a condition is true, and where it is not."""
-    match condition:
-        case IsNone(operand):
-            return (), (operand,)
-        case Unary("not", operand):
-            return present(operand)[::-1]
-        case Unary("bool", operand):
-            return present(operand)
-        case TypeTest(operand, classes) if type(None) not in classes and object not in classes:
-            return (operand,), ()
-        case Compare() | Contains() | Choose() | Constant():
-            return (), ()
-    return (condition,), ()
-
-
-__all__ = ["called", "compared", "contained", "negated", "present"]
+__all__ = ["called", "compared"]

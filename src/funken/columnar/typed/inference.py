@@ -8,7 +8,6 @@ a call for each value, of a function of ``library.py``. Left out are results who
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Sequence as Several
 from functools import partial
 from typing import Any
 
@@ -34,6 +33,7 @@ from funken.columnar.expressions import (
     Loop,
     Make,
     NotVectorizable,
+    Raises,
     Record,
     RecordSchema,
     Rowwise,
@@ -45,82 +45,33 @@ from funken.columnar.expressions import (
     Unpacked,
     children,
     kinds_of,
-    may_raise,
     number_as_float,
     optional,
     schema_repr,
     without_none,
 )
-from funken.columnar.library import MATCH, OPERATORS, is_table
+from funken.columnar.library import HASH, MATCH, OPERATORS, is_table
 from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_lists, listed
 from funken.columnar.lists.reads import Reads
+from funken.columnar.mutation.typed import CHANGES, changed_record
 from funken.columnar.typed import values as fields
-from funken.columnar.typed.calls import called, compared, contained, negated, present
-from funken.columnar.typed.documents import with_wanted
-from funken.columnar.typed.sharing import Sharing
-from funken.columnar.typed.values import Typed, after, as_int, check_known, is_none, kind_of_constant, truth, type_of
+from funken.columnar.typed.calls import called, compared
+from funken.columnar.typed.conditions import contained, negated, present
+from funken.columnar.typed.raising import may_raise
+from funken.columnar.typed.tables import looked_up, table_schema
+from funken.columnar.typed.values import Typed, after, as_int, check_known, is_empty, is_none, kind_of_constant, truth
 
-NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), EMPTY)
+NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
 
 
-def typed(expression: Expression, *arguments: RecordSchema) -> Typed:
-    """Return an expression for arguments of these schemas, and the schema of its results; raise ``NotVectorizable``.
-
-    >>> from funken.columnar.tracing import trace
-    >>> typed(trace(lambda text: text.lower(), None, 1).result, "str")
-    (Rowwise(function='str.lower', arguments=(Argument(argument=0, path=()),), kind='str'), 'str')
-    """
-    return typed_and_read(expression, *arguments)[0]
-
-
-def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Typed, frozenset[tuple[int, ...]]]:
-    """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
-
-    >>> from funken.columnar.tracing import trace
-    >>> typed_and_read(trace(lambda pair: pair[1] is None, None, 1).result, ("int", "str"))
-    ((Constant(value=False), 'bool'), frozenset({(1,)}))
-    """
-    inference = Inference(arguments)
-    made, schema = inference.of(expression)
+def check_kept(schema: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` if results are, or have in them, what no record holds, or a dict without items."""
     for kind in NOT_KEPT:
         if kind in kinds_of(schema):
             raise NotVectorizable(f"makes a {kind}")
-    return (with_wanted([Sharing().of(made)])[0], schema), inference.reads.paths(
-        arguments[0]
-    ) if arguments else frozenset()
-
-
-def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:
-    """Return the schema of an expression's results for arguments of these schemas; raise ``NotVectorizable``.
-
-    >>> from funken.columnar.tracing import trace
-    >>> schema_of(trace(lambda pair: (pair[1] / 2, "x" in pair[0]), None, 1).result, ("str", "int"))
-    ('float', 'bool')
-    """
-    return typed(expression, *arguments)[1]
-
-
-def typed_under(
-    conditions: Several[Expression], expression: Expression, *arguments: RecordSchema
-) -> tuple[list[Expression], Typed] | None:
-    """Return conditions, tested one after the other, and an expression where they are true; ``None``: they never are."""
-    return Inference(arguments).under(tuple(conditions), expression)
-
-
-def looked_at(
-    expressions: Several[Expression], items: Expression | None, *arguments: RecordSchema
-) -> frozenset[tuple[int, ...]]:
-    """Return the paths of the fields of the first argument that expressions may look at, whether they come to it or not.
-
-    ``items`` are the lists whose items are the second argument.
-    """
-    inference = Inference(arguments)
-    if items is not None:
-        inference.look_over(items, 1)
-    for each in expressions:
-        inference.look_at(each)
-    return inference.reads.paths(arguments[0])
+    if is_empty(schema):
+        raise NotVectorizable("makes an empty dict")
 
 
 class Inference:
@@ -179,8 +130,10 @@ class Inference:
                 return expression, kind_of_constant(value)
             case Make(items):
                 return self._made(items)
-            case Record():
-                return fields.record(expression, self.of)
+            case Record(form):
+                return changed_record(expression, self.of) if form in CHANGES else fields.record(expression, self.of)
+            case GetItem(Constant(table), index, None) if table_schema(table) is not None:
+                return looked_up(table, self.of(index if isinstance(index, Expression) else Constant(index)))
             case GetItem(record, index, of):
                 return fields.item(self._owner(record), record, index, of, self.of)
             case Attribute(record, name):
@@ -194,6 +147,8 @@ class Inference:
                 return Rowwise(function, tuple(self.of(each)[0] for each in given), kind), kind
             case Loop():
                 return self._looped(expression)
+            case Raises(condition):
+                return Raises(self.truth_of(condition)), NONE
             case Listed(items):
                 return listed([self.of(each) for each in items])
             case _:
@@ -240,7 +195,7 @@ class Inference:
                 self.reads.count(found, -1)
                 return self._is_none(found), BOOL
             case TypeTest(operand, classes, exact):
-                return self._type_test(self.of(operand), classes, exact), BOOL
+                return fields.type_tested(self.of(operand), classes, exact), BOOL
         raise NotVectorizable(f"has no kernel for {type(expression).__name__}")
 
     def _made(self, items: tuple[Expression, ...]) -> Typed:
@@ -262,9 +217,7 @@ class Inference:
         if found is None:
             raise NotVectorizable("has a loop that never gives anything")
         conditions, (made, result) = found
-        for kind in NOT_KEPT:
-            if kind in kinds_of(result):
-                raise NotVectorizable(f"makes a {kind}")
+        check_kept(result)
         return Loop(items, loop.number, tuple(conditions), made, result), ListOf(result)
 
     # ---- decisions
@@ -292,6 +245,10 @@ class Inference:
             self.look_at(otherwise if decides.value else then)
             return of(then if decides.value else otherwise)
         taken, other = present(condition)
+        if isinstance(then, Raises) or isinstance(otherwise, Raises):
+            left, known = (otherwise, other) if isinstance(then, Raises) else (then, taken)
+            made, schema = self._within(known, partial(of, left))
+            return after([Raises(decides if isinstance(then, Raises) else negated(decides))], made), schema
         one, two = both_lists(self._within(taken, partial(of, then)), self._within(other, partial(of, otherwise)))
         schema = fields.unified(one[1], two[1])
         for kind in kinds_of(schema):
@@ -348,19 +305,6 @@ class Inference:
             return is_none(made)
         return after([made], Constant(schema == NONE))
 
-    @staticmethod
-    def _type_test(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expression:
-        made, schema = operand
-        check_known(schema)
-        maybe = isinstance(schema, str) and schema.endswith("?")
-        own = type_of(without_none(schema) if isinstance(schema, str) else schema)
-        fits = own in classes if exact else issubclass(own, classes)
-        none = type(None) in classes or (object in classes and not exact)
-        if maybe and fits != none:
-            missing = is_none(made)
-            return Unary("not", missing) if fits else missing
-        return after([made], Constant(fits))
-
     # ---- values
 
     def _binary(self, op: str, left: Typed, right: Typed) -> Typed:
@@ -397,4 +341,4 @@ class Inference:
         return called("str", (part,), self.of, self.truth_of, compared)[0]
 
 
-__all__ = ["NOT_KEPT", "looked_at", "schema_of", "typed", "typed_under"]
+__all__ = ["Inference", "check_kept"]

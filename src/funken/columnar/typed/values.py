@@ -35,7 +35,6 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
     kinds_of,
-    may_raise,
     number_as_float,
     optional,
     schema_of_value,
@@ -44,6 +43,8 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.library import (
     ATTRIBUTES,
+    HASH,
+    HASH_TYPE,
     MATCH,
     OBJECTS,
     kind_of_object,
@@ -53,15 +54,16 @@ from funken.columnar.library import (
 )
 from funken.columnar.lists.calls import element_of, item_of_list
 from funken.columnar.lists.parts import is_partition, unsplit
-from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields
 from funken.columnar.typed.matches import item_of_match
+from funken.columnar.typed.raising import may_raise
 from funken.types.row import Row
 
 Typed = tuple[Expression, RecordSchema]
 """An expression as kernels compute it, and the schema of its results."""
 
 _TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str, MATCH: re.Match}
-_TYPES |= {kind: cls for cls, kind in OBJECTS.items()}
+_TYPES |= {HASH: HASH_TYPE, **{kind: cls for cls, kind in OBJECTS.items()}}
 
 
 def after(before: Several[Expression], result: Expression) -> Expression:
@@ -104,7 +106,7 @@ def truth(made: Expression, schema: RecordSchema) -> Expression:
             raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
     elif isinstance(schema, NamedFields) and (schema.form == DOCUMENT or "__bool__" in vars(schema.cls or dict)):
         raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
-    return after([made], Constant(True))  # a record has one field at least
+    return after([made], Constant(bool(schema)))
 
 
 def found_text(made: Expression) -> Expression | None:
@@ -125,6 +127,25 @@ def is_none(made: Expression) -> Expression:
     """Return where values are ``None``."""
     found = found_text(made)
     return Rowwise("is None", (made,), BOOL) if found is None else Unary("not", found)
+
+
+def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expression:
+    """Return where values are of one of the classes, as kernels compute it."""
+    made, schema = operand
+    check_known(schema)
+    maybe = isinstance(schema, str) and schema.endswith("?")
+    own = type_of(without_none(schema) if isinstance(schema, str) else schema)
+    fits = own in classes if exact else issubclass(own, classes)
+    none = type(None) in classes or (object in classes and not exact)
+    if maybe and fits != none:
+        missing = is_none(made)
+        return Unary("not", missing) if fits else missing
+    return after([made], Constant(fits))
+
+
+def is_empty(schema: RecordSchema) -> bool:
+    """Whether a schema is that of a record without fields, or one is in it."""
+    return not isinstance(schema, str) and (not schema or any(map(is_empty, schema)))
 
 
 def schema_name(schema: NamedFields) -> str:
@@ -154,8 +175,6 @@ def type_of(schema: RecordSchema) -> type:
 _Of = Callable[[Expression], Typed]
 _Compared = Callable[[str, Typed, Typed], Expression]
 _MOST_ORDERED = 8
-REPLACE, REPLACE_TUPLE = "replace", "_replace"
-"""Forms of a ``Record`` that is another one with some fields replaced."""
 
 
 def project(record: Typed, index: int) -> Typed:
@@ -274,17 +293,13 @@ def cut(record: Typed, bounds: list[Typed]) -> Typed:
 
 def record(made: Record, of: _Of) -> Typed:
     """Return a record with named fields, as the tuple of its fields."""
-    if made.form in (REPLACE, REPLACE_TUPLE):
-        return _replaced(made, of)
     dropped: list[Expression] = []
     fields: dict[str, Typed] = {}
     for name, each in zip(made.names, made.items, strict=True):
         new = {name: of(each)} if name is not None else _named(each, of)
         dropped += [fields[again][0] for again in new if again in fields]
         fields |= new
-    if not fields:
-        raise NotVectorizable("makes an empty dict")
-    items, schemas = zip(*fields.values(), strict=True)
+    items, schemas = zip(*fields.values(), strict=True) if fields else ((), ())
     return after(dropped, Make(items)), NamedFields(schemas, made.form, tuple(fields), made.cls)
 
 
@@ -295,23 +310,6 @@ def _named(each: Expression, of: _Of) -> dict[str, Typed]:
     if not isinstance(found[1], NamedFields) or found[1].form != DICT:
         raise NotVectorizable(f"unpacks {schema_repr(found[1])} with **")
     return {name: project(found, index) for index, name in enumerate(found[1].names)}
-
-
-def _replaced(made: Record, of: _Of) -> Typed:
-    first, *others = made.items
-    assert isinstance(first, Unpacked)
-    old, schema = found = of(first.record)
-    wanted = DATACLASS if made.form == REPLACE else NAMED_TUPLE
-    if not isinstance(schema, NamedFields) or schema.form != wanted:
-        raise NotVectorizable(f"replaces fields of {schema_repr(schema)}")
-    if wanted == NAMED_TUPLE and not is_inherited(schema.cls, REPLACE_TUPLE):
-        raise NotVectorizable("replaces fields")
-    new = {str(name): of(each) for name, each in zip(made.names[1:], others, strict=True)}
-    if any(name not in schema.names for name in new):
-        raise NotVectorizable(f"replaces a field that {schema_repr(schema)} has not")
-    items = [new.get(name) or project(found, index) for index, name in enumerate(schema.names)]
-    result = Make(tuple(each for each, _ in items))
-    return after([old], result), NamedFields((each for _, each in items), schema.form, schema.names, schema.cls)
 
 
 def as_dict(found: Typed, form: str) -> Typed:
@@ -394,7 +392,7 @@ def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
 
 
 __all__ = [
-    "REPLACE", "REPLACE_TUPLE", "Typed", "after", "as_dict", "as_int", "attribute", "check_known", "combined", "compared_tuples",
-    "cut", "has_key", "is_tuple", "item", "item_schema", "kind_of_constant", "may_raise", "project", "record", "spread", "truth",
-    "type_of", "unified",
+    "Typed", "after", "as_dict", "as_int", "attribute", "check_known", "combined", "compared_tuples",
+    "cut", "has_key", "is_empty", "is_tuple", "item", "item_schema", "kind_of_constant", "project", "record", "spread", "truth",
+    "type_of", "type_tested", "unified",
 ]  # fmt: skip

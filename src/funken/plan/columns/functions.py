@@ -50,7 +50,10 @@ def columnar_map(
     made: tuple[ColumnarMap | ColumnarMaybeMap, RecordSchema] | None = None
     refused: NotVectorizable | None = None
     try:
-        traced, result = named_rows(_of_call(spec.function), declared).typed(schema)
+        call = spec.function
+        traced, result = named_rows(trace(call.target, call.method, 1, changes=True, schema=schema), declared).typed(
+            schema
+        )
         _check_results(traced, result)
         made = ColumnarMap(spec.function, traced, result), result
     except NotVectorizable as reason:
@@ -58,7 +61,7 @@ def columnar_map(
     missing = made is None or traced.catches or (isinstance(made[1], str) and made[1].endswith("?"))
     if missing and declared is None and filtered():
         with suppress(NotVectorizable):  # a handler, which is not read, may give None as well
-            given, some = trace_maybe(spec.function.target, spec.function.method).typed(schema)
+            given, some = trace_maybe(spec.function.target, spec.function.method, schema).typed(schema)
             _check_results(given, some)
             return ColumnarMaybeMap(spec.function, given, some), some
     if made is None:
@@ -71,7 +74,7 @@ def columnar_flat_map(
     spec: FlatMap, schema: RecordSchema, declared: TypeInformation | None = None
 ) -> tuple[ColumnarFlatMap, RecordSchema]:
     """Return the operator and the schema of its results, which may have a declared type."""
-    traced = trace_flat_map(spec.function.target, spec.function.method)
+    traced = trace_flat_map(spec.function.target, spec.function.method, schema)
     given, result = named_rows_of_all(traced, declared).typed(schema)
     _check_results(given, result)
     return ColumnarFlatMap(spec.function, given, result), result

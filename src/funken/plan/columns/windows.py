@@ -145,7 +145,9 @@ def _check_merges(
     if aggregate is None:
         return
     assert isinstance(spec.contents, Aggregated)
-    merges, found = trace(spec.contents.function.target, "merge", 2).typed(aggregate.schema, aggregate.schema)
+    merges, found = trace(spec.contents.function.target, "merge", 2, changes=True).typed(
+        aggregate.schema, aggregate.schema
+    )
     if found != aggregate.schema:
         raise NotVectorizable(f"merges two {schema_repr(aggregate.schema)} into {schema_repr(found)}")
     for (path, kind), fold, merge, beginning in zip(

@@ -1,0 +1,50 @@
+"""What is on the stack of a function that is read, besides expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funken.columnar.expressions import Argument, Constant, Expression, Invoke, Listed, NotVectorizable, Unpacked
+
+
+class Marker:
+    """What is on the stack besides expressions."""
+
+    def __init__(self, kind: str, name: str = "", value: Any = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.value = value
+
+
+class Outside(Marker):
+    """A value from outside of the function: ``kind`` and ``name`` are those of the dependency that it becomes when used."""
+
+
+def said(found: Outside) -> str:
+    """Return how a message names a value."""
+    if found.kind == "attribute":
+        return f"self.{found.name}"
+    if found.kind == "global":
+        return f"the global {found.name!r}"
+    return f"the variable {found.name!r} of an enclosing function"
+
+
+def expression_on(found: Any) -> Expression:
+    """Return what is on a stack as an expression; raise ``NotVectorizable`` if it is none."""
+    if isinstance(found, Expression):
+        return found
+    if isinstance(found, Marker) and found.kind == "list":
+        if any(isinstance(each, Unpacked) for each in found.value):
+            return Invoke("display", tuple(found.value))
+        return Listed(tuple(found.value))
+    if isinstance(found, Marker) and found.name:
+        raise NotVectorizable(f"uses {found.name}")
+    raise NotVectorizable("calls a function")
+
+
+def is_pure(expression: Expression) -> bool:
+    """Whether evaluating an expression does nothing, whatever its arguments are."""
+    return isinstance(expression, Argument | Constant)
+
+
+__all__ = ["Marker", "Outside", "expression_on", "is_pure", "said"]

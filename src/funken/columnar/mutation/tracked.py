@@ -1,0 +1,178 @@
+"""Records that a function changes, as it is read: ``record["total"] = 1``, ``del``, ``pop``, ``update`` and attributes.
+
+An expression never changes. What a function changes becomes another expression, for every variable that has it; who was given the
+record before keeps what it was, as with records one by one (``types/copying.py``). So a record is changed only if it is known who
+has it: it is the argument of the function, or was made in it, and is in no other record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from funken.columnar.bytecode import Operation
+from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.expressions import (
+    Choose,
+    Constant,
+    Expression,
+    GetItem,
+    Invoke,
+    Listed,
+    Make,
+    NotVectorizable,
+    Record,
+    Sequence,
+    Unpacked,
+    children,
+)
+from funken.columnar.mutation.names import text_of
+from funken.columnar.mutation.typed import CHANGED, SET, WITHOUT
+from funken.columnar.stack import Stack
+
+_MAKING = ("BUILD_MAP", "BUILD_CONST_KEY_MAP", "DICT_UPDATE", "CALL", "CALL_KW")
+_COPYING = (".copy", ".as_dict", "._asdict")
+_METHODS = ("pop", "update")
+
+
+def is_made(operation: Operation, stack: Stack) -> Expression | None:
+    """Return what an operation has just made, if it is a record that nobody else has; ``None`` if it is none."""
+    top = stack.top() if operation.name in _MAKING else None
+    if operation.name == "DICT_UPDATE":
+        top = stack.item(operation.argument)
+    made = top.result if isinstance(top, Sequence) else top
+    return top if isinstance(made, Record) or (isinstance(made, Invoke) and made.name in _COPYING) else None
+
+
+def changed(
+    operation: Operation,
+    stack: Stack,
+    variables: dict[str, Any],
+    own: list[Expression],
+    given: Iterable[Expression] = (),
+) -> Expression | None:
+    """Change a record, if that is what an operation does; return what is evaluated for it, ``None`` if it does something else.
+
+    ``own`` are the records that the function alone has, ``given`` what it has given to others since.
+    """
+    before = len(own)
+    evaluated = _changed(operation, stack, variables, own)
+    if evaluated is not None:
+        made = own[before]
+        assert isinstance(made, Record)
+        last = made.items[-1]
+        if isinstance(last, Unpacked) and any(_has(each, last.record) for each in given):
+            raise NotVectorizable("changes a record that it has given")
+    return evaluated
+
+
+def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own: list[Expression]) -> Expression | None:
+    name, argument = operation.name, operation.argument
+    if name == "STORE_SUBSCR" and _is_own(stack.item(2), own):
+        key, record, value = stack.pop(), stack.pop(), expression_on(stack.pop())
+        _replace(record, Record(CHANGED, (_name(key), None), (value, Unpacked(record))), stack, variables, own)
+        return value
+    if name == "STORE_ATTR" and _is_own(stack.item(1), own):
+        record, value = stack.pop(), expression_on(stack.pop())
+        _replace(record, Record(SET, (argument, None), (value, Unpacked(record))), stack, variables, own)
+        return value
+    if name == "DELETE_SUBSCR" and _is_own(stack.item(2), own):
+        key, record = stack.pop(), stack.pop()
+        found = GetItem(record, _name(key))
+        _replace(record, Record(WITHOUT, (_name(key),), (Unpacked(record),)), stack, variables, own)
+        return found
+    if name not in ("CALL", "CALL_KW"):
+        return None
+    count = argument + (name == "CALL_KW")
+    method, record = stack.item(count + 2), stack.item(count + 1)
+    if not isinstance(method, Marker) or method.kind != "method" or method.name not in _METHODS:
+        return None
+    return _called(method.name, count, name == "CALL_KW", stack, variables, own) if _is_own(record, own) else None
+
+
+def _called(
+    method: str, count: int, named: bool, stack: Stack, variables: dict[str, Any], own: list[Expression]
+) -> Expression:
+    names = stack.keywords(named)
+    given = [expression_on(stack.pop()) for _ in range(count - named)][::-1]
+    record = stack.pop()
+    stack.discard()
+    if method == "update":
+        unnamed = len(given) - len(names)
+        if unnamed > 1:
+            raise NotVectorizable("calls update() in another way")
+        parts = (*(Unpacked(each) for each in given[:unnamed]), *given[unnamed:])
+        if not parts:
+            raise NotVectorizable("calls update() with nothing")
+        made = Record(CHANGED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
+        result: Expression = Constant(None)
+    else:
+        if names or len(given) not in (1, 2):
+            raise NotVectorizable("calls pop() in another way")
+        key = _name(given[0])
+        optional = len(given) == 2
+        made = Record(WITHOUT, (key, None) if optional else (key,), (Unpacked(record),) * len(given))
+        result = Invoke(".get", (record, given[0], given[1])) if optional else GetItem(record, key)
+    _replace(record, made, stack, variables, own)
+    stack.push(result)
+    return made
+
+
+def _is_own(found: Any, own: list[Expression]) -> bool:
+    return any(found is each for each in own)
+
+
+def _name(key: Any) -> str:
+    name = text_of(key)
+    if name is None:
+        raise NotVectorizable("changes an item that is no constant text")
+    return name
+
+
+def _replace(
+    record: Expression, made: Expression, stack: Stack, variables: dict[str, Any], own: list[Expression]
+) -> None:
+    """Put the changed record where the record was; raise ``NotVectorizable`` if something else has it, too."""
+    for name, found in variables.items():
+        if found is record:
+            variables[name] = made
+        elif _has(found, record):
+            raise NotVectorizable("changes a record that is in another")
+    for depth in range(1, stack.depth() + 1):
+        found = stack.item(depth)
+        if found is record:
+            stack.put(depth, made)
+        elif _has(found, record):
+            raise NotVectorizable("changes a record that is in another")
+    own.append(made)
+
+
+def _has(found: Any, record: Expression) -> bool:
+    """Whether a record is an item of something, or of an item of it; what was taken out of the record before is not it."""
+    if found is record:
+        return True
+    match found:
+        case Make(items) | Listed(items):
+            return any(_has(each, record) for each in items)
+        case Record():
+            return any(_has(each, record) for each in found.items if not isinstance(each, Unpacked))
+        case Choose(_, then, otherwise):
+            return _has(then, record) or _has(otherwise, record)
+        case Sequence(_, result):
+            return _has(result, record)
+        case Marker():
+            values = found.value if isinstance(found.value, list | tuple) else [found.value]
+            return any(isinstance(each, Expression | Marker) and _uses(each, record) for each in values)
+    return False
+
+
+def _uses(found: Any, record: Expression) -> bool:
+    """Whether something that is evaluated later, or has items, uses a record in any way."""
+    if found is record:
+        return True
+    if isinstance(found, Marker):
+        return _has(found, record)
+    return any(_uses(each, record) for each in children(found))
+
+
+__all__ = ["changed", "is_made"]

@@ -1,0 +1,71 @@
+"""Expressions for arguments whose schemas are known: as kernels compute them, with the schemas of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+
+from funken.columnar.expressions import Expression, RecordSchema
+from funken.columnar.typed.documents import with_wanted
+from funken.columnar.typed.inference import Inference, check_kept
+from funken.columnar.typed.sharing import Sharing
+from funken.columnar.typed.values import Typed
+
+
+def typed(expression: Expression, *arguments: RecordSchema) -> Typed:
+    """Return an expression for arguments of these schemas, and the schema of its results; raise ``NotVectorizable``.
+
+    >>> from funken.columnar.tracing import trace
+    >>> typed(trace(lambda text: text.lower(), None, 1).result, "str")
+    (Rowwise(function='str.lower', arguments=(Argument(argument=0, path=()),), kind='str'), 'str')
+    """
+    return typed_and_read(expression, *arguments)[0]
+
+
+def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Typed, frozenset[tuple[int, ...]]]:
+    """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
+
+    >>> from funken.columnar.tracing import trace
+    >>> typed_and_read(trace(lambda pair: pair[1] is None, None, 1).result, ("int", "str"))
+    ((Constant(value=False), 'bool'), frozenset({(1,)}))
+    """
+    inference = Inference(arguments)
+    made, schema = inference.of(expression)
+    check_kept(schema)
+    return (with_wanted([Sharing().of(made)])[0], schema), inference.reads.paths(
+        arguments[0]
+    ) if arguments else frozenset()
+
+
+def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:
+    """Return the schema of an expression's results for arguments of these schemas; raise ``NotVectorizable``.
+
+    >>> from funken.columnar.tracing import trace
+    >>> schema_of(trace(lambda pair: (pair[1] / 2, "x" in pair[0]), None, 1).result, ("str", "int"))
+    ('float', 'bool')
+    """
+    return typed(expression, *arguments)[1]
+
+
+def typed_under(
+    conditions: Several[Expression], expression: Expression, *arguments: RecordSchema
+) -> tuple[list[Expression], Typed] | None:
+    """Return conditions, tested one after the other, and an expression where they are true; ``None``: they never are."""
+    return Inference(arguments).under(tuple(conditions), expression)
+
+
+def looked_at(
+    expressions: Several[Expression], items: Expression | None, *arguments: RecordSchema
+) -> frozenset[tuple[int, ...]]:
+    """Return the paths of the fields of the first argument that expressions may look at, whether they come to it or not.
+
+    ``items`` are the lists whose items are the second argument.
+    """
+    inference = Inference(arguments)
+    if items is not None:
+        inference.look_over(items, 1)
+    for each in expressions:
+        inference.look_at(each)
+    return inference.reads.paths(arguments[0])
+
+
+__all__ = ["looked_at", "schema_of", "typed", "typed_and_read", "typed_under"]
