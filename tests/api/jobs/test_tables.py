@@ -145,7 +145,8 @@ EMPTY = {
     "dicts": (lambda s: s.map(lambda n: {"n": n, "text": str(n)}), "n: int64, text: string"),
     "sums": (lambda s: s.map(lambda n: (n % 3, n)).key_by(lambda p: p[0]).reduce(lambda a, b: (a[0], a[1] + b[1])),
              "f0: int64, f1: int64"),
-    "what cannot be read": (lambda s: s.map(lambda n: [n for _ in range(2)]), ""),
+    "lists": (lambda s: s.map(lambda n: [n for _ in range(2)]), "value: list<item: int64>"),
+    "what cannot be read": (lambda s: s.map(lambda n: [*zip([n])]), ""),
     "a union": (lambda s: s.map(lambda n: (n, n)).union(s.map(lambda n: (n, n))), ""),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, without_none
+from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, RecordSchema, without_none
 from funken.columnar.library import BYTES, DATE, TIMEDELTA
 from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
 from funken.errors import InvalidProgram, ValueDoesNotFit
@@ -74,18 +74,20 @@ def _traced_columns(shape: RecordSchema | None) -> dict[str, pa.DataType | None]
     arrow = importlib.import_module("pyarrow")
     known = {INT: arrow.int64(), FLOAT: arrow.float64(), BOOL: arrow.bool_(), STR: arrow.string(), DATE: arrow.date32()}
     known |= {BYTES: arrow.binary(), TIMEDELTA: arrow.duration("us")}
+
+    def type_of(schema: RecordSchema) -> pa.DataType:
+        if isinstance(schema, ListOf):
+            return arrow.list_(type_of(schema.element))
+        return known.get(without_none(schema) if isinstance(schema, str) else "", arrow.null())
+
     match shape:
         case None:
             return {}
         case tuple():
             names = getattr(shape, "names", None) or [f"f{place}" for place in range(len(shape))]
-            return {name: known.get(_plain_kind(kind), arrow.null()) for name, kind in zip(names, shape, strict=True)}
+            return {name: type_of(kind) for name, kind in zip(names, shape, strict=True)}
         case _:
-            return {"value": known.get(_plain_kind(shape), arrow.null())}
-
-
-def _plain_kind(schema: RecordSchema) -> str:
-    return without_none(schema) if isinstance(schema, str) else ""
+            return {"value": type_of(shape)}
 
 
 def _arrow_type(declared: TypeInformation) -> pa.DataType | None:
