@@ -202,6 +202,36 @@ def changes_what_is_in_another(r: Any) -> Any:
     return other
 
 
+def changes_what_is_an_item(r: Any) -> Any:
+    first = (r, 1)[0]
+    r["z"] = 1
+    return first
+
+
+def changes_what_is_in_a_list(r: Any) -> Any:
+    pairs = [(r, letter) for letter in r["user"].split("b")]
+    r["z"] = 1
+    return pairs
+
+
+def changes_what_may_be_the_largest(r: Any) -> Any:
+    best = max([r, dict(r, n=3)], key=lambda each: each["n"])
+    r["n"] = 9
+    return best
+
+
+def changes_what_is_in_what_it_copies(r: Any) -> Any:
+    new = {**{"k": r}, "n": 1}
+    r["z"] = 1
+    return new
+
+
+def changes_what_a_sum_has(r: Any) -> Any:
+    pair = (r,) + (1,)  # noqa: RUF005
+    r["z"] = 1
+    return pair
+
+
 def changes_what_is_in_it(r: Any) -> Any:
     r["inner"]["x"] = 1
     return r
@@ -231,7 +261,17 @@ def changes_in_a_loop(r: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (changes_what_is_in_another, "changes a record that is in another"),
+        *(
+            (each, "changes a record that is in another")
+            for each in (
+                changes_what_is_in_another,
+                changes_what_is_an_item,
+                changes_what_is_in_a_list,
+                changes_what_may_be_the_largest,
+                changes_what_is_in_what_it_copies,
+                changes_what_a_sum_has,
+            )
+        ),
         (changes_what_is_in_it, "changes an item"),
         (changes_by_a_computed_name, "changes an item that is no constant text"),
         (lets_a_helper_change_it, r"calls setting_helper\(\), which changes an item"),

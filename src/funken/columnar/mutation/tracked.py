@@ -19,6 +19,7 @@ from funken.columnar.expressions import (
     GetItem,
     Invoke,
     Listed,
+    Loop,
     Make,
     NotVectorizable,
     Record,
@@ -147,23 +148,32 @@ def _replace(
     own.append(made)
 
 
-def _has(found: Any, record: Expression) -> bool:
-    """Whether a record is an item of something, or of an item of it; what was taken out of the record before is not it."""
+def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
+    """Whether something is a record, or has it as an item, or an item of an item; a field that was taken out of it is not it."""
     if found is record:
         return True
+    seen = set() if seen is None else seen
+    if id(found) in seen:
+        return False
+    seen.add(id(found))
+    if isinstance(found, Marker):
+        values = found.value if isinstance(found.value, list | tuple) else [found.value]
+        return any(_uses(each, record) for each in values if isinstance(each, Expression | Marker))
+    holding: tuple[Any, ...] = ()
     match found:
         case Make(items) | Listed(items):
-            return any(_has(each, record) for each in items)
+            holding = items
         case Record():
-            return any(_has(each, record) for each in found.items if not isinstance(each, Unpacked))
+            holding = found.items
         case Choose(_, then, otherwise):
-            return _has(then, record) or _has(otherwise, record)
-        case Sequence(_, result):
-            return _has(result, record)
-        case Marker():
-            values = found.value if isinstance(found.value, list | tuple) else [found.value]
-            return any(isinstance(each, Expression | Marker) and _uses(each, record) for each in values)
-    return False
+            holding = then, otherwise
+        case Sequence(_, result) | Loop(result=result):
+            holding = (result,)
+    if any(each is record for each in holding):
+        return True
+    # What is computed of the record itself has a copy, a field, or nothing of it.
+    inner = children(found) if isinstance(found, Expression) else []
+    return any(each is not record and _has(each, record, seen) for each in inner)
 
 
 def _uses(found: Any, record: Expression) -> bool:
