@@ -182,6 +182,19 @@ def test_what_raises_for_a_record_is_left_to_python(function):
         on_columns(function, RECORDS)
 
 
+def leaves_out_an_item_that_raises(r: Any) -> Any:
+    for k in (1, 2, r["line"].index("y z")):
+        if k > 1:
+            break
+    return k
+
+
+def test_items_of_a_display_are_evaluated_before_a_loop_over_it():
+    assert on_columns(leaves_out_an_item_that_raises, RECORDS[3:4]) == [2]
+    with pytest.raises(FallBackToRows):
+        on_columns(leaves_out_an_item_that_raises, RECORDS)
+
+
 def test_a_table_that_changes_is_seen():
     table = {"a": {"n": 1}, "b": {"n": 2}}
 

@@ -312,6 +312,9 @@ class Tracer(VariablesReader):
             return stop, dropped, given
         in_comprehension = at is not None and carried is None
         shown = None if in_comprehension else items_displayed(iterator)
+        if shown and not (isinstance(iterator, Marker) and iterator.kind == DISPLAY):
+            for each in shown:  # all of them are evaluated before the loop, which may leave some out
+                dropped = dropping(dropped, each)
         if shown:
             stack.push(Marker(DISPLAY, "an iterator", shown[1:]))
             stack.push(shown[0])

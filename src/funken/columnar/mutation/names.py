@@ -28,6 +28,8 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.records import DICT, NamedFields
 
+CHANGED, SET, WITHOUT = "changed", "attribute set", "without"
+"""Forms of ``Record``: items of its last part, a ``Unpacked``, replaced or added; attributes of it set; without an item."""
 VIEWS = ("items", "keys", "values")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge
@@ -42,14 +44,18 @@ def names_of(found: Any, schema: RecordSchema | None) -> tuple[str, ...] | None:
     ('n', 'user')
     """
     match found:
-        case Record(form, names) if form == DICT:
+        case Record(form, names) if form in (DICT, CHANGED):
+            first = -1 if form == CHANGED else 0  # of a changed one, what was there before stands last
             known: list[str] = []
-            for name, each in zip(names, found.items, strict=True):
+            for name, each in (*zip(names[first:], found.items[first:]), *zip(names[:first], found.items[:first])):  # noqa: B905
                 inner = names_of(each.record, schema) if isinstance(each, Unpacked) else (str(name),)
                 if inner is None:
                     return None
                 known += [new for new in inner if new not in known]
             return tuple(known)
+        case Record(form, (name, *_), (Unpacked(record), *_)) if form == WITHOUT:
+            before = names_of(record, schema)
+            return None if before is None else tuple(each for each in before if each != name)
         case Invoke(".copy", (record,)):
             return names_of(record, schema)
     at = _schema_at(found, schema)
@@ -131,4 +137,4 @@ def known_truth(condition: Expression) -> bool | None:
     return None
 
 
-__all__ = ["VIEWS", "dict_of", "known_truth", "names_of", "text_of", "view_of"]
+__all__ = ["CHANGED", "SET", "VIEWS", "WITHOUT", "dict_of", "known_truth", "names_of", "text_of", "view_of"]

@@ -27,8 +27,7 @@ from funken.columnar.expressions import (
     Unpacked,
     children,
 )
-from funken.columnar.mutation.names import text_of
-from funken.columnar.mutation.typed import CHANGED, SET, WITHOUT
+from funken.columnar.mutation.names import CHANGED, SET, WITHOUT, text_of
 from funken.columnar.stack import Stack
 
 _MAKING = ("BUILD_MAP", "BUILD_CONST_KEY_MAP", "DICT_UPDATE", "CALL", "CALL_KW")

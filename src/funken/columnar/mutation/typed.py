@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from funken.columnar.expressions import Expression, Make, NotVectorizable, Record, Unpacked, schema_repr
+from funken.columnar.mutation.names import CHANGED, SET, WITHOUT
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed.values import Typed, after, project
 
-CHANGED, SET, WITHOUT = "changed", "attribute set", "without"
-"""Forms of ``Record``: items of its last part, a ``Unpacked``, replaced or added; attributes of it set; without an item."""
 REPLACE, REPLACE_TUPLE = "replace", "_replace"
 """Forms of a ``Record`` that is another one with some fields replaced."""
 CHANGES = (CHANGED, SET, WITHOUT, REPLACE, REPLACE_TUPLE)
@@ -89,4 +88,4 @@ def _check_changeable(schema: NamedFields) -> None:
         raise NotVectorizable(f"changes a {schema_repr(schema)}, which is frozen")
 
 
-__all__ = ["CHANGED", "CHANGES", "REPLACE", "REPLACE_TUPLE", "SET", "WITHOUT", "changed_record"]
+__all__ = ["CHANGES", "REPLACE", "REPLACE_TUPLE", "changed_record"]

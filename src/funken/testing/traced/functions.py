@@ -33,7 +33,9 @@ _WRITTEN = {
         datetime.fromtimestamp(<int> % 10**9, tz=UTC).weekday()  datetime.fromtimestamp(<float>, UTC).minute
         <str>.rfind('a')  <str>.index('a')  len(<str>.split())  len(<str>.split('=', 1))  math.gcd(<int>, 12)
         (<int>).bit_length()  math.trunc(<float>)
-        datetime.fromisoformat(moment(<int>)).day  datetime.fromtimestamp(<float>, UTC).year""",
+        datetime.fromisoformat(moment(<int>)).day  datetime.fromtimestamp(<float>, UTC).year
+        divmod(<int>, 7)[1]  sum(x * <int> for x in range(3))  sum(range(<int> % 5))  zlib.crc32(<str>.encode())
+        TABLE.get(<int>, {}).get('size', <int>)  PAIRS.get(<str>, ('', 7))[1]  TABLE[<int> % 3]['size']  len(<str>.encode())""",
     "float": """
         (<float> + <float>)  (<float> - <int>)  (<float> * <float>)  (<float> / <float>)  (<int> / <int>)  (<float> % <float>)
         (<float> // 2.0)  abs(<float>)  min(<float>, <float>)  max(<float>, <float>)  (-<float>)  float(<int>)  round(<float>, 2)
@@ -51,7 +53,13 @@ _WRITTEN = {
         <str>[-1]  re.sub('a', 'oo', <str>)  re.sub('[ab]', '', <str>)
         <str>.partition('=')[0]  <str>.partition(',')[1]  <str>.split('=', 1)[-1]  <str>.rsplit(',', 1)[0]
         datetime.fromisoformat(moment(<int>)).isoformat()  datetime.fromtimestamp(<int> % 10**10, UTC).strftime('%Y-%m-%d %H:%M')
-        <str>.split()[0]  <str>[1:-1]  f'{<plain int>:05d}'  f'{<plain float>}'  f'{<plain float>:.0f}'  f'{<plain str>:>4}'""",
+        <str>.split()[0]  <str>[1:-1]  f'{<plain int>:05d}'  f'{<plain float>}'  f'{<plain float>:.0f}'  f'{<plain str>:>4}'
+        ('%s:%d' % (<str>, <int>))  ('%5.2f|%-4s|%05d' % (<float>, <str>, <int>))  ('%s' % <str>)  ('%g%%' % <float>)
+        '{}/{:>5}'.format(<str>, <int>)  '{1:.1f}{0}{x!r}'.format(<str>, <float>, x=<str>)  hex(<int>)  bin(<int>)
+        json.dumps(<str>)  json.dumps({'a': <int>, 'b': <str>, 'c': <float>, 'd': <bool>, 'e': [<int>, None, <str>]})
+        json.dumps([<float>, (<str>, <int>)], separators=(',', ':'), ensure_ascii=False)  TABLE[<int> % 3]['name']
+        hashlib.md5(<str>.encode()).hexdigest()  <str>.encode('utf-8').decode()  TABLE.get(<int>, {}).get('name', <str>)
+        PAIRS.get(<str>, ('x', 0))[0]  (<str> * 2)  ','.join(map(str, [<int>, <bool>]))""",
     "bool": """
         (<int> < <int>)  (<int> == <int>)  (<int> >= <int>)  (<float> < <int>)  (<float> != <float>)  (<int> <= <float>)
         (<str> < <str>)  (<str> == <str>)  (<int> in (1, 2, 3))  (<int> not in KNOWN)  <str>.startswith('a')
@@ -89,11 +97,13 @@ _OF_LISTS = {
         [sum(<ints>) + x for x in <ints>]  [sum(y for y in <ints> if y < x) for x in <ints>]  [WEIGHTS.get(x, 1) for x in <ints>]
         [max(x, y) for x, y in [(1, <int>), (<int>, 2)]]  list(<ints>)  sorted([*<ints>, <int>], reverse=True)[:3]
         (<ints> + [<int>])  <ints>[-2:]  sorted(<ints>, key=lambda x: (x % 3, -x))  [n + x for n, x in enumerate(<ints>)]
+        list(map(len, <strs>))  list(filter(None, <ints>))  [x + <int> for x in range(<int> % 4)]  list(range(3, <int> % 9))
         [*<ints>, <int>, *<ints>][1:-1]  sorted(set(<ints>))  sorted({x // 2 for x in <ints>})""",
     "floats": "[x / 2 for x in <ints>]  [x + 0.5 for x in <floats>]  [float(x) for x in <ints> if x != <int>]  sorted(<floats>)"
     "  sorted([*<floats>, <float>], reverse=True)  (<floats> + [0.5])",
     "strs": """
         <str>.split(',')  <str>.split()  [x.strip() for x in <strs>]  [x + <str> for x in <strs> if len(x) > 1]  <strs>[:2]
+        list(map(tidy, <strs>))  list(filter(lambda x: x > 'a', <strs>))
         sorted(<strs>)  [f'{x}:{x}' for x in <ints>]  [tidy(x) for x in <strs>]  [x[0] for x in <strs> if x]
         sorted(<strs>, key=lambda x: len(x), reverse=True)  [*<strs>, <str>]  (<strs> + ['z'])[:2]  sorted(<strs>, reverse=True)
         [f'{n}{x}' for n, x in enumerate(<strs>, 1)]  sorted(set(<strs>))""",
@@ -209,6 +219,9 @@ class FunctionWriter:
             self.known[kind].append(f"v{number}")
         if self._dice.random() < self._lists:
             lines += self._written_out()
+        for written in (self._changed, self._unrolled, self._raised):
+            if self._dice.random() < 0.15:
+                lines += written()
         if self._dice.random() < 0.25:
             lines += self._match(form, kinds)
         for _ in range(self._dice.randrange(3)):
@@ -244,6 +257,59 @@ class FunctionWriter:
         for name, kind in after.items():
             self.known.setdefault(kind, []).append(name)
         return lines
+
+    def _changed(self) -> list[str]:
+        """Return lines that make a dict and change it; its items are known behind them."""
+        dice = self._dice
+        lines = [f"    d = {{'p': {self.expression('int', 1)}, 'q': {self.expression('str', 1)}, 's': 0.5}}"]
+        there = {"p": "int", "q": "str", "s": "float"}
+        for _ in range(dice.randrange(1, 5)):
+            name, kind = dice.choice(list(there.items()))
+            value = self.expression(kind, 1)
+            match dice.randrange(7):
+                case 0 if len(there) > 1:
+                    del there[name]
+                    lines.append(dice.choice((f"    del d['{name}']", f"    w_{name} = d.pop('{name}')")))
+                case 1:
+                    lines += ["    e = d", f"    e['{name}'] = {value}"]
+                case 2:
+                    lines.append(f"    d.update({name}={value})")
+                case 3:
+                    lines += [f"    if {self.expression('bool', 1)}:", f"        d['{name}'] = {value}"]
+                case 4:
+                    lines += [f"    e = dict(d, {name}={value})", f"    e['{name}'] = {self.expression(kind, 1)}"]
+                case 5:
+                    there["n"] = "int"
+                    lines.append(f"    d['n'] = d.get('n', 3) + d.pop('none', {self.expression('int', 1)})")
+                case _:
+                    lines.append(f"    d['{name}'] {'=' if kind == 'float' else '+='} {value}")
+        for name, kind in there.items():
+            self.known[kind].append(f"d['{name}']")
+        self.known["str"].append("','.join(f'{k}={v}' for k, v in d.items() if k != 'q')")
+        return lines
+
+    def _unrolled(self) -> list[str]:
+        """Return a loop over a display, with a sum that is known behind it."""
+        leave = self._dice.choice(("continue", "break"))
+        items = f"({self.expression('int', 1)}, 2, {self.expression('int', 1)})"
+        lines = [
+            "    t = 0",
+            f"    for k in {items}:",
+            f"        if k > {self.expression('int', 1)}:",
+            f"            {leave}",
+        ]
+        self.known["int"].append("t")
+        return [*lines, "        t += k"]
+
+    def _raised(self) -> list[str]:
+        """Return a check that few records, if any, do not pass."""
+        condition = f"{self.expression('int', 1)} == 77"
+        return self._dice.choice(
+            (
+                [f"    if {condition}:", f"        raise ValueError({self.expression('str', 1)})"],
+                [f"    assert not {condition}"],
+            )
+        )
 
     def _match(self, form: str, kinds: list[str]) -> list[str]:
         lines = [f"    match {self.expression('int', 1)}:"]

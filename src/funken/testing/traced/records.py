@@ -7,9 +7,12 @@ text, empty lists.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import random
 import re
+import zlib
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -55,7 +58,9 @@ def moment(number: int) -> str:
 
 SPACE: dict[str, Any] = {
     "Pair": Pair, "Visit": Visit, "Row": Row, "level": level, "tidy": tidy, "moment": moment,
-    "math": math, "re": re, "dataclasses": dataclasses,
+    "math": math, "re": re, "dataclasses": dataclasses, "json": json, "hashlib": hashlib, "zlib": zlib,
+    "TABLE": {0: {"name": "zero", "size": 5}, 1: {"name": "", "size": 0}, 2: {"name": "é", "size": -7}},
+    "PAIRS": {"a": ("b", 1), "ab": ("", 2)},
     "datetime": datetime, "UTC": UTC, "CODES": {"a": "first", "ab": "second", "é": "third"}, "WEIGHTS": {1: 10, 2: 20, -1: 0},
     "SIZES": (5, 0, -7), "PARTS": ("x", "", "é"),
     "DIGITS": re.compile(r"(\d+)"), "FACTOR": 3, "KNOWN": {1, 2, 3}, "NAMES": ["a", "b", "ab"],
