@@ -39,7 +39,7 @@ class ProgramDisplay:
         Flink Streaming Job: 2 stages, 3 task slots
         stage 0 (width 1)
           [0] collection
-              columns: collection: per record: CollectionSource makes no columns
+              columns: collection: per record: has fewer than 200,000 elements
               -> [1] by HASH
         stage 1 (width 2)
           [1] sum -> print  x2

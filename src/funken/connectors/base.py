@@ -387,7 +387,7 @@ class Source(Generic[T_co]):
         >>> CollectionSource([1]).record_schema()
         Traceback (most recent call last):
             ...
-        funken.columnar.expressions.NotVectorizable: CollectionSource makes no columns
+        funken.columnar.expressions.NotVectorizable: has fewer than 200,000 elements
         """
         raise NotVectorizable(f"{type(self).__name__} makes no columns")
 

@@ -10,6 +10,7 @@ _RAISING = {"/", "//", "%", "<<", ">>"}
 def may_raise(expression: Expression) -> bool:
     """Whether evaluating an expression may raise something, or calls a function for each value.
 
+    >>> from funken.columnar.expressions import Argument
     >>> quotient = Binary("//", Argument(0), Argument(1))
     >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
     (True, False)
