@@ -1,7 +1,6 @@
 """States whose values expire, on columns: random functions and a clock, restores, clean-up, and what is refused."""
 
 import datetime
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,7 @@ from funken.operators.stateful.arrays import StateArrays
 from funken.plan.columns import states
 from funken.testing import OperatorHarness
 from funken.testing.traced.states import StateFuzzer
-from tests.columnar.state_operators import give, harness_of, in_rows, on_columns, returns
+from tests.columnar.state_operators import differences, give, harness_of, in_rows, on_columns, returns
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
@@ -44,12 +43,7 @@ def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fuzz(first: int, count: int) -> list[Any]:
-    fuzzer = StateFuzzer(seed=7, expiring=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [difference for case in range(first, first + count) if (difference := fuzzer.run(case))]
-    assert found or fuzzer.counts["columns"] > count
-    return found
+    return differences(StateFuzzer(seed=7, expiring=1.0), first, count)
 
 
 @pytest.mark.parametrize("first", range(0, CASES, PART))

@@ -2,7 +2,6 @@
 
 import math
 import random
-import warnings
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ from funken.plan.columns.states import columnar_process
 from funken.testing import OperatorHarness
 from funken.testing.traced.states import StateFuzzer
 from funken.types import Row
-from tests.columnar.state_operators import both, give, harness_of, in_rows, on_columns, returns
+from tests.columnar.state_operators import both, differences, give, harness_of, in_rows, on_columns, returns
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -41,12 +40,7 @@ def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fuzz(first: int, count: int, seed: int = 11) -> list[Any]:
-    fuzzer = StateFuzzer(seed, 0.3, 1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [difference for case in range(first, first + count) if (difference := fuzzer.run(case))]
-    assert found or fuzzer.counts["columns"] > count
-    return found
+    return differences(StateFuzzer(seed, 0.3, 1.0), first, count)
 
 
 @pytest.mark.parametrize("first", range(0, CASES, PART))
