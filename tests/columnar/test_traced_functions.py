@@ -18,7 +18,9 @@ def test_kernels_give_what_python_gives_for_random_functions(first: int) -> None
         found = [difference for case in range(first, first + PART) if (difference := fuzzer.run(case))]
 
     assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
-    assert fuzzer.counts["columns"] > PART  # of two blocks per function; the others raise, or may differ
+    assert (
+        fuzzer.counts["columns"] > PART * 0.8
+    )  # of two blocks per function; the others raise, may differ, or are not read
     assert fuzzer.counts["rows: it raises"]
 
 
