@@ -349,8 +349,8 @@ def test_where_a_record_makes_them_raise_the_block_is_left_to_records():
 
 
 def test_what_always_raises_has_no_columns():
-    with pytest.raises(NotVectorizable):
-        trace(raises_without_a_value, None, 1).typed(("int",))
+    with pytest.raises(NotVectorizable, match="^always raises an exception$"):
+        trace(raises_without_a_value, None, 1).typed(SALE)
 
 
 # ---- programs

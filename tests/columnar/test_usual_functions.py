@@ -1,6 +1,6 @@
 """Functions as programs have them, one line or a few: on columns they give what Python gives."""
 
-# ruff: noqa: UP031, UP032, F507, F525, F521, RUF015, UP028 - what is read are these formats and loops
+# ruff: noqa: UP031, UP032, F507, F521, F523, F525, RUF015, UP028, UP030 - what is read are these formats and loops
 
 import base64
 import hashlib
@@ -173,6 +173,7 @@ def test_what_has_no_columns_says_why(function, reason):
 @pytest.mark.parametrize(
     "function",
     [
+        lambda r: "{0}".format(r["user"], 1 // r["n"]),
         lambda r: COUNTRIES[r["country"]][0],
         lambda r: [a for a, *_ in [r["line"].split(" ")]][0] if r["n"] < 0 else r["tags"][0],
     ],
@@ -193,6 +194,52 @@ def test_items_of_a_display_are_evaluated_before_a_loop_over_it():
     assert on_columns(leaves_out_an_item_that_raises, RECORDS[3:4]) == [2]
     with pytest.raises(FallBackToRows):
         on_columns(leaves_out_an_item_that_raises, RECORDS)
+
+
+def goes_twice_through_a_generator(r: Any) -> Any:
+    tags = (tag for tag in r["tags"])
+    return [tag for tag in tags], [tag for tag in tags]
+
+
+def goes_twice_through_a_map(r: Any) -> Any:
+    texts, found = map(str, (1, r["n"])), ""
+    if r["n"] > 2:
+        for text in texts:
+            found += text
+    for text in texts:
+        found += text
+    return found
+
+
+@pytest.mark.parametrize("function", [goes_twice_through_a_generator, goes_twice_through_a_map])
+def test_what_gives_its_items_once_is_not_gone_through_twice(function):
+    with pytest.raises(NotVectorizable):
+        on_columns(function, RECORDS)
+
+
+def goes_once_on_each_path(r: Any) -> Any:
+    texts, found = map(str, (1, r["n"])), ""
+    if r["n"] > 2:
+        for text in texts:
+            found += text
+    else:
+        for text in texts:
+            found = text + found
+    return found
+
+
+def goes_twice_through_a_range(r: Any) -> Any:
+    numbers, total = range(3), r["n"]
+    for number in numbers:
+        total += number
+    for number in numbers:
+        total += number
+    return total
+
+
+@pytest.mark.parametrize("function", [goes_once_on_each_path, goes_twice_through_a_range])
+def test_what_may_be_gone_through_is(function):
+    assert on_columns(function, RECORDS) == [function(record) for record in RECORDS]
 
 
 def test_a_table_that_changes_is_seen():

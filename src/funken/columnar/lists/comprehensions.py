@@ -35,6 +35,7 @@ from funken.columnar.mutation.tracked import changed, is_made
 from funken.columnar.stack import Stack
 
 UNSET = Marker("unset")
+_ONCE = ("a generator", "a map", "a filter")
 DISPLAY = "display"
 """The kind of a marker for the iterator of a display: its value are the items that are left."""
 _CLOSURE = 8
@@ -98,6 +99,7 @@ class VariablesReader:
         elif name == "GET_ITER":
             items = stack.pop()
             names = self.names_of(items) if isinstance(items, Expression) else None
+            spend(items, variables)
             stack.push(Marker("iterator", value=items if names is None else view_of(items, names, "keys")))
         elif name == "RETURN_GENERATOR":
             stack.push(Constant(None))
@@ -269,6 +271,14 @@ def items_displayed(iterator: Any) -> list[Any] | None:
     if not isinstance(items, Make) or any(isinstance(each, Unpacked) for each in items.items):
         return None
     return list(items.items)
+
+
+def spend(items: Any, variables: dict[str, Any]) -> None:
+    """Note, on this path, that what is gone through gives its items once: a generator, a map or a filter."""
+    if isinstance(items, Marker) and items.kind == "generator" and items.name in _ONCE:
+        for name, found in variables.items():
+            if found is items:
+                variables[name] = Marker("spent", items.name)
 
 
 def a_set(items: Any) -> Marker:

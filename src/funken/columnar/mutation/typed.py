@@ -52,7 +52,7 @@ def _parts(made: Record) -> list[tuple[str | None, Expression]]:
 
 
 def _assign(fields: dict[str, Typed], name: str, value: Typed, schema: NamedFields) -> None:
-    if name not in fields and schema.form not in _GROWING:
+    if (name not in fields and schema.form not in _GROWING) or (schema.form == ROW and name.startswith("_")):
         raise NotVectorizable(f"sets {name!r}, which {schema_repr(schema)} has not")
     fields[name] = value
 

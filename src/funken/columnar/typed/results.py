@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Several
 
-from funken.columnar.expressions import Expression, RecordSchema
+from funken.columnar.expressions import Expression, NotVectorizable, Raises, RecordSchema
 from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import Inference, check_kept
 from funken.columnar.typed.sharing import Sharing
@@ -30,6 +30,8 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     """
     inference = Inference(arguments)
     made, schema = inference.of(expression)
+    if isinstance(made, Raises):
+        raise NotVectorizable("always raises an exception")
     check_kept(schema)
     return (with_wanted([Sharing().of(made)])[0], schema), inference.reads.paths(
         arguments[0]

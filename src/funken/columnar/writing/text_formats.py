@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
 
-from funken.columnar.expressions import Constant, Expression, Invoke, Make, NotVectorizable, Text, Unpacked
+from funken.columnar.expressions import Constant, Expression, Invoke, Make, NotVectorizable, Sequence, Text, Unpacked
 
 _CONVERSIONS = {1: "str", 2: "repr"}
 _NAMED, _OTHER = {"s": 1, "r": 2}, 3
@@ -92,12 +92,12 @@ def _in_place(place: re.Match[str], value: Expression) -> Expression:
     return Invoke("format", (value, Constant(f"{left}{'+' * ('+' in flags)}{zero}{width}{digits}{kind}")))
 
 
-def by_format(pattern: str, given: Sequence[Expression], names: Sequence[str]) -> Expression:
+def by_format(pattern: str, given: Several[Expression], names: Several[str]) -> Expression:
     """Return ``pattern.format(...)``; ``names`` are those of the last values. Raise ``NotVectorizable`` for what is not known."""
     unnamed = len(given) - len(names)
     values = dict(zip([*map(str, range(unnamed)), *names], given, strict=True))
     parts: list[Expression] = []
-    number = 0
+    number, used = 0, set[str]()
     try:
         places = list(string.Formatter().parse(pattern))
     except ValueError as error:
@@ -113,9 +113,11 @@ def by_format(pattern: str, given: Sequence[Expression], names: Sequence[str]) -
             raise NotVectorizable("formats a text that numbers some of its fields")
         if name not in values or "{" in (spec or ""):
             raise NotVectorizable(f"formats a text with the field {name!r}")
+        used.add(name)
         how = _NAMED.get(conversion, _OTHER) if conversion else 0
         parts.append(formatted(values[name], how, Constant(spec or "")))
-    return Text(tuple(parts))
+    unused = tuple(value for name, value in values.items() if name not in used)  # they are evaluated as well
+    return Sequence(unused, Text(tuple(parts))) if unused else Text(tuple(parts))
 
 
 __all__ = ["INTEGER", "by_format", "by_percent", "converted", "formatted"]
