@@ -14,44 +14,31 @@ from types import CodeType, FunctionType
 from typing import Any, Self
 
 from funken.columnar.bytecode import (
-    Operation,
-    always_raises,
     catches,
-    ends_loops_twice,
     is_followed,
 )
 from funken.columnar.calling.constants import constant_of
-from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.calling.markers import Marker
 from funken.columnar.calling.steps import Steps
 from funken.columnar.calling.targets import known_target
 from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, holds
 from funken.columnar.expressions import (
     Argument,
-    Choose,
-    Constant,
     Expression,
-    IsNone,
-    Make,
     NotVectorizable,
-    Raises,
     RecordSchema,
-    Sequence,
     Unary,
 )
 from funken.columnar.lists.calls import FIRST_ITEM
-from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import (
-    DISPLAY,
     VariablesReader,
     cells_of,
     dropping,
-    items_displayed,
     operations_of,
 )
-from funken.columnar.lists.results import ResultOfItem
-from funken.columnar.mutation.names import known_truth
 from funken.columnar.stack import Stack
 from funken.columnar.typed.results import typed_and_read
+from funken.columnar.walk import State, Walk
 from funken.dataclass import dataclass
 
 _DEEPEST = 10
@@ -137,9 +124,6 @@ def function_of_method(target: Any, method: str) -> FunctionType:
 
 class Tracer(VariablesReader):
     """Follows one function; a path through it is (instruction, stack, locals, what was evaluated and dropped)."""
-
-    raises = True
-    """Whether what raises an exception is followed; if not, the function is refused."""
 
     def __init__(
         self, function: FunctionType, arguments: int, bound: bool, steps: Steps | None = None, target: Any = None
@@ -238,136 +222,17 @@ class Tracer(VariablesReader):
 
     def _follow(
         self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None = None, given: ResultOfItem | None = None, carried: tuple[str, ...] | None = None,
+        at: int | None = None, carried: tuple[str, ...] | None = None,
     ) -> Expression:  # fmt: skip
-        """Follow a path to its end: where the function returns, or the body of the loop ``at`` is through (it has ``given``).
+        """Follow the function from an operation to its returns, or the body of the loop ``at`` to its end.
 
         ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
         """
-        if at is not None:
-            with self._steps.inside():
-                return self._go(number, stack, variables, dropped, at, given, carried)
-        return self._go(number, stack, variables, dropped, at, given, carried)
-
-    def _go(
-        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
-    ) -> Expression:  # fmt: skip
-        if self.raises and at is None and always_raises(self._operations, number):
-            return Raises()
-        stack, variables = stack.copy(), dict(variables)
-        while True:
-            self._steps.count()
-            if number == at:
-                end: Expression = given or ResultOfItem(None)
-                if carried is not None:
-                    end = CarriedVariables(tuple(expression_on(variables[each]) for each in carried), given)
-                return Sequence(dropped, end) if dropped else end
-            operation = self._operations[number]
-            name, argument = operation.name, operation.argument
-            number += 1
-            if name == "RETURN_VALUE":
-                return _returned(expression_on(stack.pop()), dropped, at)
-            if name.startswith(("POP_JUMP", "JUMP_IF")):
-                return self._branch(name, number, argument, stack, variables, dropped, at, given, carried)
-            if name == "JUMP" or (name == "JUMP_BACKWARD" and (argument == at or self._goes_over(argument, stack))):
-                number = argument
-            elif name == "FOR_ITER":
-                number, dropped, given = self._begin_loop(
-                    number, argument, stack, variables, dropped, at, given, carried
-                )
-            elif name == "END_FOR":  # the loop has taken what it would
-                number += ends_loops_twice()
-            elif at is not None and (name == "YIELD_VALUE" or _appends(operation, stack)):
-                if given is not None:
-                    raise NotVectorizable("has a loop in a loop")
-                value = expression_on(stack.pop())
-                given = ResultOfItem(Make((expression_on(stack.pop()), value)) if name == "MAP_ADD" else value)
-                if name == "YIELD_VALUE":
-                    stack.push(Constant(None))
-            elif name == "CALL" and argument == 1 and stack.peek(2, "append"):
-                if given is not None or carried is None:
-                    raise NotVectorizable("makes a list")
-                given = ResultOfItem(expression_on(stack.pop()))
-                stack.pop()
-                stack.pop()
-                stack.push(Constant(None))
-            elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
-                iterator, function = stack.pop(), stack.pop()
-                stack.push(self.comprehended(function.value, iterator, variables))
-            elif name == "POP_TOP":
-                dropped = dropping(dropped, stack.pop())
-            else:
-                dropped = self._step(operation, stack, variables, dropped)
-
-    def _begin_loop(
-        self, number: int, stop: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
-    ) -> tuple[int, tuple[Expression, ...], ResultOfItem | None]:  # fmt: skip
-        """Begin a loop, or go on with the next item of a display; return where, what was dropped, and what is given."""
-        iterator, here = stack.pop(), number - 1
-        if self.is_comprehension(here):
-            stack.pop()
-            stack.push(self.of_comprehension(here, self.loop_over(here, iterator, variables)))
-            return stop, dropped, given
-        in_comprehension = at is not None and carried is None
-        shown = None if in_comprehension else items_displayed(iterator)
-        if shown and not (isinstance(iterator, Marker) and iterator.kind == DISPLAY):
-            for each in shown:  # all of them are evaluated before the loop, which may leave some out
-                dropped = dropping(dropped, each)
-        if shown:
-            stack.push(Marker(DISPLAY, "an iterator", shown[1:]))
-            stack.push(shown[0])
-            return number, dropped, given
-        if shown is None and at is None:
-            dropped = (*dropped, *self.carry(here, stop, iterator, variables))
-        elif shown is None:
-            if given is not None or carried is not None:
-                raise NotVectorizable("has a loop in a loop")
-            given = ResultOfItem(expression_on(self.loop_over(here, iterator, variables, stack)), several=True)
-        return stop, dropped, given
-
-    def _goes_over(self, there: int, stack: Stack) -> bool:
-        """Whether a jump back is to the next item of a display."""
-        return self._operations[there].name == "FOR_ITER" and stack.peek(1, DISPLAY)
-
-    def _branch(
-        self, name: str, here: int, there: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None, given: ResultOfItem | None, carried: tuple[str, ...] | None,
-    ) -> Expression:  # fmt: skip
-        value = stack.pop()
-        if there != at and (there < here or "BACKWARD" in name) and not self._goes_over(there, stack):
-            raise NotVectorizable("has a loop")
-        condition = expression_on(value)
-        if isinstance(condition, Unary) and condition.op == "bool":
-            condition = condition.operand  # 3.13 asks for the truth in an instruction of its own
-        jumping = stack
-        if name.endswith("OR_POP"):
-            jumping = stack.copy()
-            jumping.push(value)
-        known = known_truth(IsNone(condition) if name.endswith("NONE") else condition)
-        if known is not None:
-            jumps = known != ("FALSE" in name or "NOT_NONE" in name)
-            return self._follow(
-                there if jumps else here, jumping if jumps else stack, variables, dropped, at, given, carried
-            )
-        jumped = self._follow(there, jumping, variables, dropped, at, given, carried)
-        stayed = self._follow(here, stack, variables, dropped, at, given, carried)
-        if name.endswith("NONE"):
-            missing, present = (stayed, jumped) if "NOT_NONE" in name else (jumped, stayed)
-            return Choose(IsNone(condition), missing, present)
-        return Choose(condition, jumped, stayed) if "TRUE" in name else Choose(condition, stayed, jumped)
-
-
-def _returned(value: Expression, dropped: tuple[Expression, ...], at: int | None) -> Expression:
-    if at is not None:
-        raise NotVectorizable("leaves a loop early")
-    return Sequence(dropped, value) if dropped else value
-
-
-def _appends(operation: Operation, stack: Stack) -> bool:
-    depth = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}.get(operation.name)
-    return depth is not None and stack.peek(operation.argument + depth, "comprehension")
+        begin = State(number, stack, variables, dropped)
+        if at is None:
+            return Walk(self, at, carried).run(begin)
+        with self._steps.inside():
+            return Walk(self, at, carried).run(begin)
 
 
 __all__ = ["Dependency", "Traced", "Tracer", "function_of_method", "plain_function", "trace"]

@@ -71,6 +71,7 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
                 return ResultOfItem(value)
         raise NotVectorizable("has a loop that carries a variable in a way that is not known")
 
+    tree = _apart(tree, place)
     better = _better(tree, place, own, placeholders)
     if better is not None:
         how, per_item = better
@@ -84,6 +85,24 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
     if how.startswith("constant"):
         return Choose(Invoke("any", (replace(given, result=Constant(True)),)), given.result, before)
     return Invoke(how, (given, before))
+
+
+def _apart(tree: Expression, place: int) -> Expression:
+    """Return the ends of a body with one value of a variable each, where paths have met that give it several."""
+    match tree:
+        case Choose(condition, then, otherwise):
+            return Choose(condition, _apart(then, place), _apart(otherwise, place))
+        case Sequence(before, result):
+            return Sequence(before, _apart(result, place))
+        case CarriedVariables(values) if isinstance(values[place], Choose):
+            chosen = values[place]
+            assert isinstance(chosen, Choose)
+            one, other = (
+                _apart(replace(tree, values=(*values[:place], each, *values[place + 1 :])), place)
+                for each in (chosen.then, chosen.otherwise)
+            )
+            return Choose(chosen.condition, one, other)
+    return tree
 
 
 def _mapped(

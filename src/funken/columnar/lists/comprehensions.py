@@ -29,7 +29,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import appended_of, fold_of
-from funken.columnar.lists.results import ResultOfItem, conditions_of, gives_several, is_never, result_of
+from funken.columnar.lists.results import conditions_of, gives_several, is_never, result_of
 from funken.columnar.mutation.names import dict_of, names_of, view_of
 from funken.columnar.mutation.tracked import changed, is_made
 from funken.columnar.stack import Stack
@@ -51,12 +51,14 @@ class VariablesReader:
     _cells: frozenset[str]
     _free: frozenset[str] = frozenset()
     _steps: Any
+    raises = True
+    """Whether what raises an exception is followed; if not, the function is refused."""
     changes = True
     """Whether records that are changed are followed; if not, the function is refused."""
 
     def _follow(
         self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None = None, given: ResultOfItem | None = None, carried: tuple[str, ...] | None = None,
+        at: int | None = None, carried: tuple[str, ...] | None = None,
     ) -> Expression:  # fmt: skip
         raise NotImplementedError
 
@@ -229,7 +231,7 @@ class VariablesReader:
         body = {name: found for name, found in variables.items() if name not in assigned}
         body |= places | {name: Marker("collected", "a list") for name in collected}
         stack = Stack(cast("FunctionReader", self), [iterator, Argument(number)])
-        tree = self._follow(here + 1, stack, body, (), here, None, carried)
+        tree = self._follow(here + 1, stack, body, (), here, carried)
         loop = Loop(expression_on(iterator.value), number, (), Constant(None))
         of_variables = frozenset(each.argument for each in places.values())
         for name in assigned:

@@ -61,7 +61,8 @@ def changed(
         made = own[before]
         assert isinstance(made, Record)
         last = made.items[-1]
-        if isinstance(last, Unpacked) and any(_has(each, last.record) for each in given):
+        parts = _parts(last.record, own) if isinstance(last, Unpacked) else []
+        if any(_has(each, part) for each in given for part in parts):
             raise NotVectorizable("changes a record that it has given")
     return evaluated
 
@@ -133,18 +134,38 @@ def _replace(
     record: Expression, made: Expression, stack: Stack, variables: dict[str, Any], own: list[Expression]
 ) -> None:
     """Put the changed record where the record was; raise ``NotVectorizable`` if something else has it, too."""
-    for name, found in variables.items():
-        if found is record:
-            variables[name] = made
-        elif _has(found, record):
-            raise NotVectorizable("changes a record that is in another")
-    for depth in range(1, stack.depth() + 1):
-        found = stack.item(depth)
-        if found is record:
-            stack.put(depth, made)
-        elif _has(found, record):
-            raise NotVectorizable("changes a record that is in another")
     own.append(made)
+    parts = _parts(record, own)
+    known: dict[int, Any] = {}
+
+    def replaced(found: Any) -> Any:
+        if found is record:
+            return made
+        if id(found) in known:
+            return known[id(found)]
+        if isinstance(found, Choose) and _is_own(found, own):  # it is the record on some paths
+            one, other = replaced(found.then), replaced(found.otherwise)
+            if one is not found.then or other is not found.otherwise:
+                known[id(found)] = Choose(found.condition, one, other)
+                own.append(known[id(found)])
+                return own[-1]
+        elif any(_has(found, part) for part in parts):
+            raise NotVectorizable("changes a record that is in another")
+        return found
+
+    for name, found in variables.items():
+        variables[name] = replaced(found)
+    for depth in range(1, stack.depth() + 1):
+        stack.put(depth, replaced(stack.item(depth)))
+
+
+def _parts(record: Expression, own: list[Expression]) -> list[Expression]:
+    """Return a record, and the records that it is one of, where paths have met that have changed it or not."""
+    found = [record]
+    for each in found:
+        if isinstance(each, Choose):
+            found += [part for part in (each.then, each.otherwise) if _is_own(part, own)]
+    return found
 
 
 def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
