@@ -67,7 +67,7 @@ class State:
         return (*(part for start, _, item in self.loops for part in (start, item)), self.number)
 
     def at(self, number: int) -> State:
-        """Return the state at another operation: outside of the loops that end before, at the next item of one that begins there."""
+        """Return the state at another operation: the next item of a loop that begins there, outside of those that end before."""
         inside = tuple(
             (start, stop, item + (start == number)) for start, stop, item in self.loops if start <= number < stop
         )

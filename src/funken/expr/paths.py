@@ -49,11 +49,22 @@ class Conditions(Generic[T]):
     def after(self, condition: Condition, test: T, holds: bool) -> Condition:
         """Return the condition of a path that goes on where a test holds, or where it does not."""
         number = self._numbers.get(id(test))
-        if number is None:
+        if number is None or self._comes_too_late(condition, number):
             number = self._numbers[id(test)] = len(self.tests)
             self.tests.append(test)
         literal = self._node(number, ALWAYS, NEVER) if holds else self._node(number, NEVER, ALWAYS)
         return self._both(condition, literal, {})
+
+    @staticmethod
+    def _comes_too_late(condition: Condition, number: int) -> bool:
+        """Whether a path meets a test behind a later one, under which alone it may make sense: it counts as another test."""
+        met, todo = {condition.test}, [condition]
+        for each in todo:
+            for part in (each.holds, each.fails):
+                if part is not None and part.test != _LAST:
+                    met.add(part.test)
+                    todo.append(part)
+        return number not in met and any(number < each < _LAST for each in met)
 
     def either(self, one: Condition, other: Condition) -> Condition:
         """Return the disjunction of two conditions."""

@@ -25,7 +25,6 @@ from funken.columnar.expressions import (
     schema_repr,
 )
 from funken.columnar.lists.calls import element_of
-from funken.columnar.records import NamedFields
 from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import check_kept
 from funken.columnar.typed.raising import may_raise
@@ -125,12 +124,6 @@ def either(one: RecordSchema, other: RecordSchema) -> RecordSchema:
     >>> either(("str", "float"), ("str", "None"))
     ('str', 'float?')
     """
-    if type(one) is type(other) is NamedFields and (one.form, one.names, one.cls) == (
-        other.form,
-        other.names,
-        other.cls,
-    ):
-        return NamedFields(map(either, one, other), one.form, one.names, one.cls)
     try:
         return unified(one, other)
     except NotVectorizable:

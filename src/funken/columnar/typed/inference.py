@@ -58,11 +58,14 @@ from funken.columnar.typed import values as fields
 from funken.columnar.typed.calls import called, compared
 from funken.columnar.typed.conditions import contained, negated, present
 from funken.columnar.typed.raising import may_raise
+from funken.columnar.typed.sharing import Sharing, with_parts
 from funken.columnar.typed.tables import looked_up, table_schema
 from funken.columnar.typed.values import Typed, after, as_int, check_known, is_empty, is_none, kind_of_constant, truth
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
+_MOST_OPENED = 100
+"""So many expressions are computed for each of the values that were chosen before."""
 
 
 def check_kept(schema: RecordSchema) -> None:
@@ -80,10 +83,13 @@ class Inference:
     def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
         self._arguments: dict[int, RecordSchema] = dict(enumerate(arguments))
         self._known: dict[tuple[int, int], Typed] = {}
+        self._kept: list[Expression] = []
+        self._opened: dict[int, Choose] = {}
         self._scope = 0
         self._scopes = 0
-        #: what is known not to be ``None`` in this branch
-        self._present: tuple[Expression, ...] = ()
+        #: what is known not to be ``None`` in this branch, by the number of the object that stands for all that are alike
+        self._present: frozenset[int] = frozenset()
+        self._sharing = Sharing()
         self.reads = Reads()
         #: the branches that are never taken, and were looked at
         self._never: set[int] = set()
@@ -93,9 +99,38 @@ class Inference:
         key = (id(expression), self._scope)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._narrowed(expression, self._of(expression))
+            known = self._known[key] = self._narrowed(expression, self._of_one(expression))
+            self._kept.append(expression)  # another one might get its number
         self.reads.count(known, 1)
         return known
+
+    def _of_one(self, expression: Expression) -> Typed:
+        try:
+            return self._of(expression)
+        except NotVectorizable:
+            opened = self._opened_choice(expression)
+            if opened is None:
+                raise
+        return self.of(opened)
+
+    def _opened_choice(self, expression: Expression) -> Choose | None:
+        """Return what is computed of a choice as a choice of what is computed of each; ``None`` if nothing in it is chosen.
+
+        Paths have met there with values of two types, or with records of other names: each is computed with on its own.
+        """
+        if isinstance(expression, Choose):
+            return None
+        for part in children(expression):
+            chosen = part if isinstance(part, Choose) else self._opened.get(id(part))
+            if chosen is not None and len(self._opened) < _MOST_OPENED:
+                one, other = (
+                    with_parts(expression, lambda each, part=part, to=to: to if each is part else each)
+                    for to in (chosen.then, chosen.otherwise)
+                )
+                self._opened[id(expression)] = Choose(chosen.condition, one, other)
+                self._kept.append(expression)
+                return self._opened[id(expression)]
+        return None
 
     def look_over(self, items: Expression, number: int) -> None:
         """Note that an argument is the item of lists."""
@@ -112,10 +147,17 @@ class Inference:
             self.reads.fields.add(made.path)
         elif isinstance(made, Argument):
             self.reads.item(made)
-        if isinstance(schema, str) and schema.endswith("?") and expression in self._present:
-            kind = without_none(schema)
-            return Rowwise("not none", (made,), kind), kind
+        if isinstance(schema, str) and schema.endswith("?") and self._present and self._is_present(expression):
+            if isinstance(expression, Choose) and Constant(None) in (expression.then, expression.otherwise):
+                made, schema = self.of(expression.otherwise if expression.then == Constant(None) else expression.then)
+                found = made, schema
+            if isinstance(schema, str) and schema.endswith("?"):
+                kind = without_none(schema)
+                return Rowwise("not none", (made,), kind), kind
         return found
+
+    def _is_present(self, expression: Expression) -> bool:
+        return id(self._sharing.of(expression)) in self._present
 
     def _of(self, expression: Expression) -> Typed:
         match expression:
@@ -155,7 +197,7 @@ class Inference:
                 return self._computed(expression)
 
     def _dropped(self, before: tuple[Expression, ...]) -> list[Expression]:
-        found = [self.of(each) for each in before]
+        found = [self.of(_without_value(each)) for each in before]
         for each in found:
             self.reads.count(each, -1)  # what is in it does not matter
         return [made for made, _ in found]
@@ -190,6 +232,8 @@ class Inference:
                 return called(name, given, self.of, self.truth_of, compared)
             case Text(parts):
                 return Text(tuple(self._text(part) for part in parts)), STR
+            case IsNone(Choose(condition, then, otherwise)):
+                return self.truth_of(Choose(condition, IsNone(then), IsNone(otherwise))), BOOL
             case IsNone(operand):
                 found = self.of(operand)
                 self.reads.count(found, -1)
@@ -250,6 +294,10 @@ class Inference:
             made, schema = self._within(known, partial(of, left))
             return after([Raises(decides if isinstance(then, Raises) else negated(decides))], made), schema
         one, two = both_lists(self._within(taken, partial(of, then)), self._within(other, partial(of, otherwise)))
+        if one == (Constant(True), BOOL) and two == (Constant(False), BOOL):
+            return decides, BOOL
+        if one == (Constant(False), BOOL) and two == (Constant(True), BOOL):
+            return negated(decides), BOOL
         schema = fields.unified(one[1], two[1])
         for kind in kinds_of(schema):
             check_known(kind)
@@ -291,7 +339,8 @@ class Inference:
             return typed_branch()
         outer = self._present, self._scope
         self._scopes += 1
-        self._present, self._scope = (*self._present, *present), self._scopes
+        known = {id(self._sharing.of(each)) for each in present}
+        self._present, self._scope = self._present | known, self._scopes
         try:
             return typed_branch()
         finally:
@@ -339,6 +388,15 @@ class Inference:
         if schema in (INT, STR):
             return made
         return called("str", (part,), self.of, self.truth_of, compared)[0]
+
+
+def _without_value(expression: Expression) -> Expression:
+    """Return what raises where an expression does; the values of a choice may be of two schemas."""
+    match expression:
+        case Choose(condition, then, otherwise):
+            one, other = (Sequence((_without_value(each),), Constant(None)) for each in (then, otherwise))
+            return Choose(condition, one, other)
+    return expression
 
 
 __all__ = ["Inference", "check_kept"]

@@ -379,6 +379,10 @@ def _overrides(schema: NamedFields) -> bool:
     return any(hook in vars(schema.cls) for hook in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
 
 
+def _alike(one: NamedFields, other: NamedFields) -> bool:
+    return (one.form, one.names, one.cls) == (other.form, other.names, other.cls)
+
+
 def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
     """Return the schema of values that are sometimes of one schema, sometimes of another."""
     if one == other:
@@ -388,6 +392,8 @@ def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
             return optional(other if one == NONE else one)
     elif type(one) is type(other) is tuple and len(one) == len(other):
         return tuple(unified(*pair) for pair in zip(one, other, strict=True))
+    elif isinstance(one, NamedFields) and isinstance(other, NamedFields) and _alike(one, other):
+        return NamedFields(map(unified, one, other), one.form, one.names, one.cls)
     raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}")
 
 
