@@ -117,13 +117,15 @@ class Unary(Expression):
 class Choose(Expression):
     """``then if condition else otherwise``; also what ``and`` and ``or`` become.
 
-    ``lazy``: a branch may raise, or costs much, so it is computed for the records only that take it.
+    ``lazy``: a branch may raise, or costs much, so it is computed for the records only that take it. ``sure``: the condition does
+    neither, so it may be computed for all records of a block, also of a branch.
     """
 
     condition: Expression
     then: Expression
     otherwise: Expression
     lazy: bool = False
+    sure: bool = False
 
 
 @dataclass(frozen=True)

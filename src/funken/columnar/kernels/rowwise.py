@@ -196,24 +196,31 @@ def taken(value: Value, positions: Array) -> Value:
     return value.take(positions) if isinstance(value, Column) else tuple(taken(each, positions) for each in value)
 
 
-def merged(one: Value, other: Value, first: Array, second: Array) -> Value:
-    """Put two results together, which belong to the records at ``first`` and at ``second``."""
-    if isinstance(one, Column) and isinstance(other, Column):
-        return _merged(one, other, first, second)
-    assert isinstance(one, tuple)
-    assert isinstance(other, tuple)
-    return tuple(merged(*pair, first, second) for pair in zip(one, other, strict=True))
+def merged(values: list[Value], places: list[Array]) -> Value:
+    """Put results together, which belong to the records at these places; each record is at one of them.
 
-
-def _merged(one: Column, other: Column, first: Array, second: Array) -> Column:
-    lengths = [len(first), len(second)]
+    >>> odd, even = column_of([1, 3], "int"), column_of([0, 2], "int")
+    >>> merged([odd, even], [np.array([1, 3]), np.array([0, 2])]).to_list(4)
+    [0, 1, 2, 3]
+    """
+    lengths = [len(each) for each in places]
     order = np.empty(sum(lengths), np.int64)
-    order[first] = np.arange(lengths[0])
-    order[second] = np.arange(lengths[0], sum(lengths))
-    if one.kind != other.kind or one.kind not in ARRAYS:
-        kind = one.kind if one.kind == other.kind else optional(one.kind if other.kind == "None" else other.kind)
-        return column_of(one.to_list(lengths[0]) + other.to_list(lengths[1]), kind).take(order)
-    return joined_columns([one, other], lengths).take(order)
+    order[np.concatenate(places)] = np.arange(len(order))
+    return _merged(values, lengths, order)
+
+
+def _merged(values: list[Any], lengths: list[int], order: Array) -> Value:
+    first = values[0]
+    if isinstance(first, tuple):
+        return tuple(_merged(list(items), lengths, order) for items in zip(*values, strict=True))
+    if all(each is first or (each.constant and each.data is first.data) for each in values) and first.constant:
+        return first
+    kinds = {each.kind for each in values}
+    if len(kinds) == 1 and first.kind in ARRAYS:
+        return joined_columns(values, lengths).take(order)
+    (kind,) = {without_none(each) for each in kinds} - {"None"} or {"None"}
+    items = [item for each, length in zip(values, lengths, strict=True) for item in each.to_list(length)]
+    return column_of(items, first.kind if len(kinds) == 1 else optional(kind)).take(order)
 
 
 __all__ = ["Value", "flattened", "merged", "rowwise", "taken", "value_of"]

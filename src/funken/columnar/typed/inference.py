@@ -301,7 +301,8 @@ class Inference:
         schema = fields.unified(one[1], two[1])
         for kind in kinds_of(schema):
             check_known(kind)
-        return Choose(decides, one[0], two[0], lazy=may_raise(one[0]) or may_raise(two[0])), schema
+        lazy = may_raise(one[0]) or may_raise(two[0])
+        return Choose(decides, one[0], two[0], lazy, not may_raise(decides)), schema
 
     def look_at(self, never: Expression) -> None:
         """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""
