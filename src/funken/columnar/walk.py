@@ -178,20 +178,8 @@ class Walk:
                 return
             elif name == "END_FOR":  # the loop has taken what it would
                 number += ends_loops_twice()
-            elif self._at is not None and (name == "YIELD_VALUE" or _appends(operation, stack)):
-                if given is not None:
-                    raise NotVectorizable("has a loop in a loop")
-                value = expression_on(stack.pop())
-                given = ResultOfItem(Make((expression_on(stack.pop()), value)) if name == "MAP_ADD" else value)
-                if name == "YIELD_VALUE":
-                    stack.push(Constant(None))
-            elif name == "CALL" and argument == 1 and stack.peek(2, "append"):
-                if given is not None or self._carried is None:
-                    raise NotVectorizable("makes a list")
-                given = ResultOfItem(expression_on(stack.pop()))
-                stack.pop()
-                stack.pop()
-                stack.push(Constant(None))
+            elif self._gives(operation, stack):
+                given = self._given(operation, stack, given)
             elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
                 iterator, function = stack.pop(), stack.pop()
                 stack.push(self._reader.comprehended(function.value, iterator, variables))
@@ -199,6 +187,27 @@ class Walk:
                 dropped = dropping(dropped, stack.pop())
             else:
                 dropped = self._reader._step(operation, stack, variables, dropped)
+
+    def _gives(self, operation: Operation, stack: Stack) -> bool:
+        """Return whether an operation of the body of a loop gives a result for the item."""
+        if operation.name == "CALL" and operation.argument == 1 and stack.peek(2, "append"):
+            return True
+        return self._at is not None and (operation.name == "YIELD_VALUE" or _appends(operation, stack))
+
+    def _given(self, operation: Operation, stack: Stack, given: ResultOfItem | None) -> ResultOfItem:
+        """Return what an operation gives for the item, which has ``given`` something perhaps."""
+        appends = operation.name == "CALL"
+        if given is not None or (appends and self._carried is None):
+            raise NotVectorizable("makes a list" if appends else "has a loop in a loop")
+        value = expression_on(stack.pop())
+        if operation.name == "MAP_ADD":
+            value = Make((expression_on(stack.pop()), value))
+        if appends:
+            stack.pop()
+            stack.pop()
+        if appends or operation.name == "YIELD_VALUE":
+            stack.push(Constant(None))
+        return ResultOfItem(value)
 
     def _begin_loop(self, here: int, stop: int, state: State) -> None:
         """Begin a loop, or go on with the next item of a display."""

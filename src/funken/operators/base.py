@@ -34,16 +34,21 @@ class Output:
     """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
 
     ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks of rows, ``emit_block(block)`` a
-    block in any form; ``watermark(w)`` and ``idle(flag)`` go to every consumer, in order with the blocks.
+    block in any form; ``watermark(w)`` and ``idle(flag)`` go to every consumer, in order with the blocks. ``takes_columns``: a
+    consumer is better off with columns.
     """
 
-    __slots__ = ("emit", "emit_block", "emit_side", "idle", "watermark")
+    __slots__ = ("emit", "emit_block", "emit_side", "idle", "takes_columns", "watermark")
 
     emit: Callable[[Values, Timestamps], None]
     emit_block: Callable[[Block], None]
     emit_side: Callable[[str, Values, Timestamps], None]
     watermark: Callable[[int], None]
     idle: Callable[[bool], None]
+    takes_columns: bool
+
+    def __init__(self) -> None:
+        self.takes_columns = True
 
 
 class Operator:

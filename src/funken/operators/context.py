@@ -25,6 +25,7 @@ from funken.state.handles import AggregatingState, ListState, ReducingState, Val
 from funken.state.keyed import KeyedStateStore
 from funken.state.maps import MapState
 from funken.state.snapshot_writer import OperatorStates
+from funken.timing.clock import SystemClock
 from funken.timing.timers import InternalTimerService
 from funken.types.generics import K, R, S, V
 
@@ -35,10 +36,11 @@ class OperatorContext:
 
     ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
     ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied.
-    ``processing_time`` reads the clock (ms since the epoch), ``next_time`` does so for the lifetimes of state, too, which go
-    by what it returned last. ``wake`` may be called from any thread: the task asks ``next_tick`` again at once; ``None``: it
-    calls it every ms or so. ``operator_uid`` is the stable id of the operator, ``restored_checkpoint_id`` the checkpoint that
-    the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once per operator and kind.
+    ``processing_time`` reads the clock (ms since the epoch), ``monotonic`` the one for intervals (s). ``next_time`` does as the
+    first for the lifetimes of state, too, which go by what it returned last. ``wake`` may be called by any thread: the task asks
+    ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the stable id of the operator,
+    ``restored_checkpoint_id`` the checkpoint that the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once
+    per operator and kind.
     ``on_error`` is its ``ErrorPolicy``, if it has one.
     """
 
@@ -67,6 +69,7 @@ class OperatorContext:
     warn: Callable[[str, str], None] = lambda kind, text: None
     on_error: Any = None
     wake: Callable[[], None] | None = None
+    monotonic: Callable[[], float] = field(default=SystemClock().monotonic)
     next_time: Callable[[], int] = field(init=False)
 
     def send_event(self, payload: Any, output: bool = False) -> None:

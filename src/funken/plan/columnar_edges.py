@@ -75,6 +75,16 @@ OF_COLUMNS: dict[type[Partitioning], Any] = {
 }  # fmt: skip
 """What carries columns in place of a partitioning that does not look at records."""
 
+
+def wants_columns(partitioning: Partitioning) -> bool:
+    """Return whether an edge carries columns, and the operator behind it takes them.
+
+    >>> wants_columns(ColumnarRebalance()), wants_columns(ColumnarRebalance(to_records=True)), wants_columns(Rebalance())
+    (True, False, False)
+    """
+    return isinstance(partitioning, _OfColumns | ColumnarHash) and not partitioning.to_records
+
+
 __all__ = [
     "OF_COLUMNS",
     "ColumnarForward",
@@ -83,4 +93,5 @@ __all__ = [
     "ColumnarRebalance",
     "ColumnarRescale",
     "PreAggregation",
+    "wants_columns",
 ]

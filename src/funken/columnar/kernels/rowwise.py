@@ -210,7 +210,7 @@ def merged(values: list[Value], places: list[Array]) -> Value:
 
 
 def _merged(values: list[Any], lengths: list[int], order: Array) -> Value:
-    first = values[0]
+    first: Value = values[0]
     if isinstance(first, tuple):
         return tuple(_merged(list(items), lengths, order) for items in zip(*values, strict=True))
     if all(each is first or (each.constant and each.data is first.data) for each in values) and first.constant:

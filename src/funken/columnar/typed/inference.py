@@ -123,10 +123,7 @@ class Inference:
         for part in children(expression):
             chosen = part if isinstance(part, Choose) else self._opened.get(id(part))
             if chosen is not None and len(self._opened) < _MOST_OPENED:
-                one, other = (
-                    with_parts(expression, lambda each, part=part, to=to: to if each is part else each)
-                    for to in (chosen.then, chosen.otherwise)
-                )
+                one, other = (_with_part(expression, part, to) for to in (chosen.then, chosen.otherwise))
                 self._opened[id(expression)] = Choose(chosen.condition, one, other)
                 self._kept.append(expression)
                 return self._opened[id(expression)]
@@ -389,6 +386,10 @@ class Inference:
         if schema in (INT, STR):
             return made
         return called("str", (part,), self.of, self.truth_of, compared)[0]
+
+
+def _with_part(expression: Expression, part: Expression, to: Expression) -> Expression:
+    return with_parts(expression, lambda each: to if each is part else each)
 
 
 def _without_value(expression: Expression) -> Expression:

@@ -17,7 +17,7 @@ from funken.columnar.kernels.evaluation import ExpressionEvaluation, FallBackToR
 from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.columnar.path import ColumnPath, PiecewisePath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
 from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap, ColumnarProcess
 from funken.operators.process.one_input import ProcessLogic, process_call
 from funken.operators.stateless import FlatMapLogic, MapLogic
@@ -30,7 +30,7 @@ class ColumnarFlatMapLogic(FlatMapLogic):
 
     def __init__(self, spec: ColumnarFlatMap) -> None:
         super().__init__(spec.function)
-        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema)
+        self._given = WatchedPath(self, _path_of(spec), spec.traced.catches, spec.schema)
 
     def process_block(self, block: Block) -> None:
         """Expand a block."""
@@ -44,7 +44,7 @@ class ColumnarMaybeMapLogic(MapLogic):
 
     def __init__(self, spec: ColumnarMaybeMap) -> None:
         super().__init__(spec.function)
-        self._given = PiecewisePath(self, _path_of(spec), spec.traced.catches, spec.schema, drops_none=True)
+        self._given = WatchedPath(self, _path_of(spec), spec.traced.catches, spec.schema, drops_none=True)
 
     def process_block(self, block: Block) -> None:
         """Map a block."""

@@ -8,23 +8,27 @@ changed or emitted, and the caller takes ``block.rows()`` through the record pat
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from funken.columnar.block import Block, RowBlock
+from funken.columnar.dependencies import same
 from funken.columnar.expressions import RecordSchema
-from funken.columnar.kernels.columns import Column, Columns, columns_of, joined
+from funken.columnar.kernels.columns import Column, Columns, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.records import NOT_READ, fits
-from funken.operators.base import Operator, Output
+from funken.columnar.kernels.packing import packed
+from funken.columnar.records import NOT_READ
+from funken.expr.watch import SAMPLE, Watch, Way
+from funken.operators.base import Output
+from funken.operators.stateless import UserFunctionOperator
 from funken.operators.user_functions import UserFunction
 from funken.operators.wrappers.converting import declared_of
 
 T = TypeVar("T")
 _SMALLEST = 64
 """Pieces of a block that are this small are not divided further."""
-_PROBES = 8
-_SKIPPED = 15
-"""So many blocks are not tried after one of which half of the pieces have a record for which the function raises."""
 
 
 class Tracing(Protocol):
@@ -82,50 +86,54 @@ class ColumnPath(Generic[T]):
             return None
 
 
-class PiecewisePath:
-    """Takes blocks through a ``ColumnPath``; in pieces, if the function may catch what it raises for some of the records.
+class WatchedPath:
+    """Takes blocks through a ``ColumnPath``, or record by record where that is faster; of some it takes records both ways.
 
-    Then a block is divided until those records are alone, so that the others stay columns, and so do their results if they fit:
-    a few records in rows would make rows of the state behind them. ``drops_none``: results that are ``None`` are left out.
+    If the function may catch what it raises for some records (``catches``), a block that falls back is divided until these are
+    alone, so that the others stay columns. Results of records are columns again if whoever takes them wants columns and they are
+    of the ``schema``; that of a filter is ``None``. ``drops_none``: results that are ``None`` are left out.
+
+    A sample whose results differ is a bug of Funken's: the function is called for each record from then on, and whoever runs the
+    job is warned.
     """
 
     def __init__(
-        self, operator: Operator, path: ColumnPath[Columns], catches: bool, schema: RecordSchema | None,
+        self, operator: UserFunctionOperator, path: ColumnPath[Columns], catches: bool, schema: RecordSchema | None,
         drops_none: bool = False,
     ) -> None:  # fmt: skip
         self._operator = operator
         self._path = path
-        self._schema = schema if catches else None
+        self._schema = schema
+        self._divides = catches and schema is not None
         self._drops_none = drops_none
-        #: how many blocks are not tried
-        self._skipped = 0
+        self._watch = Watch()
+        self._differs = False
 
     def take(self, block: Block) -> None:
         """Handle a block."""
-        if self._skipped:
-            self._skipped -= 1
+        if type(block) is not Columns or not block.length or self._differs:
             self._operator.process(*block.rows())
             return
+        clock = self._operator.context.monotonic
+        if self._watch.compares():
+            self._compare(block, clock)
+        way = self._watch.way(block.length)
+        begun = clock()
+        parts = self._on_columns(block) if way is Way.COLUMNS else self._of_records(block)
+        self._watch.took(way, block.length, clock() - begun)
+        output = self._operator.output
+        for part in parts:
+            output.emit_block(part)
+
+    def _on_columns(self, block: Columns) -> list[Block]:
         found = self._path(block)
         if found is not None:
-            if found.length:
-                self._operator.output.emit_block(found)
-        elif self._schema is None or type(block) is not Columns:
-            self._operator.process(*block.rows())
-        elif self._is_hopeless(block):
-            self._skipped = _SKIPPED
-            self._operator.process(*block.rows())
-        else:
-            parts: list[Block] = []
-            self._divide(block, parts)
-            for part in _in_one(parts):
-                self._operator.output.emit_block(part)
-
-    def _is_hopeless(self, block: Columns) -> bool:
-        """Whether half of the smallest pieces would fall back, by a few of them."""
-        starts = range(0, block.length, max(1, block.length // _PROBES))
-        fell = sum(self._path(block[start : start + _SMALLEST]) is None for start in starts)
-        return fell * 2 >= len(starts)
+            return [found] if found.length else []
+        if not self._divides:
+            return self._of_records(block)
+        parts: list[Block] = []
+        self._divide(block, parts)
+        return _in_one(parts)
 
     def _divide(self, block: Columns, parts: list[Block]) -> None:
         """Add the results of a block that fell back."""
@@ -139,8 +147,21 @@ class PiecewisePath:
             elif found.length:
                 parts.append(found)
 
+    # ---- record by record
+
     def _of_records(self, block: Columns) -> list[Block]:
         """Return the results of records one by one, as columns if they fit."""
+        if self._schema is None and self._operator.output.takes_columns:
+            with suppress(Exception):  # the function is called again, where it is raised with its record
+                kept = block.keep(
+                    np.fromiter(map(bool, map(self._operator.call, block.to_list())), np.bool_, block.length)
+                )
+                return [kept] if kept.length else []
+        made = [self._as_columns(*each) for each in self._called(block)]
+        return [part for part in made if len(part)]
+
+    def _called(self, block: Columns) -> list[tuple[list[Any], list[int] | None]]:
+        """Return what the function gives for the records of a block."""
         operator, output = self._operator, self._operator.output
         made: list[tuple[list[Any], list[int] | None]] = []
         operator.output = collecting = Output()
@@ -149,17 +170,59 @@ class PiecewisePath:
             operator.process(*block.rows())
         finally:
             operator.output = output
-        return [part for each in made if len(part := self._as_columns(*each))]
+        return [self._without_none(*each) for each in made] if self._drops_none else made
+
+    @staticmethod
+    def _without_none(values: list[Any], timestamps: list[int] | None) -> tuple[list[Any], list[int] | None]:
+        kept = [place for place, value in enumerate(values) if value is not None]
+        return [values[place] for place in kept], None if timestamps is None else [timestamps[place] for place in kept]
 
     def _as_columns(self, values: list[Any], timestamps: list[int] | None) -> Block:
-        if self._drops_none and None in values:
-            kept = [place for place, value in enumerate(values) if value is not None]
-            values = [values[place] for place in kept]
-            timestamps = None if timestamps is None else [timestamps[place] for place in kept]
-        if all(fits(each, self._schema) for each in values):
-            assert self._schema is not None
-            return columns_of(values, self._schema, timestamps)
-        return RowBlock(values, timestamps)
+        columns = None
+        if self._schema is not None and self._operator.output.takes_columns and values:
+            columns = packed(values, self._schema, timestamps)
+        return RowBlock(values, timestamps) if columns is None else columns
+
+    # ---- both ways
+
+    def _compare(self, block: Columns, clock: Callable[[], float]) -> None:
+        """Take some records of a block both ways, and compare and time them."""
+        sample = (
+            block if block.length <= SAMPLE else block.take(np.linspace(0, block.length - 1, SAMPLE).astype(np.int64))
+        )
+        begun = clock()
+        try:
+            called: list[tuple[list[Any], list[int] | None]] | None = self._called(sample)
+        except Exception:  # noqa: BLE001 - the block goes to the function, where it is raised again, with its record
+            called = None
+        else:
+            self._watch.took(Way.ROWS, sample.length, clock() - begun)
+        found = self._path(sample)
+        if found is None or any(leaf.constant and leaf.data is NOT_READ for leaf in found.leaves):
+            return
+        values, timestamps = found.rows() if found.length else ([], None)
+        right = None if called is None else [value for each, _ in called for value in each]
+        stamps = None if called is None else [stamp for _, each in called for stamp in each or ()]
+        if right is None or not same(values, right) or (timestamps or []) != stamps:
+            self._warn(values, right)
+
+    def _warn(self, values: list[Any], right: list[Any] | None) -> None:
+        """Leave the columns for good: they have given something else than the function."""
+        self._differs = True
+        if right is None:
+            fact = "the function raises an exception for one of the records, and the columns do not"
+        elif len(values) != len(right):
+            fact = f"the function gives {len(right)} results for some records, and the columns {len(values)}"
+        else:
+            pairs = zip(values, right, strict=True)
+            one, other = next((pair for pair in pairs if not same(*pair)), ("a timestamp", "another one"))
+            fact = f"the function gives {other!r:.200}, and the columns {one!r:.200}"
+        self._operator.context.warn(
+            "columns",
+            f"operator {self._operator.context.operator!r} is no longer vectorized, because its columns give something else: "
+            f"{fact}. From now on the function is called for each record. Results before may be wrong: set "
+            "pipeline.vectorized to false, run the job again from a savepoint, and report the function.",
+        )
 
 
 def _in_one(parts: list[Block]) -> list[Block]:
@@ -176,4 +239,4 @@ def _in_one(parts: list[Block]) -> list[Block]:
     return [joined(columns)]
 
 
-__all__ = ["ColumnPath", "PiecewisePath", "TracedFunction"]
+__all__ = ["ColumnPath", "TracedFunction", "WatchedPath"]

@@ -12,7 +12,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluat
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.columnar.path import ColumnPath, PiecewisePath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
 from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap, ColumnarSink
 from funken.operators.sink import WriterSinkLogic
 from funken.operators.stateless import FilterLogic, MapLogic
@@ -29,7 +29,7 @@ class ColumnarMapLogic(MapLogic):
         result, schema = spec.traced.result, spec.schema
         functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
         path = ColumnPath(lambda block: computed(result, schema, block), *functions)
-        self._mapped = PiecewisePath(self, path, spec.traced.catches, schema)
+        self._mapped = WatchedPath(self, path, spec.traced.catches, schema)
 
     def process_block(self, block: Block) -> None:
         """Map a block."""
@@ -45,7 +45,7 @@ class ColumnarFilterLogic(FilterLogic):
         super().__init__(spec.function)
         self._result = spec.traced.result
         path = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced))
-        self._kept = PiecewisePath(self, path, spec.traced.catches, None)
+        self._kept = WatchedPath(self, path, spec.traced.catches, None)
 
     def process_block(self, block: Block) -> None:
         """Filter a block."""

@@ -39,7 +39,7 @@ class Converting(SpecWrapper):
 
     def _converting(self, output: Output, columnar: bool) -> Output:
         typed = Output()
-        typed.watermark, typed.idle = output.watermark, output.idle
+        typed.watermark, typed.idle, typed.takes_columns = output.watermark, output.idle, output.takes_columns
         typed.emit, typed.emit_block, typed.emit_side = output.emit, output.emit_block, output.emit_side
         if self.type_info is not None:
             typed.emit = _main(converter(self.type_info), output.emit)

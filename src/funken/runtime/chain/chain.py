@@ -15,6 +15,7 @@ from funken.ids import OperatorId
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.stateless import UserFunctionOperator
+from funken.plan.columnar_edges import wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.exchange.hash_writer import HashWriter
@@ -75,6 +76,8 @@ class _Taker:
     emit_block: EmitBlock
     changes: bool
     """Whether it may change the records."""
+    columns: bool
+    """Whether it is better off with columns."""
     keeps: bool = False
     """Whether it keeps them as they are: a writer does until they are pickled."""
 
@@ -168,14 +171,16 @@ class OperatorChain:
     ) -> Output:
         takers: dict[str | None, list[_Taker]] = {None: []}
         for side, child in children:
-            taker = _Taker(self._process[child], self._takes_block(child), child.changes_records)
+            taker = _Taker(self._process[child], self._takes_block(child), child.changes_records, child.columnar)
             takers.setdefault(side, []).append(taker)
         for end in leaving:
-            taker = _Taker(end.emit, end.emit_block, end.edge.local, not end.edge.local)
+            columns = end.edge.local or wants_columns(end.edge.partitioning)
+            taker = _Taker(end.emit, end.emit_block, end.edge.local, columns, not end.edge.local)
             takers.setdefault(end.edge.side, []).append(taker)
         output, main = Output(), takers.pop(None)
         output.emit = _share_out(main, operator.keeps_output, reuse)
         output.emit_block = _share_out_blocks(main, output.emit)
+        output.takes_columns = any(taker.columns for taker in main)
         routes = {side: _share_out(found, False, reuse) for side, found in takers.items()}
         output.emit_side = lambda tag, values, timestamps: routes.get(tag, _discard)(values, timestamps)
         output.watermark = _all([op.watermark for _, op in children] + [end.watermark for end in leaving])

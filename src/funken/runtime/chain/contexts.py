@@ -52,6 +52,7 @@ class OperatorContexts:
             parallelism=width,
             max_parallelism=limit,
             processing_time=self._clock.now,
+            monotonic=self._clock.monotonic,
             attempt=self._settings.attempt,
             job_id=self._settings.job_id,
             batch=self._settings.batch,

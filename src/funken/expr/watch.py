@@ -1,0 +1,88 @@
+"""Which way a function takes: on columns, or record by record, by what both have cost.
+
+A function that can be read is not always faster on columns: a block of a few records pays for each kernel, and some kernels
+call Python for each value. So both ways are timed. For the first blocks, and a few later ones, the function itself is called with
+some of the records as well, and its results are compared. This module decides from block lengths and seconds alone; the operator
+(``operators/columnar/path.py``) computes, compares and reads the clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict, deque
+
+SAMPLE = 256
+"""So many records of a block, at most, go both ways."""
+_FIRST = 3
+"""So many blocks are compared, then those whose number is a power of two."""
+_KEPT = 5
+_MARGIN = 1.05
+_AGAIN = 64
+
+
+class Way(enum.Enum):
+    """How the records of a block go through a function."""
+
+    COLUMNS = "columns"
+    ROWS = "rows"
+
+
+class _Cost:
+    """What one way has cost: the least of the last seconds per record, since whatever else the machine does adds to it."""
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque(maxlen=_KEPT)
+
+    def add(self, records: int, seconds: float) -> None:
+        self._last.append(seconds / records)
+
+    def least(self) -> float | None:
+        return min(self._last) if len(self._last) >= _FIRST else None
+
+
+class Watch:
+    """Chooses the way of each block of one function.
+
+    Blocks of columns cost something each, so they are told apart by the power of two of their length. A way that has lost is
+    tried again with every 64th block.
+
+    >>> watch = Watch()
+    >>> for _ in range(3):
+    ...     watch.took(Way.COLUMNS, 100, 0.004)
+    ...     watch.took(Way.ROWS, 100, 0.001)
+    >>> watch.way(100).value, watch.way(100_000).value
+    ('rows', 'columns')
+    """
+
+    def __init__(self) -> None:
+        self._blocks = 0
+        self._columns: defaultdict[int, _Cost] = defaultdict(_Cost)
+        self._rows = _Cost()
+        self._left: defaultdict[int, int] = defaultdict(int)
+
+    def compares(self) -> bool:
+        """Return True if the next block is one of those of which some records go both ways.
+
+        >>> watch = Watch()
+        >>> [number for number in range(1, 20) if watch.compares()]
+        [1, 2, 3, 4, 8, 16]
+        """
+        self._blocks += 1
+        return self._blocks <= _FIRST or self._blocks & (self._blocks - 1) == 0
+
+    def way(self, records: int) -> Way:
+        """Return the way of a block."""
+        size = records.bit_length()
+        on_columns, by_rows = self._columns[size].least(), self._rows.least()
+        if on_columns is None or by_rows is None or on_columns <= by_rows * _MARGIN:
+            return Way.COLUMNS
+        self._left[size] = (self._left[size] + 1) % _AGAIN
+        return Way.ROWS if self._left[size] else Way.COLUMNS
+
+    def took(self, way: Way, records: int, seconds: float) -> None:
+        """Note what a block, or a sample, has cost one way; ``records`` is at least 1."""
+        cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
+        cost.add(records, seconds)
+
+
+__all__ = ["SAMPLE", "Watch", "Way"]
