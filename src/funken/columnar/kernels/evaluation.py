@@ -103,17 +103,20 @@ def mask_of(expression: Expression, block: Columns) -> Array | bool:
         return bool(truth.data) if truth.constant else truth.data
 
 
+_Known = dict[int, Value]
+
+
 class ExpressionEvaluation:
     """One expression over one block; what occurs twice in the tree is computed once."""
 
     def __init__(self, length: int, arguments: dict[int, Value]) -> None:
         self.length = length
         self._arguments = arguments
-        self._known: dict[int, Value] = {}
-        self._root = self
-        self._parts: dict[int, list[tuple[Array, ExpressionEvaluation]]] = {}
-        self.is_careful = False
-        """Whether a branch is computed for the records only that take it, also if nothing in it seems to raise."""
+        self._known: _Known = {}
+        #: by the condition of a branch: the records that take each side, and what is known of them
+        self._parts: dict[int, list[tuple[Array, _Known, Any]]] = {}
+        #: whether a branch is computed for the records only that take it, also if nothing in it seems to raise
+        self._careful: list[bool] = []
         #: the texts of which parts are taken
         self._splits: Any = None
 
@@ -274,10 +277,10 @@ class ExpressionEvaluation:
         condition = self._condition(choice)
         if condition.constant:
             return self.of(choice.then if condition.data else choice.otherwise)
-        if not choice.lazy and not self._root.is_careful:
+        if not choice.lazy and not self._careful:
             with suppress(FallBackToRows):  # perhaps only in the branch that a record does not take
                 return self._choose(condition, self.of(choice.then), self.of(choice.otherwise))
-            self._root.is_careful = True  # tried at each depth, both ways would cost twice as much with each
+            self._careful.append(True)  # tried at each depth, both ways would cost twice as much with each
         values: list[Value] = []
         places: list[Array] = []
         self._add_branches(choice, None, values, places)
@@ -306,10 +309,15 @@ class ExpressionEvaluation:
         if parts is None:  # other variables are chosen by the same condition
             condition = self._condition(choice)
             mask = condition.array(self.length)
-            parts = [(positions, self.at(positions)) for positions in (np.flatnonzero(mask), np.flatnonzero(~mask))]
+            parts = [(positions, {}, {}) for positions in (np.flatnonzero(mask), np.flatnonzero(~mask))]
             self._parts[id(choice.condition)] = parts
-        sides = zip(parts, (choice.then, choice.otherwise), strict=True)
-        return [(positions, part, side) for (positions, part), side in sides if len(positions)]
+        found: list[tuple[Array, ExpressionEvaluation, Expression]] = []
+        for (positions, known, inner), side in zip(parts, (choice.then, choice.otherwise), strict=True):
+            if len(positions):
+                part = self.at(positions)  # which knows the whole: to keep it here would be a cycle
+                part._known, part._parts = known, inner
+                found.append((positions, part, side))
+        return found
 
     def at(self, positions: Array, items: dict[int, Value] | None = None) -> _Part:
         """Go over to some of the records, or to the items of their lists: ``items`` are these, by the number of the argument."""
@@ -393,7 +401,7 @@ class _Part(ExpressionEvaluation):
 
     def __init__(self, whole: ExpressionEvaluation, positions: Array, items: dict[int, Value]) -> None:
         super().__init__(len(positions), items)
-        self._root = whole._root
+        self._careful = whole._careful
         self._whole = whole
         self._positions = positions
         self._places: Array | None = None

@@ -120,7 +120,8 @@ class Inference:
         """
         if isinstance(expression, Choose):
             return None
-        for part in children(expression):
+        # What is chosen within a loop is chosen for each item.
+        for part in [expression.items] if isinstance(expression, Loop) else children(expression):
             chosen = part if isinstance(part, Choose) else self._opened.get(id(part))
             if chosen is not None and len(self._opened) < _MOST_OPENED:
                 one, other = (_with_part(expression, part, to) for to in (chosen.then, chosen.otherwise))
