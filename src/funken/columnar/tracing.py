@@ -36,9 +36,10 @@ from funken.columnar.lists.comprehensions import (
     dropping,
     operations_of,
 )
+from funken.columnar.meeting import State
 from funken.columnar.stack import Stack
 from funken.columnar.typed.results import typed_and_read
-from funken.columnar.walk import State, Walk
+from funken.columnar.walk import Walk
 from funken.dataclass import dataclass
 
 _DEEPEST = 10

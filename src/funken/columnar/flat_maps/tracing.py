@@ -7,7 +7,7 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -24,9 +24,9 @@ from funken.columnar.calling.targets import known_target
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import (
     Argument,
+    Choose,
     Constant,
     Expression,
-    IsNone,
     Make,
     NotVectorizable,
     Raises,
@@ -37,11 +37,14 @@ from funken.columnar.expressions import (
 from funken.columnar.flat_maps.code import Code, LoopAround, Then, Variables
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.lists.comprehensions import dropping, operations_of
-from funken.columnar.mutation.names import known_truth
+from funken.columnar.meeting import Agenda, State, labels_of
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of_method, plain_function
+from funken.expr.paths import ALWAYS, NEVER, Condition
 
 _ITEM = Argument(1)
+_THROUGH = 1 << 30
+"""Where states are that are through with the body of a loop: behind all others."""
 
 
 def trace_flat_map(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
@@ -66,8 +69,57 @@ def trace_flat_map(target: Any, method: str | None, schema: RecordSchema | None 
     return replace(traced, dependencies=(*traced.dependencies, known))
 
 
+class _Run:
+    """A function, or the body of a loop, that is followed: ``at`` are the conditions around it."""
+
+    def __init__(
+        self, code: Code, at: Emission, loop: LoopAround | None, agenda: Agenda, labels: frozenset[int]
+    ) -> None:  # fmt: skip
+        self.code = code
+        self.loop = loop
+        self.agenda = agenda
+        self.labels = labels
+        self._at: dict[int, Emission] = {id(ALWAYS): at}
+        self._guards: dict[tuple[int, bool], Expression] = {}
+
+    def at_of(self, when: Condition) -> Emission:
+        """Return the emission to be of a path: one object for all paths of one condition, with the same guards."""
+        found = self._at.get(id(when))
+        if found is None:
+            found = self._at[id(ALWAYS)]
+            for guard in self._conjunction(when):
+                found = under(found, guard)
+            self._at[id(when)] = found
+        return found
+
+    def _conjunction(self, when: Condition) -> Iterator[Expression]:
+        while when is not ALWAYS:
+            assert when.holds is not None
+            assert when.fails is not None
+            if NEVER not in (when.holds, when.fails):
+                yield self._expression(when)
+                return
+            yield self._guard(when.test, when.fails is NEVER)
+            when = when.holds if when.fails is NEVER else when.fails
+
+    def _guard(self, test: int, holds: bool) -> Expression:
+        expression = self.agenda.conditions.tests[test]
+        return self._guards.setdefault((test, holds), expression if holds else Unary("not", expression))
+
+    def _expression(self, when: Condition) -> Expression:
+        if when is ALWAYS or when is NEVER:
+            return Constant(when is ALWAYS)
+        assert when.holds is not None
+        assert when.fails is not None
+        sides = self._expression(when.holds), self._expression(when.fails)
+        return Choose(self.agenda.conditions.tests[when.test], *sides)
+
+
 class FlatMapTracer(Tracer):
     """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
+
+    meets = True
+    """Whether states that come to one operation become one."""
 
     def read(self) -> TracedFlatMap:
         """Follow the function from its beginning."""
@@ -111,17 +163,35 @@ class FlatMapTracer(Tracer):
         self, code: Code, number: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...], at: Emission,
         loop: LoopAround | None,
     ) -> None:  # fmt: skip
-        if self.raises and always_raises(code.operations, number):
-            self._end((*dropped, Raises()), at)
+        """Follow the function, or the body of a loop, from an operation to its end."""
+        agenda = Agenda(self._steps, self.meets, drops_tests=True)
+        run = _Run(code, at, loop, agenda, labels_of(code.operations))
+        run.agenda.add(State(number, stack, variables, dropped), number)
+        while states := run.agenda.take():
+            for state in states:
+                self._go(run, state)
+
+    def _go(self, run: _Run, state: State) -> None:
+        """Follow a state to the next branch, to where paths meet, or to the end."""
+        code, loop, number, at = run.code, run.loop, state.number, run.at_of(state.when)
+        if loop is not None and number == _THROUGH:
+            loop.then(state.variables, state.dropped, at)
             return
-        stack, variables = stack.copy(), dict(variables)
+        if self.raises and always_raises(code.operations, number):
+            self._end((*state.dropped, Raises()), at)
+            return
+        stack, variables, dropped, first = state.stack.copy(), dict(state.variables), state.dropped, True
         while True:
-            self._steps.count()
             if loop is not None and number == loop.at:
-                loop.then(variables, dropped, at)
+                run.agenda.add(replace(state, stack=stack, variables=variables, dropped=dropped), _THROUGH)
                 return
             if loop is not None and not loop.at < number < loop.stop:
                 raise NotVectorizable("leaves a loop early")
+            if not first and number in run.labels:
+                run.agenda.add(replace(state, stack=stack, variables=variables, dropped=dropped), number)
+                return
+            first = False
+            self._steps.count()
             operation = code.operations[number]
             name, argument = operation.name, operation.argument
             number += 1
@@ -136,10 +206,14 @@ class FlatMapTracer(Tracer):
             if self._goes_elsewhere(code, number, operation, stack, variables, dropped, at, loop):
                 return
             if name == "FOR_ITER":
-                self._iterate(code, number - 1, argument, stack, variables, dropped, at, loop)
+                self._iterate(
+                    run, number - 1, argument, replace(state, stack=stack, variables=variables, dropped=dropped)
+                )
                 return
             if name.startswith(("POP_JUMP", "JUMP_IF")):
-                self._fork(code, name, number, argument, stack, variables, dropped, at, loop)
+                self._fork(
+                    run, name, number, argument, replace(state, stack=stack, variables=variables, dropped=dropped)
+                )
                 return
             if name in ("JUMP", "JUMP_BACKWARD"):
                 number = argument
@@ -198,37 +272,12 @@ class FlatMapTracer(Tracer):
         target: int = code.operations[number + 1].argument
         return target
 
-    def _fork(
-        self, code: Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
-        dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
-    ) -> None:  # fmt: skip
-        value = stack.pop()
-        condition = expression_on(value)
-        if isinstance(condition, Unary) and condition.op == "bool":
-            condition = condition.operand
-        jumping = stack
-        if name.endswith("OR_POP"):
-            jumping = stack.copy()
-            jumping.push(value)
-        if name.endswith("NONE"):
-            condition = IsNone(condition)
-        known = known_truth(condition)
-        if known is not None:
-            jumped = known != ("FALSE" in name or "NOT_NONE" in name)
-            self._run(code, there if jumped else here, jumping if jumped else stack, variables, dropped, at, loop)
-            return
-        jumps = Unary("not", condition) if "FALSE" in name or "NOT_NONE" in name else condition
-        stays = condition if jumps is not condition else Unary("not", condition)
-        before = len(self._found)
-        self._run(code, here, stack, variables, dropped, under(at, stays), loop)
-        self._run(code, there, jumping, variables, dropped, under(at, jumps), loop)
-        if len(self._found) == before:
-            self._end((*dropped, condition), at)
+    def _fork(self, run: _Run, name: str, here: int, there: int, state: State) -> None:
+        run.agenda.branch(name, here, there, state)
 
-    def _iterate(
-        self, code: Code, here: int, stop: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...],
-        at: Emission, loop: LoopAround | None,
-    ) -> None:  # fmt: skip
+    def _iterate(self, run: _Run, here: int, stop: int, state: State) -> None:
+        code, stack, variables, dropped = run.code, state.stack, state.variables, state.dropped
+        at = run.at_of(state.when)
         iterator = stack.pop()
         assert isinstance(iterator, Marker)
         reader = self._reader(code)
@@ -242,7 +291,7 @@ class FlatMapTracer(Tracer):
                 or code.operations[here - 2].name in ("BUILD_SET", "BUILD_MAP")
             ):
                 stack.push(reader.of_comprehension(here, reader.loop_over(here, iterator, variables)))
-                self._run(code, stop, stack, variables, dropped, at, loop)
+                run.agenda.add(state, stop)
                 return
             inside = stack.copy()
             inside.push(Marker("comprehension"))
@@ -252,17 +301,20 @@ class FlatMapTracer(Tracer):
             )
             found, self._found = self._found, found
             stack.push(Marker("several", value=found))
-            self._run(code, stop, stack, variables, dropped, at, loop)
+            run.agenda.add(state, stop)
             return
         if at.items is None and self._only_carries(code, here, stop, iterator, variables):
-            variables = dict(variables)
             carried = reader.carry(here, stop, iterator, variables)
-            self._run(code, stop, stack, variables, (*dropped, *carried), at, loop)
+            run.agenda.add(replace(state, dropped=(*dropped, *carried)), stop)
             return
-        self._loop(
-            code, here, stop, stack, iterator, variables, at,
-            lambda variables, more, at: self._run(code, stop, stack, variables, (*dropped, *more), at, loop),
-        )  # fmt: skip
+
+        def behind(variables: Variables, more: tuple[Expression, ...], then: Emission) -> None:
+            if then is at:
+                run.agenda.add(replace(state, variables=variables, dropped=(*dropped, *more)), stop)
+            else:  # a path through a loop over a display, with conditions of its own
+                self._run(code, stop, stack, variables, (*dropped, *more), then, run.loop)
+
+        self._loop(code, here, stop, stack, iterator, variables, at, behind)
 
     @staticmethod
     def _only_carries(code: Code, here: int, stop: int, iterator: Marker, variables: Variables) -> bool:

@@ -23,6 +23,7 @@ from funken.columnar.flat_maps.code import Code, LoopAround, Variables
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import under
 from funken.columnar.lists.comprehensions import dropping
+from funken.columnar.meeting import State
 from funken.columnar.stack import Stack
 from funken.columnar.stateful.branches import known_jump, or_constant
 from funken.columnar.stateful.opening import DeclaredState
@@ -271,22 +272,20 @@ class _StateTracer(StateUses):
 
     # ---- branches, and the end
 
-    def _fork(
-        self, code: Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
-        dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
-    ) -> None:  # fmt: skip
-        behind = or_constant(code, name, here, there, stack)
+    def _fork(self, run: Any, name: str, here: int, there: int, state: State) -> None:
+        stack = state.stack
+        behind = or_constant(run.code, name, here, there, stack)
         if behind is not None:
-            self._run(code, there, behind, variables, dropped, at, loop)
+            run.agenda.add(replace(state, stack=behind), there)
             return
         value = stack.pop()
         known = known_jump(expression_on(value), name)
         if known is None or (known and name.endswith("OR_POP")):
             stack.push(value)
         if known is None:
-            super()._fork(code, name, here, there, stack, variables, dropped, at, loop)
-            return
-        self._run(code, there if known else here, stack, variables, dropped, at, loop)
+            super()._fork(run, name, here, there, state)
+        else:
+            run.agenda.add(state, there if known else here)
 
     def _return(self, code: Code, value: Any, dropped: tuple[Expression, ...], at: Emission) -> None:
         if self._gives == "several" or code.comprehension:

@@ -48,7 +48,7 @@ def of_states(variables: Variables) -> Variables:
 class StateUses(FlatMapTracer):
     """What a function does with its states."""
 
-    raises = changes = False
+    raises = changes = meets = False
 
     def __init__(self, function: FunctionType, arguments: int, states: tuple[DeclaredState, ...]) -> None:
         super().__init__(function, arguments, bound=True)
