@@ -11,7 +11,7 @@ those that depend on them (``Attribute``, ``Slice``, ``Record``, ``Unpacked``, `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -376,6 +376,22 @@ def is_key(schema: RecordSchema) -> bool:
 def is_plain(schema: RecordSchema) -> bool:
     """Whether records are tuples of ints, floats, bools and texts, or one of these."""
     return schema in ARRAYS if isinstance(schema, str) else type(schema) is tuple and all(map(is_plain, schema))
+
+
+def nodes_of(*expressions: Expression) -> Iterator[Expression]:
+    """Yield expressions and all that they consist of, each object once: they share their parts.
+
+    >>> shared = Argument(0)
+    >>> [type(each).__name__ for each in nodes_of(Binary("*", shared, shared))]
+    ['Binary', 'Argument']
+    """
+    todo, seen = list(expressions), set[int]()
+    while todo:
+        each = todo.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            todo += children(each)
+            yield each
 
 
 def children(expression: Expression) -> list[Expression]:

@@ -22,6 +22,7 @@ from funken.columnar.expressions import (
     RecordSchema,
     Sequence,
     children,
+    nodes_of,
     schema_repr,
 )
 from funken.columnar.lists.calls import element_of
@@ -236,17 +237,8 @@ def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int,
     >>> sorted(paths_of([Rowwise("str.lower", (Argument(0, (1,)),), "str"), Argument(1)], 0))
     [(1,)]
     """
-    found: set[tuple[int, ...]] = set()
-    todo, seen = list(expressions), set[int]()
-    while todo:
-        each = todo.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if isinstance(each, Argument) and each.argument == argument:
-            found.add(each.path)
-        todo += children(each)
-    return found
+    parts = nodes_of(*expressions)
+    return {each.path for each in parts if isinstance(each, Argument) and each.argument == argument}
 
 
 __all__ = ["Emission", "TracedFlatMap", "checked", "either", "paths_of"]

@@ -21,7 +21,7 @@ from funken.columnar.expressions import (
     Loop,
     NotVectorizable,
     Sequence,
-    children,
+    nodes_of,
 )
 from funken.columnar.lists.results import ResultOfItem, conditions_of, result_of
 from funken.dataclass import dataclass
@@ -39,12 +39,7 @@ class CarriedVariables(Expression):
 
 def contains(expression: Expression, wanted: frozenset[int]) -> bool:
     """Whether an argument of these numbers is in an expression."""
-    todo = [expression]
-    for each in todo:
-        if isinstance(each, Argument) and each.argument in wanted:
-            return True
-        todo += children(each)
-    return False
+    return any(isinstance(each, Argument) and each.argument in wanted for each in nodes_of(expression))
 
 
 def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:

@@ -59,11 +59,13 @@ def _given(tree: Expression) -> Expression:
 
 def gives_several(tree: Expression) -> bool:
     """Whether the paths give lists of results, of a loop in the loop; raise ``NotVectorizable`` if some do and others not."""
-    todo, found = [tree], set[bool]()
+    todo, found, seen = [tree], set[bool](), set[int]()
     for each in todo:
-        todo += children(each) if not isinstance(each, ResultOfItem) else []
-        if isinstance(each, ResultOfItem) and each.value is not None:
-            found.add(each.several)
+        if isinstance(each, ResultOfItem):
+            found |= {each.several} if each.value is not None else set()
+        elif id(each) not in seen:
+            seen.add(id(each))
+            todo += children(each)
     if len(found) > 1:
         raise NotVectorizable("has a loop in a loop, and gives something beside it")
     return True in found

@@ -26,6 +26,7 @@ from funken.columnar.expressions import (
     Sequence,
     Unpacked,
     children,
+    nodes_of,
 )
 from funken.columnar.mutation.names import CHANGED, SET, WITHOUT, text_of
 from funken.columnar.stack import Stack
@@ -202,7 +203,7 @@ def _uses(found: Any, record: Expression) -> bool:
         return True
     if isinstance(found, Marker):
         return _has(found, record)
-    return any(_uses(each, record) for each in children(found))
+    return any(each is record for each in nodes_of(found))
 
 
 __all__ = ["changed", "is_made"]

@@ -45,6 +45,7 @@ from funken.columnar.expressions import (
     Unpacked,
     children,
     kinds_of,
+    nodes_of,
     number_as_float,
     optional,
     schema_repr,
@@ -82,11 +83,10 @@ class Inference:
 
     def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
         self._arguments: dict[int, RecordSchema] = dict(enumerate(arguments))
-        self._known: dict[tuple[int, int], Typed] = {}
+        self._known: dict[tuple[int, frozenset[int]], Typed] = {}
         self._kept: list[Expression] = []
         self._opened: dict[int, Choose] = {}
-        self._scope = 0
-        self._scopes = 0
+        self._parts: dict[int, frozenset[int]] = {}
         #: what is known not to be ``None`` in this branch, by the number of the object that stands for all that are alike
         self._present: frozenset[int] = frozenset()
         self._sharing = Sharing()
@@ -96,7 +96,7 @@ class Inference:
 
     def of(self, expression: Expression) -> Typed:
         """Return an expression as kernels compute it, and its schema."""
-        key = (id(expression), self._scope)
+        key = (id(expression), self._present & self._parts_in(expression) if self._present else self._present)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._narrowed(expression, self._of_one(expression))
@@ -152,6 +152,15 @@ class Inference:
             if isinstance(schema, str) and schema.endswith("?"):
                 kind = without_none(schema)
                 return Rowwise("not none", (made,), kind), kind
+        return found
+
+    def _parts_in(self, expression: Expression) -> frozenset[int]:
+        """Return the numbers of the parts of an expression: what is present elsewhere makes no difference to it."""
+        found = self._parts.get(id(expression))
+        if found is None:
+            inner = [self._parts_in(each) for each in children(expression)]
+            found = self._parts[id(expression)] = frozenset([id(self._sharing.of(expression))]).union(*inner)
+            self._kept.append(expression)
         return found
 
     def _is_present(self, expression: Expression) -> bool:
@@ -299,7 +308,7 @@ class Inference:
         schema = fields.unified(one[1], two[1])
         for kind in kinds_of(schema):
             check_known(kind)
-        lazy = may_raise(one[0]) or may_raise(two[0])
+        lazy = any(may_raise(made) or (kind == STR and isinstance(made, Binary | Text)) for made, kind in (one, two))
         return Choose(decides, one[0], two[0], lazy, not may_raise(decides)), schema
 
     def look_at(self, never: Expression) -> None:
@@ -314,9 +323,7 @@ class Inference:
             for each in () if isinstance(never, GetItem) else children(never):
                 self.look_at(each)
             return
-        todo = [made]
-        for each in todo:
-            todo += children(each)
+        for each in nodes_of(made):
             if isinstance(each, Argument):
                 self.reads.all_of(each, self._arguments)
 
@@ -336,14 +343,13 @@ class Inference:
     def _within(self, present: tuple[Expression, ...], typed_branch: Callable[[], Typed]) -> Typed:
         if not present:
             return typed_branch()
-        outer = self._present, self._scope
-        self._scopes += 1
+        outer = self._present
         known = {id(self._sharing.of(each)) for each in present}
-        self._present, self._scope = self._present | known, self._scopes
+        self._present |= known
         try:
             return typed_branch()
         finally:
-            self._present, self._scope = outer
+            self._present = outer
 
     @staticmethod
     def _is_none(operand: Typed) -> Expression:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import Any
 
 from funken.columnar.expressions import (
@@ -94,6 +94,7 @@ class BlockPredicates:
 
 _RECORD = "record"
 _EFFECTS = (ast.Call, ast.JoinedStr)
+_LONGEST = 500
 _CALLS = {"abs", "len", "min", "max", "str", "float", "bool"}
 
 
@@ -121,6 +122,7 @@ class _Loop:
     def __init__(self) -> None:
         self.next_bit = 1
         self._tests: list[tuple[int, _Test]] = []
+        self._printed = 0
 
     def add(self, test: _Test) -> int:
         """Add a condition, and return its bit."""
@@ -130,6 +132,7 @@ class _Loop:
 
     def test(self, expression: Expression) -> _Test:
         """Return an expression as a condition."""
+        self._printed = 0
         match expression:
             case Compare("==", field, Constant(value)) | Compare("==", Constant(value), field) if _is_field(field):
                 return _Test(self._source(expression), self._source(field), (value,))
@@ -162,12 +165,15 @@ class _Loop:
         return compiled
 
     def _source(self, expression: Expression) -> str:
+        self._printed += 1
+        if self._printed > _LONGEST:  # parts that are shared are printed each time
+            raise NotVectorizable("is too long")
         match expression:
             case Argument(0, path):
                 return _RECORD + "".join(f"[{index}]" for index in path)
             case Attribute(record, name):
                 return f"{self._source(record)}.{name}"
-            case Constant(value) if type(value) in (int, float, bool, str):
+            case Constant(value) if type(value) in (int, float, bool, str, NoneType):
                 if repr(value) in {"inf", "-inf", "nan"}:
                     raise NotVectorizable(f"compares with {value!r}")
                 return f"({value!r})"

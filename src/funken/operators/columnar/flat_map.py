@@ -89,9 +89,10 @@ class ColumnarElementLogic(ProcessLogic):
         if self._schema is not None:
             schemas[None] = self._schema
         made: dict[str | None, list[Made | None]] = {side: [] for side in schemas}
+        guarded: _Guarded = {}
         with np.errstate(all="ignore"):
             for each in self._traced.emissions:
-                found = _computed(each, schemas.get(each.side, INT), whole)
+                found = _computed(each, schemas.get(each.side, INT), whole, guarded)
                 if each.emits:
                     made[each.side].append(found)
             return [(side, combined(parts, schemas[side], given)) for side, parts in made.items()]
@@ -109,8 +110,9 @@ def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Colum
     What several places of the function have in common is computed once: a condition of one is mostly the opposite of another's.
     """
     whole = ExpressionEvaluation(block.length, {0: value_of(block)})
+    guarded: _Guarded = {}
     with np.errstate(all="ignore"):
-        return combined([_computed(each, schema, whole) for each in emissions], schema, block)
+        return combined([_computed(each, schema, whole, guarded) for each in emissions], schema, block)
 
 
 def combined(parts: list[Made | None], schema: RecordSchema, block: Columns) -> Columns:
@@ -138,15 +140,23 @@ class Made:
         self.segment = segment
 
 
-def _computed(emission: Emission, schema: RecordSchema, whole: ExpressionEvaluation) -> Made | None:
-    """Return the results of an emission; ``None`` if there are none."""
+_Guarded = dict[tuple[int, ...], tuple[ExpressionEvaluation, Any]]
+
+
+def _computed(emission: Emission, schema: RecordSchema, whole: ExpressionEvaluation, guarded: _Guarded) -> Made | None:
+    """Return the results of an emission; ``None`` if there are none.
+
+    ``guarded`` are the records for which the first guards of an emission are true: others begin with the same ones.
+    """
     at = whole
-    origins: Array = np.arange(whole.length)
+    origins: Any = np.arange(whole.length)
     items: Array | None = None
-    for guard in emission.guards:
-        kept = _true_at(guard, at)
-        if kept is not None:
-            at, origins = at.at(kept), origins.take(kept)
+    for count, guard in enumerate(emission.guards, 1):
+        key = tuple(map(id, emission.guards[:count]))
+        if key not in guarded:
+            kept = _true_at(guard, at)
+            guarded[key] = (at, origins) if kept is None else (at.at(kept), origins.take(kept))
+        at, origins = guarded[key]
     if emission.items is not None and at.length:
         content, counts = _items_of(emission.items, at)
         parents = np.repeat(np.arange(at.length), counts)
