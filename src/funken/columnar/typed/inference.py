@@ -84,7 +84,7 @@ class Inference:
     def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
         self._arguments: dict[int, RecordSchema] = dict(enumerate(arguments))
         self._known: dict[tuple[int, frozenset[int]], Typed] = {}
-        self._kept: list[Expression] = []
+        self._truths: dict[tuple[int, frozenset[int]], Expression] = {}
         self._opened: dict[int, Choose] = {}
         self._parts: dict[int, frozenset[int]] = {}
         #: what is known not to be ``None`` in this branch, by the number of the object that stands for all that are alike
@@ -96,13 +96,17 @@ class Inference:
 
     def of(self, expression: Expression) -> Typed:
         """Return an expression as kernels compute it, and its schema."""
-        key = (id(expression), self._present & self._parts_in(expression) if self._present else self._present)
+        expression = self._sharing.of(expression)
+        key = self._key(expression)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._narrowed(expression, self._of_one(expression))
-            self._kept.append(expression)  # another one might get its number
         self.reads.count(known, 1)
         return known
+
+    def _key(self, expression: Expression) -> tuple[int, frozenset[int]]:
+        """Return what the type of an expression depends on: itself, and which of its parts are present."""
+        return id(expression), self._present & self._parts_in(expression) if self._present else self._present
 
     def _of_one(self, expression: Expression) -> Typed:
         try:
@@ -125,9 +129,10 @@ class Inference:
             chosen = part if isinstance(part, Choose) else self._opened.get(id(part))
             if chosen is not None and len(self._opened) < _MOST_OPENED:
                 one, other = (_with_part(expression, part, to) for to in (chosen.then, chosen.otherwise))
-                self._opened[id(expression)] = Choose(chosen.condition, one, other)
-                self._kept.append(expression)
-                return self._opened[id(expression)]
+                opened = self._sharing.of(Choose(chosen.condition, one, other))
+                assert isinstance(opened, Choose)
+                self._opened[id(expression)] = opened
+                return opened
         return None
 
     def look_over(self, items: Expression, number: int) -> None:
@@ -154,17 +159,24 @@ class Inference:
                 return Rowwise("not none", (made,), kind), kind
         return found
 
+    def _may_be_missing(self, expression: Expression) -> bool:
+        try:
+            schema = self.of(expression)[1]
+        except NotVectorizable:
+            return False
+        self.reads.count(self.of(expression), -2)
+        return isinstance(schema, str) and schema.endswith("?")
+
     def _parts_in(self, expression: Expression) -> frozenset[int]:
         """Return the numbers of the parts of an expression: what is present elsewhere makes no difference to it."""
         found = self._parts.get(id(expression))
         if found is None:
             inner = [self._parts_in(each) for each in children(expression)]
-            found = self._parts[id(expression)] = frozenset([id(self._sharing.of(expression))]).union(*inner)
-            self._kept.append(expression)
+            found = self._parts[id(expression)] = frozenset([id(expression)]).union(*inner)
         return found
 
     def _is_present(self, expression: Expression) -> bool:
-        return id(self._sharing.of(expression)) in self._present
+        return id(expression) in self._present
 
     def _of(self, expression: Expression) -> Typed:
         match expression:
@@ -275,6 +287,13 @@ class Inference:
 
     def truth_of(self, expression: Expression) -> Expression:
         """Return where an expression is true, as kernels compute it: a bool."""
+        expression = self._sharing.of(expression)
+        key = self._key(expression)
+        if key not in self._truths:
+            self._truths[key] = self._truth_of(expression)
+        return self._truths[key]
+
+    def _truth_of(self, expression: Expression) -> Expression:
         match expression:
             case Unary("bool", operand):
                 return self.truth_of(operand)
@@ -343,6 +362,9 @@ class Inference:
     def _within(self, present: tuple[Expression, ...], typed_branch: Callable[[], Typed]) -> Typed:
         if not present:
             return typed_branch()
+        present = tuple(each for each in present if self._may_be_missing(each))
+        if not present:
+            return typed_branch()
         outer = self._present
         known = {id(self._sharing.of(each)) for each in present}
         self._present |= known
@@ -403,7 +425,7 @@ def _without_value(expression: Expression) -> Expression:
     """Return what raises where an expression does; the values of a choice may be of two schemas."""
     match expression:
         case Choose(condition, then, otherwise):
-            one, other = (Sequence((_without_value(each),), Constant(None)) for each in (then, otherwise))
+            one, other = (Sequence((each,), Constant(None)) for each in (then, otherwise))
             return Choose(condition, one, other)
     return expression
 
