@@ -32,17 +32,21 @@ def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tu
     return bounds
 
 
+def _divisors(c: int, d: int) -> list[tuple[int, int]]:
+    """Return the bounds of the divisors below zero, and of those above: the caller has seen that none is zero."""
+    return [each for each in ((c, min(d, -1)), (max(c, 1), d)) if each[0] <= each[1]]
+
+
 def _quotient(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    if c <= 0 <= d:
-        raise FallBackToRows("a divisor that may be zero")
-    return _corners(lambda x, y: x // y)(a, b, c, d)
+    found = [_corners(lambda x, y: x // y)(a, b, *divisors) for divisors in _divisors(c, d)]
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _remainder(a: int, b: int, c: int, d: int) -> tuple[int, int]:
     low, high = _quotient(a, b, c, d)
     if low < LOWEST or high > HIGHEST:
         raise FallBackToRows("an overflow")
-    return (0, d - 1) if c > 0 else (c + 1, 0)
+    return min(c + 1, 0), max(d - 1, 0)
 
 
 def _bits(a: int, b: int, c: int, d: int) -> tuple[int, int]:

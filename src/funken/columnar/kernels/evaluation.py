@@ -209,6 +209,10 @@ class ExpressionEvaluation:
         return folded(FLOAT, FLOATS[op], as_float(left), as_float(right))
 
     def _integers(self, op: str, left: Column, right: Column) -> Column:
+        if op in ("//", "%"):
+            least, most = right.bounds()
+            if least <= 0 <= most and any_zero(right):
+                raise FallBackToRows("division by zero")
         low, high = RANGES[op](*left.bounds(), *right.bounds())
         if low < LOWEST or high > HIGHEST:  # with bounds that were carried
             low, high = RANGES[op](*left.measured(), *right.measured())
