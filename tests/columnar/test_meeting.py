@@ -74,7 +74,7 @@ def read(function: Any, case: int) -> tuple[Any, Any]:
 def called(function: Any, rows: list[Any], yields: bool) -> list[Any] | None:
     try:
         return [each for row in rows for each in function(row)] if yields else [function(row) for row in rows]
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever a function raises, its block falls back
         return None
 
 
@@ -176,7 +176,8 @@ def ands_and_ors(x):
         a = 1
     else:
         a = a + b
-    return a
+        b = 0
+    return a + b
 
 
 def guarded(x):

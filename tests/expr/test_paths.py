@@ -7,12 +7,12 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.expr.paths import ALWAYS, NEVER, Condition, Conditions
+from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 
 TESTS = ("first", "second", "third", "fourth")
 
 
-def holds(condition: Condition, world: dict[int, bool]) -> bool:
+def holds(condition: PathCondition, world: dict[int, bool]) -> bool:
     while condition not in (ALWAYS, NEVER):
         condition = condition.holds if world[condition.test] else condition.fails
     return condition is ALWAYS
@@ -22,18 +22,18 @@ def worlds() -> list[dict[int, bool]]:
     return [dict(enumerate(values)) for values in product((True, False), repeat=len(TESTS))]
 
 
-def fresh() -> Conditions[str]:
-    conditions = Conditions[str]()
+def fresh() -> PathConditions[str]:
+    conditions = PathConditions[str]()
     for test in TESTS:
         conditions.after(ALWAYS, test, True)
     return conditions
 
 
 Step = st.tuples(st.integers(0, len(TESTS) - 1), st.booleans())
-Path = st.lists(Step, max_size=4).map(lambda steps: sorted(steps))
+Path = st.lists(Step, max_size=4).map(sorted)
 
 
-def followed(conditions: Conditions[str], path: list[tuple[int, bool]]) -> Condition:
+def followed(conditions: PathConditions[str], path: list[tuple[int, bool]]) -> PathCondition:
     found = ALWAYS
     for test, side in path:
         found = conditions.after(found, TESTS[test], side)
@@ -69,7 +69,7 @@ def test_conditions_that_hold_in_the_same_worlds_are_one_object(paths):
 def test_the_value_of_the_path_that_is_taken_is_chosen(paths):
     conditions = fresh()
     left = ALWAYS
-    alternatives: list[tuple[Condition, str]] = []
+    alternatives: list[tuple[PathCondition, str]] = []
     taken = NEVER
     for number, path in enumerate(paths):  # each path is cut down to where none before it is taken
         condition = followed(conditions, path)
@@ -98,7 +98,11 @@ def test_arms_join_into_the_condition_before_them():
     arms = [conditions.after(before, TESTS[1], side) for side in (True, False)]
 
     assert conditions.either(*arms) is before
-    assert conditions.choose([(arms[0], 1), (arms[1], 2)], lambda test, one, other: (test, one, other)) == ("second", 1, 2)
+    assert conditions.choose([(arms[0], 1), (arms[1], 2)], lambda test, one, other: (test, one, other)) == (
+        "second",
+        1,
+        2,
+    )
 
 
 def test_a_test_that_is_met_behind_a_later_one_counts_as_another():

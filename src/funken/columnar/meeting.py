@@ -26,7 +26,7 @@ from funken.columnar.mutation.names import known_truth
 from funken.columnar.stack import Stack
 from funken.columnar.typed.sharing import Sharing
 from funken.dataclass import dataclass
-from funken.expr.paths import ALWAYS, NEVER, Condition, Conditions
+from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 
 _LISTS = ("list", DISPLAY)
 
@@ -43,7 +43,7 @@ class State:
     stack: Stack
     variables: dict[str, Any]
     dropped: tuple[Expression, ...] = ()
-    when: Condition = ALWAYS
+    when: PathCondition = ALWAYS
     given: ResultOfItem | None = None
     """What the body of a loop has given for the item."""
     loops: tuple[tuple[int, int, int], ...] = ()
@@ -74,7 +74,7 @@ class Agenda:
     """
 
     def __init__(self, steps: Steps, meets: bool = True, drops_tests: bool = False) -> None:
-        self.conditions = Conditions[Expression]()
+        self.conditions = PathConditions[Expression]()
         self._steps = steps
         self._meets = meets
         self._drops_tests = drops_tests
@@ -141,7 +141,7 @@ class Agenda:
 class _Meeting:
     """States at one operation, as one; raises ``_Apart`` if they cannot be."""
 
-    def __init__(self, conditions: Conditions[Expression], own: list[Expression], states: list[State]) -> None:
+    def __init__(self, conditions: PathConditions[Expression], own: list[Expression], states: list[State]) -> None:
         self._conditions = conditions
         self._own = own
         self._states = states

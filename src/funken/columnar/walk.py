@@ -16,7 +16,7 @@ from funken.columnar.lists.comprehensions import DISPLAY, VariablesReader, dropp
 from funken.columnar.lists.results import ResultOfItem
 from funken.columnar.meeting import Agenda, State, labels_of
 from funken.columnar.stack import Stack
-from funken.expr.paths import Condition
+from funken.expr.paths import PathCondition
 
 
 class Walk:
@@ -32,7 +32,7 @@ class Walk:
         self._at = at
         self._carried = carried
         self._labels = labels_of(self._operations)
-        self._results: list[tuple[Condition, Expression]] = []
+        self._results: list[tuple[PathCondition, Expression]] = []
         self._agenda = Agenda(self._steps)
 
     def run(self, begin: State) -> Expression:

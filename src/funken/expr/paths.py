@@ -16,24 +16,24 @@ T = TypeVar("T")
 _LAST = 1 << 60
 
 
-class Condition:
+class PathCondition:
     """A node of a diagram: a test, and the conditions behind it if it holds and if it does not."""
 
     __slots__ = ("fails", "holds", "test")
 
-    def __init__(self, test: int, holds: Condition | None = None, fails: Condition | None = None) -> None:
+    def __init__(self, test: int, holds: PathCondition | None = None, fails: PathCondition | None = None) -> None:
         self.test = test
         self.holds = holds
         self.fails = fails
 
 
-ALWAYS, NEVER = Condition(_LAST), Condition(_LAST)
+ALWAYS, NEVER = PathCondition(_LAST), PathCondition(_LAST)
 
 
-class Conditions(Generic[T]):
+class PathConditions(Generic[T]):
     """The conditions over the tests of one function. A test is an object, and equal tests have to be the same one.
 
-    >>> conditions, test = Conditions[str](), "n > 100"
+    >>> conditions, test = PathConditions[str](), "n > 100"
     >>> rich, poor = conditions.after(ALWAYS, test, True), conditions.after(ALWAYS, test, False)
     >>> conditions.either(rich, poor) is ALWAYS, conditions.after(rich, test, False) is NEVER
     (True, True)
@@ -43,10 +43,10 @@ class Conditions(Generic[T]):
         self.tests: list[T] = []
         """The tests, in the order in which they were met."""
         self._numbers: dict[int, int] = {}
-        self._nodes: dict[tuple[int, int, int], Condition] = {}
-        self._joined: dict[tuple[int, int], Condition] = {}
+        self._nodes: dict[tuple[int, int, int], PathCondition] = {}
+        self._joined: dict[tuple[int, int], PathCondition] = {}
 
-    def after(self, condition: Condition, test: T, holds: bool) -> Condition:
+    def after(self, condition: PathCondition, test: T, holds: bool) -> PathCondition:
         """Return the condition of a path that goes on where a test holds, or where it does not."""
         number = self._numbers.get(id(test))
         if number is None or self._comes_too_late(condition, number):
@@ -56,7 +56,7 @@ class Conditions(Generic[T]):
         return self._both(condition, literal, {})
 
     @staticmethod
-    def _comes_too_late(condition: Condition, number: int) -> bool:
+    def _comes_too_late(condition: PathCondition, number: int) -> bool:
         """Whether a path meets a test behind a later one, under which alone it may make sense: it counts as another test."""
         met, todo = {condition.test}, [condition]
         for each in todo:
@@ -66,7 +66,7 @@ class Conditions(Generic[T]):
                     todo.append(part)
         return number not in met and any(number < each < _LAST for each in met)
 
-    def either(self, one: Condition, other: Condition) -> Condition:
+    def either(self, one: PathCondition, other: PathCondition) -> PathCondition:
         """Return the disjunction of two conditions."""
         if one is ALWAYS or other is ALWAYS:
             return ALWAYS
@@ -82,7 +82,9 @@ class Conditions(Generic[T]):
             self._joined[key] = found
         return found
 
-    def _both(self, one: Condition, other: Condition, known: dict[tuple[int, int], Condition]) -> Condition:
+    def _both(
+        self, one: PathCondition, other: PathCondition, known: dict[tuple[int, int], PathCondition]
+    ) -> PathCondition:
         if one is NEVER or other is NEVER:
             return NEVER
         if one is ALWAYS or one is other:
@@ -97,19 +99,19 @@ class Conditions(Generic[T]):
             found = known[key] = self._node(test, holds, fails)
         return found
 
-    def _node(self, test: int, holds: Condition, fails: Condition) -> Condition:
+    def _node(self, test: int, holds: PathCondition, fails: PathCondition) -> PathCondition:
         if holds is fails:
             return holds
         key = (test, id(holds), id(fails))  # nodes are never given up, so an id is one node
-        return self._nodes.setdefault(key, Condition(test, holds, fails))
+        return self._nodes.setdefault(key, PathCondition(test, holds, fails))
 
-    def choose(self, paths: Sequence[tuple[Condition, Any]], choice: Callable[[T, Any, Any], Any]) -> Any:
+    def choose(self, paths: Sequence[tuple[PathCondition, Any]], choice: Callable[[T, Any, Any], Any]) -> Any:
         """Return the value of the path that is taken, for paths of which one at most is.
 
         ``choice(test, one, other)`` makes the value that is ``one`` where a test holds, else ``other``. No choice is made
         where one path only can be taken.
 
-        >>> conditions, test = Conditions[str](), "n > 100"
+        >>> conditions, test = PathConditions[str](), "n > 100"
         >>> paths = [(conditions.after(ALWAYS, test, True), "rich"), (conditions.after(ALWAYS, test, False), "poor")]
         >>> conditions.choose(paths, lambda test, one, other: f"{one} if {test} else {other}")
         'rich if n > 100 else poor'
@@ -118,7 +120,7 @@ class Conditions(Generic[T]):
 
     def _choose(
         self,
-        paths: list[tuple[Condition, Any]],
+        paths: list[tuple[PathCondition, Any]],
         choice: Callable[[T, Any, Any], Any],
         known: dict[tuple[int, ...], Any],
     ) -> Any:
@@ -141,7 +143,7 @@ class Conditions(Generic[T]):
         return known[key]
 
 
-def _sides(condition: Condition, test: int) -> tuple[Condition, Condition]:
+def _sides(condition: PathCondition, test: int) -> tuple[PathCondition, PathCondition]:
     """Return a condition where a test holds, and where it does not."""
     if condition.test != test:
         return condition, condition
@@ -151,15 +153,15 @@ def _sides(condition: Condition, test: int) -> tuple[Condition, Condition]:
 
 
 def _split(
-    one: Condition, other: Condition
-) -> tuple[int, tuple[Condition, Condition], tuple[Condition, Condition]]:  # fmt: skip
+    one: PathCondition, other: PathCondition
+) -> tuple[int, tuple[PathCondition, PathCondition], tuple[PathCondition, PathCondition]]:  # fmt: skip
     test = min(one.test, other.test)
     return test, _sides(one, test), _sides(other, test)
 
 
-def _side(paths: list[tuple[Condition, Any]], test: int, holds: bool) -> list[tuple[Condition, Any]]:
+def _side(paths: list[tuple[PathCondition, Any]], test: int, holds: bool) -> list[tuple[PathCondition, Any]]:
     found = [(_sides(condition, test)[not holds], value) for condition, value in paths]
     return [path for path in found if path[0] is not NEVER]
 
 
-__all__ = ["ALWAYS", "NEVER", "Condition", "Conditions"]
+__all__ = ["ALWAYS", "NEVER", "PathCondition", "PathConditions"]

@@ -40,13 +40,13 @@ class _Cost:
         return min(self._last) if len(self._last) >= _FIRST else None
 
 
-class Watch:
+class CostWatch:
     """Chooses the way of each block of one function.
 
     Blocks of columns cost something each, so they are told apart by the power of two of their length. A way that has lost is
     tried again with every 64th block.
 
-    >>> watch = Watch()
+    >>> watch = CostWatch()
     >>> for _ in range(3):
     ...     watch.took(Way.COLUMNS, 100, 0.004)
     ...     watch.took(Way.ROWS, 100, 0.001)
@@ -63,7 +63,7 @@ class Watch:
     def compares(self) -> bool:
         """Return True if the next block is one of those of which some records go both ways.
 
-        >>> watch = Watch()
+        >>> watch = CostWatch()
         >>> [number for number in range(1, 20) if watch.compares()]
         [1, 2, 3, 4, 8, 16]
         """
@@ -85,4 +85,4 @@ class Watch:
         cost.add(records, seconds)
 
 
-__all__ = ["SAMPLE", "Watch", "Way"]
+__all__ = ["SAMPLE", "CostWatch", "Way"]

@@ -40,7 +40,7 @@ from funken.columnar.lists.comprehensions import dropping, operations_of
 from funken.columnar.meeting import Agenda, State, labels_of
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of_method, plain_function
-from funken.expr.paths import ALWAYS, NEVER, Condition
+from funken.expr.paths import ALWAYS, NEVER, PathCondition
 
 _ITEM = Argument(1)
 _THROUGH = 1 << 30
@@ -82,7 +82,7 @@ class _Run:
         self._at: dict[int, Emission] = {id(ALWAYS): at}
         self._guards: dict[tuple[int, bool], Expression] = {}
 
-    def at_of(self, when: Condition) -> Emission:
+    def at_of(self, when: PathCondition) -> Emission:
         """Return the emission to be of a path: one object for all paths of one condition, with the same guards."""
         found = self._at.get(id(when))
         if found is None:
@@ -92,7 +92,7 @@ class _Run:
             self._at[id(when)] = found
         return found
 
-    def _conjunction(self, when: Condition) -> Iterator[Expression]:
+    def _conjunction(self, when: PathCondition) -> Iterator[Expression]:
         while when is not ALWAYS:
             assert when.holds is not None
             assert when.fails is not None
@@ -106,7 +106,7 @@ class _Run:
         expression = self.agenda.conditions.tests[test]
         return self._guards.setdefault((test, holds), expression if holds else Unary("not", expression))
 
-    def _expression(self, when: Condition) -> Expression:
+    def _expression(self, when: PathCondition) -> Expression:
         if when is ALWAYS or when is NEVER:
             return Constant(when is ALWAYS)
         assert when.holds is not None
@@ -221,19 +221,26 @@ class FlatMapTracer(Tracer):
                 number += ends_loops_twice()
             elif name == "POP_TOP":
                 dropped = dropping(dropped, stack.pop())
-            elif name == "YIELD_VALUE":
-                self._give_one(stack.pop(), at)
-                stack.push(Constant(None))
-            elif name == "LIST_APPEND" and self._is_result(code, stack, argument):
-                self._give_one(stack.pop(), at)
             elif name == "GET_YIELD_FROM_ITER":
                 self._give(stack.pop(), at)
                 number = self._after_yield_from(code, number)
                 stack.push(Constant(None))
-            elif name == "CALL" and argument == 0 and stack.peek(2, "function"):
-                self._comprehend(stack, variables, code, number, at)
-            else:
-                dropped = self._reader(code)._step(operation, stack, variables, dropped)
+            elif not self._has_given(code, operation, stack, at):
+                if name == "CALL" and argument == 0 and stack.peek(2, "function"):
+                    self._comprehend(stack, variables, code, number, at)
+                else:
+                    dropped = self._reader(code)._step(operation, stack, variables, dropped)
+
+    def _has_given(self, code: Code, operation: Operation, stack: Stack, at: Emission) -> bool:
+        """Give one result, if that is what an operation does; return whether it is."""
+        if operation.name == "YIELD_VALUE":
+            self._give_one(stack.pop(), at)
+            stack.push(Constant(None))
+            return True
+        if operation.name == "LIST_APPEND" and self._is_result(code, stack, operation.argument):
+            self._give_one(stack.pop(), at)
+            return True
+        return False
 
     @staticmethod
     def _is_result(code: Code, stack: Stack, depth: int) -> bool:

@@ -20,7 +20,7 @@ from funken.columnar.kernels.columns import Column, Columns, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.packing import packed
 from funken.columnar.records import NOT_READ
-from funken.expr.watch import SAMPLE, Watch, Way
+from funken.expr.watch import SAMPLE, CostWatch, Way
 from funken.operators.base import Output
 from funken.operators.stateless import UserFunctionOperator
 from funken.operators.user_functions import UserFunction
@@ -106,17 +106,17 @@ class WatchedPath:
         self._schema = schema
         self._divides = catches and schema is not None
         self._drops_none = drops_none
-        self._watch = Watch()
+        self._watch = CostWatch()
         self._differs = False
 
     def take(self, block: Block) -> None:
         """Handle a block."""
+        clock = self._operator.context.monotonic
+        if type(block) is Columns and block.length and not self._differs and self._watch.compares():
+            self._compare(block, clock)
         if type(block) is not Columns or not block.length or self._differs:
             self._operator.process(*block.rows())
             return
-        clock = self._operator.context.monotonic
-        if self._watch.compares():
-            self._compare(block, clock)
         way = self._watch.way(block.length)
         begun = clock()
         parts = self._on_columns(block) if way is Way.COLUMNS else self._of_records(block)

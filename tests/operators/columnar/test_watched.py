@@ -1,0 +1,149 @@
+"""A function that is watched: a difference gives its columns up, and a way that costs more is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from funken.columnar.block import Block, RowBlock
+from funken.columnar.kernels.columns import Columns, columns_of
+from funken.columnar.tracing import trace
+from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap
+from funken.operators.user_functions import UserFunction
+from funken.testing import OperatorHarness
+
+NUMBERS = list(range(1000))
+
+
+class Hands:
+    """A clock: each reading is a second later, unless it stands still."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.now = 0.0
+        self.seconds = seconds
+
+    def __call__(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
+class Watched:
+    """An operator, the blocks that it emits, and what it warns of."""
+
+    def __init__(self, spec: Any, clock: Hands | None = None, takes_columns: bool = True) -> None:
+        harness = OperatorHarness(spec)
+        self.operator: Any = harness.operator
+        self.blocks: list[Block] = []
+        self.warnings: list[str] = []
+        harness.context.warn = lambda kind, text: self.warnings.append(text)
+        harness.context.monotonic = clock or Hands()
+        self.operator.output.takes_columns = takes_columns
+        self.operator.output.emit_block = self.blocks.append
+        self.operator.output.emit = lambda values, timestamps: self.blocks.append(RowBlock(list(values), timestamps))
+
+    def feed(self, values: list[Any]) -> None:
+        self.operator.process_block(columns_of(values, "int"))
+
+    def values(self) -> list[Any]:
+        return [value for block in self.blocks for value in block.rows()[0]]
+
+
+def mapped(function: Any, read: Any = None) -> ColumnarMap:
+    """Return a map, as if ``read`` had been read instead of the function."""
+    traced, schema = trace(read or function, None, 1).typed("int")
+    return ColumnarMap(UserFunction(function), traced, schema)
+
+
+def test_results_that_differ_give_the_columns_up_and_are_told():
+    watched = Watched(mapped(lambda n: n + 2, read=lambda n: n + 1))
+
+    watched.feed(NUMBERS)
+    watched.feed(NUMBERS)
+
+    assert watched.values()[-1000:] == [n + 2 for n in NUMBERS]
+    (warning,) = watched.warnings
+    assert "no longer vectorized" in warning
+    assert "the function gives 2, and the columns 1" in warning
+
+
+def test_an_exception_that_the_columns_do_not_see_gives_them_up():
+    def divided(n: int) -> int:
+        return n + 0 * (1 // (n - 5))
+
+    watched = Watched(mapped(divided, read=lambda n: n))
+
+    with pytest.raises(ZeroDivisionError):
+        watched.feed(NUMBERS[:100])
+
+    assert "raises an exception" in watched.warnings[0]
+
+
+def test_types_that_differ_are_a_difference():
+    watched = Watched(mapped(lambda n: n == 1, read=lambda n: 1 if n == 1 else 0))
+
+    watched.feed([0, 1])
+
+    assert "the function gives False, and the columns 0" in watched.warnings[0]
+
+
+def test_what_is_alike_is_never_told():
+    watched = Watched(mapped(lambda n: n * 2 if n > 3 else -n))
+
+    for _ in range(20):
+        watched.feed(NUMBERS)
+
+    assert watched.warnings == []
+    assert all(isinstance(block, Columns) for block in watched.blocks)
+    assert watched.values() == [n * 2 if n > 3 else -n for n in NUMBERS] * 20
+
+
+class Slow:
+    """Sees which way blocks go: a call of the function costs nothing, and the columns a second."""
+
+    def __init__(self) -> None:
+        self.called = 0
+
+    def __call__(self, n: int) -> int:
+        self.called += 1
+        return n + 1
+
+
+@pytest.mark.parametrize("takes_columns", [True, False])
+def test_columns_that_cost_more_are_left_and_results_stay_columns_for_who_takes_them(takes_columns, monkeypatch):
+    clock = Hands()
+    watched = Watched(mapped(lambda n: n + 1), clock, takes_columns)
+    path: Any = watched.operator._mapped
+    computed = path._path
+
+    def slow(block: Columns) -> Any:
+        clock.now += 0.1 * block.length
+        return computed(block)
+
+    monkeypatch.setattr(path, "_path", slow)
+    called = path._called
+
+    def fast(block: Columns) -> Any:
+        clock.now += 0.0001 * block.length
+        return called(block)
+
+    monkeypatch.setattr(path, "_called", fast)
+    for _ in range(6):
+        watched.feed(NUMBERS)
+
+    assert watched.values() == [n + 1 for n in NUMBERS] * 6
+    assert watched.warnings == []
+    assert isinstance(watched.blocks[0], Columns)
+    assert isinstance(watched.blocks[-1], Columns) is takes_columns
+
+
+def test_a_filter_that_calls_its_function_keeps_columns(monkeypatch):
+    traced = trace(lambda n: n % 3 == 0, None, 1).condition("int")
+    watched = Watched(ColumnarFilter(UserFunction(lambda n: n % 3 == 0), traced))
+    path: Any = watched.operator._kept
+    monkeypatch.setattr(path, "_path", lambda block: None)
+
+    watched.feed(NUMBERS)
+
+    assert isinstance(watched.blocks[0], Columns)
+    assert watched.values() == [n for n in NUMBERS if n % 3 == 0]
