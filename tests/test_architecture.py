@@ -87,7 +87,6 @@ LONG = {
     "funken.checkpoint.machine": 488,
     "funken.runtime.driver.checkpoints": 445,
     "funken.state.keyed": 411,
-    "funken.state.rocksdb.tables": 411,
     "funken.testing.fuzzing": 429,
     "funken.windowing.assigners": 406,
 }

@@ -26,6 +26,7 @@ docs/guide/connectors.md explains both.
 A function of the program is a ``UserFunction`` in an operator: ``open(context)`` gives it its runtime context and its operator
 state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
 ``copied_block`` makes copies of records that can be changed. ``stable_hash`` is the hash of keys, the same in every process.
+``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key.
 """
 
 from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
@@ -35,6 +36,7 @@ from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoor
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
 from funken.state.keygroups import stable_hash
+from funken.state.keys.normal import normal_key, normal_keys
 from funken.types.copying import copied_block, immutable
 
 __all__ = [
@@ -51,5 +53,7 @@ __all__ = [
     "Values",
     "copied_block",
     "immutable",
+    "normal_key",
+    "normal_keys",
     "stable_hash",
 ]

@@ -30,7 +30,17 @@ from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.sdk import KeyedOperator, Operator, OperatorContext, Output, Timestamps, UserFunction, Values
+from funken.sdk import (
+    KeyedOperator,
+    Operator,
+    OperatorContext,
+    Output,
+    Timestamps,
+    UserFunction,
+    Values,
+    normal_key,
+    normal_keys,
+)
 
 STATE, EVENTS = "cep-matches", "cep-events"
 _MOST_WAITING = 100_000
@@ -58,7 +68,7 @@ class Settings:
         for _, places in groupby(range(len(times)), key=times.__getitem__):
             by_key: dict[Any, list[Any]] = {}
             for place in places:
-                by_key.setdefault(key_of(events[place]), []).append(events[place])
+                by_key.setdefault(normal_key(key_of(events[place])), []).append(events[place])
             for same in by_key.values():
                 found += same if len(same) == 1 else self.in_order(same)
         return found
@@ -167,7 +177,7 @@ class MatchPatternLogic(KeyedOperator):
 
     def _keep(self, times: list[int], events: Values) -> None:
         for at, value in zip(times, events, strict=True):
-            self.current_key = self.keys[0](value)
+            self.current_key = normal_key(self.keys[0](value))
             self._put(at, value)
             self.register_event_time_timer(at)
         self.flush()
@@ -216,10 +226,9 @@ class MatchPatternLogic(KeyedOperator):
         if gate is not None and masks is not None and gate.bit:
             gate = None  # the mask knows
         passes = None if gate is None else gate.function
+        keys = normal_keys(list(map(self.keys[0], events)))
         # Hot: once per event.
-        for at, value, key, mask in zip(
-            in_order, events, map(self.keys[0], events), masks or repeat(None), strict=False
-        ):
+        for at, value, key, mask in zip(in_order, events, keys, masks or repeat(None), strict=False):
             if at != reached:
                 reached = at
                 if due and due[0] <= at:

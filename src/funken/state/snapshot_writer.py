@@ -15,6 +15,7 @@ from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from funken.dataclass import dataclass
+from funken.state.keys.normal import with_one_nan
 
 CHUNK = 256
 """How many entries a step has by default."""
@@ -95,7 +96,7 @@ class OperatorStates:
         """Take over what another has."""
         self.split.update(other.split)
         self.union.update(other.union)
-        self.broadcast.update(other.broadcast)
+        self.broadcast.update({name: with_one_nan(entries) for name, entries in other.broadcast.items()})
 
 
 @dataclass(slots=True)

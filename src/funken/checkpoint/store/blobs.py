@@ -21,8 +21,9 @@ import io
 import itertools
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from funken.checkpoint.store.handles import Blob, GroupSegment, RedistributeMode, StateItem
@@ -30,6 +31,7 @@ from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
 from funken.io.pickling import dumps
 from funken.io.storage import Storage
+from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.rocksdb.backend import DatabaseSnapshot
 from funken.state.snapshot_writer import GroupedSnapshot, KeyedSnapshot, OperatorStates, PendingSection
 
@@ -259,21 +261,31 @@ class Folded:
             self.whole = True
             self.rows.clear()
             self.gone.clear()
-        for slot in change.gone:
+        timers = table.startswith(_TIMERS)
+        for slot in _with_one_nan(change.gone, timers):
             self.rows.pop(slot, None)
             self.gone[slot] = None
         if table == _OPERATOR:
             self.rows.update(enumerate(change.rows, len(self.rows)))
-        elif table.startswith(_TIMERS):
-            self.rows.update(dict.fromkeys(change.rows))
+        elif timers:
+            self.rows.update(dict.fromkeys(_with_one_nan(change.rows, timers)))
         else:
-            self.rows.update({row[:2]: row for row in change.rows})
+            self.rows.update({row[:2]: row for row in _with_one_nan(change.rows, timers)})
 
     def change(self, table: str, complete: bool) -> Change:
         """Return it as one change; ``complete``: nothing is before it."""
         rows = list(self.rows) if table.startswith(_TIMERS) else list(self.rows.values())
         gone = [] if complete or self.whole else [slot for slot in self.gone if slot not in self.rows]
         return Change(self.whole or complete, rows, gone)
+
+
+def _with_one_nan(rows: Collection[tuple[Any, ...]], timers: bool) -> Collection[tuple[Any, ...]]:
+    """Return rows, or slots, that were unpickled with keys that are equal to those of other frames."""
+    if PLAIN.issuperset(map(type, map(itemgetter(timers), rows))):
+        return rows
+    if timers:
+        return [(at, one_nan(key), *rest) for at, key, *rest in rows]
+    return [(one_nan(key), *rest) for key, *rest in rows]
 
 
 def fold(segments: Iterable[bytes], where: str = "") -> dict[str, Folded]:

@@ -23,7 +23,7 @@ from funken.state.descriptors import StateKind
 from funken.state.rocksdb.backend import DatabaseSnapshot, RocksDBBackend
 from funken.state.rocksdb.database import Database
 from funken.state.rocksdb.keys import decode_key
-from funken.state.rocksdb.tables import row_parts, unpack_row
+from funken.state.rocksdb.layout import row_parts, unpack_row
 from funken.state.ttl import sweep
 
 _CHUNK = 4 * 2**20
@@ -180,12 +180,11 @@ def load(backend: RocksDBBackend, storage: Storage, sources: Sequence[DatabaseFi
     assert not (sources and backend.opened), "an operator has used its state before it was restored: not in open()"
     if len(sources) == 1 and sources[0].whole:
         read_files(storage, sources[0].files, backend.place())
-        _ = backend.database
+        backend.rename(backend.database)
         return
     for source in sorted(sources, key=lambda source: source.groups.start):
         with opened(storage, source.files, os.path.dirname(backend.place())) as database:
-            start, stop = (group.to_bytes(2, "big") for group in (source.groups.start, source.groups.stop))
-            backend.database.take_sorted(database.scan(start, stop))
+            backend.take(database, source.groups)
 
 
 @contextlib.contextmanager
@@ -212,11 +211,12 @@ def rows_of(
     """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out."""
     for group in groups:
         last: tuple[str, Any, dict[Any, Any]] | None = None  # a map whose entries continue
+        of_last: set[Any] = set()  # a set: keys whose hashes differ are not compared, which some cannot be
         for state, namespaced, parts, stored in _entries(database, group):
             about = states[state]
             if about["kind"] != StateKind.MAP.value:
                 slot = parts
-            elif last is not None and last[:2] == (state, parts[:-1]):
+            elif last is not None and (state, parts[:-1]) in of_last:
                 last[2][parts[-1]] = stored
                 continue
             else:
@@ -227,7 +227,7 @@ def rows_of(
             if slot is parts:
                 yield from _row(group, state, slot, stored, states, now)
             else:
-                last = state, slot, {parts[-1]: stored}
+                last, of_last = (state, slot, {parts[-1]: stored}), {(state, slot)}
             assert len(slot) == 1 + namespaced
         if last is not None:
             yield from _row(group, *last, states, now)

@@ -23,6 +23,7 @@ from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateDescriptor
 from funken.state.keyed import NO_KEY
+from funken.state.keys.normal import PLAIN, normal_key
 
 _FLUSH = 4096
 """How many results of timers are held back at most."""
@@ -165,7 +166,8 @@ class KeyedOperator(Operator):
         self.context.next_time()
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         for value, at in zip(values, stamps, strict=True):
-            store.current_key = key_of(value)
+            key = key_of(value)
+            store.current_key = key if type(key) in PLAIN else normal_key(key)
             self.__at = at
             handle(value, None if at == MIN_TIMESTAMP else at)
         self.flush()

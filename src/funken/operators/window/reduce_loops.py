@@ -14,6 +14,7 @@ from funken.operators.base import Operator
 from funken.operators.codegen.fields import by_field, names_of_fields
 from funken.operators.codegen.loops import LoopText
 from funken.state.delta_tables import DeltaTable
+from funken.state.keys.normal import PLAIN, normal_key
 
 _MOST_PANES = 16
 """More panes at once would be a long loop for few records."""
@@ -61,6 +62,8 @@ class ReduceLoops:
         places = range(panes)
         names, each, constants = names_of_fields("value", form)
         text = LoopText("windows", ", ".join(["values", "older", *(f"pane{place}" for place in places), *constants]))
+        text.name("plain", PLAIN)
+        text.name("normal_key", normal_key)
         key = text.step(self._operator, self._key, "value")
         steps = [text.step(self._operator, self._reduce, f"stored{place}", "value") for place in places]
         if not key.inlined or not steps[0].inlined:
@@ -80,10 +83,20 @@ class ReduceLoops:
         text.line(f"for {each} in values:")
         text.line(f"of = {key.expression}", key)
         for place, step in zip(places, steps, strict=True):
+            text.line("try:")
             text.line(f"stored{place} = get{place}(of)")
+            text.dedent()
+            text.line(f"except TypeError: stored{place} = None")  # NumPy's ints and decimals cannot be compared
+            text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
+            text.line("else:")
+            text.line("if type(of) not in plain:")  # a NaN is never found, and is one key
+            text.line("of = normal_key(of)")
+            text.line(f"stored{place} = get{place}(of)")
+            text.dedent()
             text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
             text.line(f"elif has_older{place}: older(pane{place}, of, {whole})")
             text.line(f"else: new{place}[of] = {whole}")
+            text.dedent()
         return text.compile()
 
 

@@ -13,10 +13,10 @@ from dataclasses import field, replace
 from typing import Any
 
 from funken.dataclass import dataclass
-from funken.errors import FunkenError
+from funken.errors import KeyNotHashable
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.codegen.fields import by_field, constant_of, fields_made
-from funken.operators.codegen.loops import LoopStep, LoopText, step_at
+from funken.operators.codegen.loops import LoopStep, LoopText
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.hash_writer import HashWriter
 
@@ -42,10 +42,8 @@ class FusedOperators:
         if self._writer is not None and self._spread is not None:
             try:
                 self._spread(self._loop, values, timestamps)
-            except TypeError as error:
-                if self._at_key(error):
-                    raise self._writer.unhashable(error) from error
-                raise
+            except KeyNotHashable as error:
+                raise self._writer.refused(error) from None
         elif timestamps is None or self._keeps_stamps:
             results = self._loop(False)(values)
             if results:
@@ -60,16 +58,6 @@ class FusedOperators:
         if form not in self._loops:
             self._loops[form] = self._generate(stamped=stamped, gathered=gathered, one_text=one_text)
         return self._loops[form]
-
-    def _at_key(self, error: TypeError) -> bool:
-        """Whether it was a key that cannot be hashed; the functions of the run may fail with the same text."""
-        trace = error.__traceback__
-        while trace is not None:
-            step = step_at(trace)
-            if step is not None:
-                return step.key and not isinstance(error, FunkenError) and "unhashable" in str(error)
-            trace = trace.tb_next
-        return False
 
     def _fields_to(self, writer: HashWriter) -> list[str]:
         """Make the writer ready for the fields of the tuples that reach it; none: the key needs the tuples, or they are none."""
@@ -173,7 +161,7 @@ class FusedOperators:
                 text.line("try:")
                 text.line(f"{found} = known[of]", key)
                 text.dedent()
-                text.line("except KeyError:")
+                text.line("except (KeyError, TypeError):")
                 text.line(f"{found} = find(of)", key)
                 text.dedent()
                 if one_text:

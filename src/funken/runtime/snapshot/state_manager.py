@@ -19,7 +19,7 @@ from funken.checkpoint.restore import SubtaskRestore, origins, read_state
 from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, OperatorSnapshot
 from funken.checkpoint.store.blobs import SECTIONS, SubtaskState, items_of, state_pickler
 from funken.checkpoint.store.databases import load
-from funken.errors import CheckpointCorrupted, RestoreFailed
+from funken.errors import CheckpointCorrupted, CheckpointIncompatible, RestoreFailed
 from funken.ids import MAX_WATERMARK, CheckpointId
 from funken.io.storage import open_storage
 from funken.operators.base import Operator
@@ -76,6 +76,10 @@ class TaskStateManager:
                 continue
             try:
                 self._restore_operator(chain, operator, place, incremental, found)
+            except CheckpointIncompatible as error:
+                raise CheckpointIncompatible(
+                    f"operator {node.name!r} (subtask {self._subtask}) cannot be restored: {error}"
+                ) from error
             except CheckpointCorrupted as error:
                 raise RestoreFailed(
                     f"operator {node.name!r} (subtask {self._subtask}) cannot be restored: {error}"
