@@ -85,6 +85,7 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
+    "funken.connectors.files.source": 430,
     "funken.runtime.driver.checkpoints": 445,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,
@@ -93,6 +94,7 @@ LONG = {
 }
 LARGE_FOLDERS = {
     "funken.compat.pyflink": 27,
+    "funken.connectors.files": 14,
     "funken.operators": 14,
 }
 

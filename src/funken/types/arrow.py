@@ -7,6 +7,25 @@ from functools import lru_cache
 from typing import Any
 
 
+def parquet_file(source: Any) -> Any:
+    """Open a Parquet file.
+
+    Timestamps of the type INT96 (Hive, Impala, Spark) are read in microseconds, which reach from year 1 to 9999 as Python's do.
+    Arrow's nanoseconds end in 1677 and 2262, and those of other years become others without an error.
+
+    >>> import datetime, io
+    >>> import pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> file, never = io.BytesIO(), pa.array([datetime.datetime(9999, 12, 31)])
+    >>> parquet.write_table(pa.table({"until": never}), file, use_deprecated_int96_timestamps=True, store_schema=False)
+    >>> parquet_file(file).read().to_pylist()
+    [{'until': datetime.datetime(9999, 12, 31, 0, 0)}]
+    """
+    from pyarrow import parquet  # noqa: PLC0415 - who reads Parquet loads it
+
+    return parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
+
+
 def python_values(array: Any) -> list[Any]:
     """Return the values of an array or chunked array; where a map has a key twice, the last value counts.
 
@@ -76,4 +95,4 @@ def _of_struct(made: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return convert
 
 
-__all__ = ["python_rows", "python_values"]
+__all__ = ["parquet_file", "python_rows", "python_values"]

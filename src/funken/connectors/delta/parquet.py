@@ -17,7 +17,7 @@ from funken.connectors.formats.arrow_columns import columns_of_batch
 from funken.connectors.formats.text_columns import whole_array
 from funken.connectors.sql.records import RowMaker
 from funken.errors import ValueDoesNotFit
-from funken.types.arrow import python_rows
+from funken.types.arrow import parquet_file, python_rows
 from funken.types.info import TupleTypeInfo
 
 ROWS_PER_FILE = 500_000
@@ -169,7 +169,7 @@ class ParquetRows:
         wanted: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self._source = files.open_input_file(path)
-        self._file = parquet.ParquetFile(self._source)
+        self._file = parquet_file(self._source)
         self._group, self._skipped = 0, start
         self._more, self._schema, self._wanted = more, schema, wanted
         self._names = self._file.schema_arrow.names

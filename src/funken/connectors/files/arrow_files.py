@@ -25,6 +25,7 @@ from funken.connectors.formats.declared import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.types.arrow import parquet_file
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
 _GROUP_BYTES = 32 << 20
@@ -159,8 +160,7 @@ class ParquetFormat(_ColumnarFormat):
     _name = "ParquetFormat"
 
     def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
-        parquet = importlib.import_module("pyarrow.parquet")
-        opened = parquet.ParquetFile(file)
+        opened = parquet_file(file)
         about = opened.metadata
         found = []
         for index in range(about.num_row_groups):
@@ -174,7 +174,7 @@ class ParquetFormat(_ColumnarFormat):
         return RowGroups(schema.names, found, {field.name: field.type for field in schema}, paths)
 
     def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
-        opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)
+        opened = parquet_file(file)
         about, nullable = opened.metadata, set()
         for group in range(about.num_row_groups):
             for number in range(about.num_columns):
@@ -184,7 +184,7 @@ class ParquetFormat(_ColumnarFormat):
         return opened.schema_arrow, nullable
 
     def _tables(self, file: IO[bytes]) -> Iterator[Any]:
-        opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)
+        opened = parquet_file(file)
         return (opened.read_row_group(index) for index in range(opened.metadata.num_row_groups))
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:

@@ -217,7 +217,10 @@ class ExecutionEnvironment:
         return self._source(SequenceInput(first, last, self._vectorized), "sequence")
 
     def read_text_file(self, path: Any, encoding: str = "utf-8") -> DataSet:
-        """Read lines of text: from a file, the files of a folder, or those that match a pattern; ``.gz`` is unpacked."""
+        """Read lines of text: from a file, the files of a folder, or those that match a pattern.
+
+        ``.gz``, ``.bz2``, ``.xz`` and ``.zst`` files are decompressed.
+        """
         return self._source(TextInput(os.fspath(path), encoding, self._vectorized), "text")
 
     def read_csv_file(
