@@ -17,7 +17,10 @@ from funken.columnar.expressions import ListOf, NotVectorizable, RecordSchema, o
 from funken.columnar.records import DICT, ROW, NamedFields, form_of
 from funken.connectors.formats.arrow_columns import is_held, kind_of_type
 from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
-from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo
+from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo, Types
+
+_OTHER_THAN_ARROWS = (Types.INSTANT(), Types.BIG_INT())
+"""Types whose values are others than those of the type of Arrow that stands for them."""
 
 
 def schema_of_records(
@@ -64,11 +67,15 @@ def _may_be_none(hint: Any) -> bool:
 
 def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
     """Return the schema of values of a declared type, which ``type_`` of Arrow has a place for."""
+    if declared in _OTHER_THAN_ARROWS:
+        return repr(declared)  # no column holds these
     kind = kind_of_type(type_)
     declared, of = without_null(declared), importlib.import_module("pyarrow").types
-    if declared is not None and of.is_list(type_) and not isinstance(kind, ListOf):
+    if declared is not None and of.is_list(type_) and not _is_plain_list(kind, declared):
         found = ListOf(_schema_of_field(element_declared(declared), type_.value_type))
         return found if is_held(found) else kind
+    if of.is_list(type_) and element_declared(declared) in _OTHER_THAN_ARROWS:
+        return str(type_)
     if declared is None or not of.is_struct(type_):
         return kind  # of what a schema of Arrow has within a struct, nothing is made but dicts
     try:
@@ -76,6 +83,10 @@ def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
     except NotVectorizable:
         return kind
     return within if isinstance(within, NamedFields) else kind
+
+
+def _is_plain_list(kind: RecordSchema, declared: Any) -> bool:
+    return isinstance(kind, ListOf) and element_declared(declared) not in _OTHER_THAN_ARROWS
 
 
 # ---- what has to be there

@@ -165,13 +165,15 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 def parsed(message: bytes) -> Any:
     r"""Parse a document: what msgspec refuses is for ``json``, which takes a little more, or raises with the position.
 
+    A byte order mark before it is no part of it.
+
     >>> parsed(b'[1, NaN]'), parsed(b'"\\ud800"') == "\ud800"
     ([1, nan], True)
     """
     try:
         return _parser()(message)
     except Exception:  # noqa: BLE001 - whatever it is
-        return json.loads(message.decode())
+        return json.loads(message.decode().removeprefix("\ufeff"))
 
 
 def _plain(value: Any) -> Any:

@@ -7,16 +7,18 @@ import dataclasses
 import enum
 import io
 import json
+import math
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from funken import Row
+from funken import Row, Types
 from funken.dataset.memory.blocks import Block
 from funken.dataset.plan.record_type import field_names, value_of
 from funken.errors import SinkNotWritable
+from funken.types.text import written
 
 
 class WriteMode(enum.Enum):
@@ -217,7 +219,7 @@ class CsvOutput(FileOutput):
     def write(self, block: Block) -> None:
         """Write lines."""
         buffer = io.StringIO()
-        csv.writer(buffer, delimiter=self._delimiter, lineterminator="\n").writerows(map(fields_of, block))
+        csv.writer(buffer, delimiter=self._delimiter, lineterminator="\n").writerows(map(_texts_of, block))
         self._file.write(buffer.getvalue())
 
 
@@ -276,6 +278,14 @@ def fields_of(record: Any) -> list[Any]:
     if names := field_names(record):
         return [value_of(record, name) for name in names]
     return list(record) if isinstance(record, tuple | list | Row) else [record]
+
+
+def _texts_of(record: Any) -> list[Any]:
+    """Return the fields, with the numbers that are none as Java and ``read_csv_file`` write them."""
+    return [
+        written(Types.DOUBLE())(field) if type(field) is float and not math.isfinite(field) else field
+        for field in fields_of(record)
+    ]
 
 
 def named_fields(record: Any) -> dict[str, Any]:
