@@ -149,13 +149,18 @@ class ValueTexts:
     """How the values of a column are written: what is between the elements of lists and rows, and what stands for ``None``.
 
     >>> import pyarrow as pa
-    >>> prices = ValueTexts(delimiter=";", null="-").writer(Column(pa.list_(pa.float64())), quoted=repr)
+    >>> prices = ValueTexts(";", "-").writer(Column(pa.list_(pa.float64())), quoted=repr)
     >>> prices([1e10, 0.5, None]), prices(None)
     ("'1.0E10;0.5;-'", '-')
     """
 
     delimiter: str
-    null: str
+    literal: str | None
+
+    @property
+    def null(self) -> str:
+        """What is written for ``None``."""
+        return self.literal or ""
 
     def writer(self, column: Column, quoted: Callable[[str], str]) -> Callable[[Any], str]:
         """Return what writes a value of a column; numbers, booleans and nulls are never quoted."""
@@ -225,11 +230,12 @@ class ValueTexts:
             each = writers * len(values) if column.is_list else writers
             texts = [write(one) for write, one in zip(each, values, strict=True)]
             text = delimiter.join(texts)
-            if texts and (not text or text.count(delimiter) != len(texts) - 1):
-                why = f"a part has the delimiter {delimiter!r} in it" if text else "it would be read as an empty one"
+            if text.count(delimiter) != max(0, len(texts) - 1):
                 raise ValueError(
-                    f"{shown(value)} cannot be written into one field: {why}; choose another array_delimiter"
+                    f"{shown(value)} has the delimiter {delimiter!r} within a part; choose another array_delimiter"
                 )
+            if text == null if texts else self.literal in (None, ""):
+                raise ValueError(f"{shown(value)} would be read as None; set another null_literal")
             return quoted(text)
 
         return joined

@@ -13,10 +13,15 @@ from funken.connectors.iceberg import IcebergCatalog, IcebergSource
 from funken.dataset import ExecutionEnvironment
 from funken.errors import SourceNotReadable
 
-AT = [
-    datetime.datetime(1, 1, 1), datetime.datetime(1000, 1, 1), datetime.datetime(1677, 9, 21), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999),
-    None, datetime.datetime(2024, 6, 1, 12, 0, 0, 1), datetime.datetime(2262, 4, 12), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999),
-]  # fmt: skip
+TEXTS = [
+    "0001-01-01",
+    "1000-01-01",
+    "1677-09-21",
+    "1969-12-31 23:59:59.999999",
+    "2024-06-01 12:00:00.000001",
+    "2262-04-12",
+]
+AT = [*map(datetime.datetime.fromisoformat, TEXTS), None, datetime.datetime.fromisoformat("9999-12-31 23:59:59.999999")]
 ROW = Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()])
 
 

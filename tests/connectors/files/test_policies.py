@@ -34,7 +34,8 @@ def typed_json(policy):
 
 BAD = {
     "csv charset": (csv, b"caf\xe9,2"), "csv quote": (csv, b'"a"b,2'), "csv number": (csv, b"a,2_0"), "csv fields": (csv, b"a"),
-    "csv range": (csv, b"a,9223372036854775808"), "lines charset": (csv_lines, b"caf\xe9,2"), "lines quote": (csv_lines, b'"a"b,2'),
+    "csv range": (csv, b"a,9223372036854775808"), "lines charset": (csv_lines, b"caf\xe9,2"),
+    "lines quote": (csv_lines, b'"a"b,2'),
     "json charset": (json, b'{"s": "caf\xe9"}'), "json depth": (json, DEEP), "json": (json, b'{"s": '),
     "typed json charset": (typed_json, b'{"s": "caf\xe9"}'), "typed json depth": (typed_json, DEEP),
     "typed json number": (lambda policy: LineFormat(JsonSchema(ROW), policy), b'{"s": "a", "n": "2_0"}'),

@@ -108,7 +108,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             )
         columns = [
             (
-                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal or ""),
+                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal),
                 Column(each.type, without_null(of)),
             )
             for each, of in zip(shape.types(), field_types(self.record_type) or (None,) * len(shape.names), strict=True)
@@ -316,9 +316,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         parts = {name: self._parser(part, delimiter, is_within=True) for name, part in column.parts.items()}
         if column.is_list:
             (element,) = parts.values()
-            elements = lambda text: [element(each) for each in text.split(delimiter)] if text else []  # noqa: E731
-            null = self.null_literal
-            return elements if null is None else lambda text: None if text == null else elements(text)
+            return self._or_null(lambda text: [element(each) for each in text.split(delimiter)] if text else [])
         return self._or_null(lambda text: _row_of(parts, text.split(delimiter)))
 
     def _or_null(self, parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import enum
 import io
-import json
 import math
 import os
 import shutil
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken import Row, Types
+from funken.connectors.formats.json_schema import json_text
 from funken.dataset.memory.blocks import Block
 from funken.dataset.plan.record_type import field_names, value_of
 from funken.errors import SinkNotWritable
@@ -228,7 +228,7 @@ class JsonOutput(FileOutput):
 
     def write(self, block: Block) -> None:
         """Write lines."""
-        self._file.writelines(f"{json.dumps(_plain(record))}\n" for record in block)
+        self._file.writelines(f"{json_text(_plain(record))}\n" for record in block)
 
 
 class ParquetOutput(FileOutput):
