@@ -13,7 +13,7 @@ from funken import Configuration, FileSource, Row, RowKind, StreamExecutionEnvir
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.records import DICT, NamedFields
 from funken.compat.pyflink.formats import JsonRowDeserializationSchema, JsonRowSerializationSchema
-from funken.connectors import DebeziumJsonSchema, JsonSchema
+from funken.connectors import ChangeRecord, DebeziumJsonSchema, JsonSchema
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.dataset import ExecutionEnvironment
@@ -165,7 +165,8 @@ def test_debezium_says_itself_what_its_numbers_are():
 
 VALUES = {
     "price": Decimal("1234567890123456789.10"), "at": datetime.fromisoformat("2026-01-01T00:00:00.5"), "day": date(2026, 1, 1),
-    "zoned": datetime(2026, 1, 1, tzinfo=UTC), "time": time(1, 2, 3), "raw": b"\0\xff", "instant": Instant(1, 5), "é": [None, "é"],
+    "zoned": datetime(2026, 1, 1, tzinfo=UTC), "time": time(1, 2, 3), "raw": b"\0\xff", "instant": Instant(1, 5),
+    "é": [None, "é"],
 }  # fmt: skip
 WRITTEN = (
     '{"price": 1234567890123456789.10, "at": "2026-01-01T00:00:00.500000", "day": "2026-01-01", '
@@ -183,7 +184,7 @@ def test_what_pythons_encoder_cannot_write_is_written(tmp_path):
     env.from_collection([VALUES]).write_as_json(str(tmp_path / "out"))
     env.execute()
     assert (tmp_path / "out").read_text() == WRITTEN + "\n"
-    event = DebeziumJsonSchema().serialize((RowKind.INSERT, {"n": Decimal("0.10")}))
+    event = DebeziumJsonSchema().serialize(ChangeRecord(RowKind.INSERT, {"n": Decimal("0.10")}))
     assert event == b'{"before": null, "after": {"n": 0.10}, "op": "c"}'
     for value in (Decimal("NaN"), {1, 2}, object()):
         with pytest.raises((TypeError, ValueError)):
