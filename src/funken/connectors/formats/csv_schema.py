@@ -262,8 +262,12 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return found
 
     def _lines(self, columns: Iterable[Iterable[Any]]) -> list[bytes]:
-        charset = self.charset
-        texts = [map(write, column) for write, column in zip(self._writers, columns, strict=True)]
+        charset, texts = self.charset, []
+        for name, write, column in zip(self.names, self._writers, columns, strict=True):
+            try:
+                texts.append(list(map(write, column)))
+            except ValueError as error:
+                raise ValueError(f"field {name!r}: {error}") from error
         lines = map(self.delimiter.join, zip(*texts, strict=True))
         if len(self._writers) == 1 and self.quote is not None:  # an empty line is no record
             return [(line or 2 * self.quote).encode(charset) for line in lines]

@@ -13,7 +13,7 @@ from typing import Any
 from funken.connectors.formats.record_types import Leaves
 from funken.types.info import PrimitiveArrayTypeInfo, Types
 from funken.types.instants import Instant
-from funken.types.parsing import datetime_of_instant, instant_of_datetime, shown
+from funken.types.parsing import datetime_of_instant, instant_of_datetime, limits, shown
 
 Convert = Callable[[Any], Any]
 
@@ -29,7 +29,15 @@ class StoredLeaves(Leaves):
         """Return what makes values for files of those of the type."""
         if declared == PrimitiveArrayTypeInfo(Types.BYTE()):
             return _bytes
+        if declared in (Types.BYTE(), Types.SHORT()):
+            return _BYTE if declared == Types.BYTE() else _SHORT  # Avro has neither
         return {Types.INSTANT(): _datetime, Types.BIG_INT(): _decimal}.get(_hashed(declared))
+
+
+def has_other_values(record_type: Any) -> bool:
+    """Whether fields of records have other values in files, those of records within included."""
+    text = repr(record_type)
+    return any(repr(each) in text for each in (Types.INSTANT(), Types.BIG_INT()))
 
 
 def _hashed(declared: Any) -> Any:
@@ -58,8 +66,22 @@ def _decimal(value: Any) -> Any:
     return decimal.Decimal(value)
 
 
+def _whole_of(bits: int) -> Convert:
+    low, high = limits(bits)
+
+    def check(value: Any) -> Any:
+        if isinstance(value, int) and not low <= value <= high:
+            raise ValueError(f"{value} is beyond whole numbers of {bits} bits")
+        return value
+
+    return check
+
+
+_BYTE, _SHORT = _whole_of(8), _whole_of(16)
+
+
 def _bytes(value: Any) -> Any:
     return bytes(each & 0xFF for each in value) if isinstance(value, list | tuple) else value
 
 
-__all__ = ["StoredLeaves"]
+__all__ = ["StoredLeaves", "has_other_values"]
