@@ -86,6 +86,12 @@ LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
     "funken.connectors.files.source": 430,
+    "funken.connectors.formats.avro_schema": 460,
+    "funken.connectors.formats.avro_values": 480,
+    "funken.connectors.formats.json_columns": 510,
+    "funken.connectors.formats.json_schema": 440,
+    "funken.connectors.formats.json_types": 450,
+    "funken.connectors.formats.record_types": 570,
     "funken.runtime.driver.checkpoints": 445,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,
@@ -95,6 +101,7 @@ LONG = {
 LARGE_FOLDERS = {
     "funken.compat.pyflink": 27,
     "funken.connectors.files": 14,
+    "funken.connectors.formats": 18,
     "funken.operators": 14,
 }
 

@@ -34,12 +34,12 @@ from funken.types.text import written
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """A column of text: its type of Arrow, and what it was declared as (``None``: no more than that).
 
     >>> import pyarrow as pa
-    >>> Column(pa.list_(pa.int64()), list[int]).parts
-    {'item': Column(kind=DataType(int64), declared=<class 'int'>)}
+    >>> TextColumn(pa.list_(pa.int64()), list[int]).parts
+    {'item': TextColumn(kind=DataType(int64), declared=<class 'int'>)}
     """
 
     kind: Any
@@ -51,13 +51,13 @@ class Column:
         return bool(importlib.import_module("pyarrow.types").is_list(self.kind))
 
     @property
-    def parts(self) -> dict[str, Column]:
+    def parts(self) -> dict[str, TextColumn]:
         """The columns within: of a list its elements, of a row its fields; none of a single value."""
         if not (self.is_list or importlib.import_module("pyarrow.types").is_struct(self.kind)):
             return {}
         fields = [self.kind.field(number) for number in range(self.kind.num_fields)]
         declared = _declared_within(self.declared) or [None] * len(fields)
-        return {each.name: Column(each.type, of) for each, of in zip(fields, declared, strict=True)}
+        return {each.name: TextColumn(each.type, of) for each, of in zip(fields, declared, strict=True)}
 
     @functools.cached_property
     def single(self) -> str:
@@ -100,11 +100,11 @@ def _declared_within(declared: Any) -> list[Any]:
 # ---- text as values
 
 
-def parser_of(column: Column) -> Callable[[str], Any]:
+def parser_of(column: TextColumn) -> Callable[[str], Any]:
     """Return what makes values of text; raises ``InvalidProgram`` for a type that no text has.
 
     >>> import pyarrow as pa
-    >>> parser_of(Column(pa.int8()))("7"), parser_of(Column(pa.bool_()))("TRUE"), parser_of(Column(pa.string())) is str
+    >>> parser_of(TextColumn(pa.int8()))("7"), parser_of(TextColumn(pa.bool_()))("TRUE"), parser_of(TextColumn(pa.string())) is str
     (7, True, True)
     """
     single = column.single
@@ -149,7 +149,7 @@ class ValueTexts:
     """How the values of a column are written: what is between the elements of lists and rows, and what stands for ``None``.
 
     >>> import pyarrow as pa
-    >>> prices = ValueTexts(";", "-").writer(Column(pa.list_(pa.float64())), quoted=repr)
+    >>> prices = ValueTexts(";", "-").writer(TextColumn(pa.list_(pa.float64())), quoted=repr)
     >>> prices([1e10, 0.5, None]), prices(None)
     ("'1.0E10;0.5;-'", '-')
     """
@@ -162,7 +162,7 @@ class ValueTexts:
         """What is written for ``None``."""
         return self.literal or ""
 
-    def writer(self, column: Column, quoted: Callable[[str], str]) -> Callable[[Any], str]:
+    def writer(self, column: TextColumn, quoted: Callable[[str], str]) -> Callable[[Any], str]:
         """Return what writes a value of a column; numbers, booleans and nulls are never quoted."""
         if column.parts:
             return self._joined(column, quoted)
@@ -184,7 +184,7 @@ class ValueTexts:
             return lambda value: null if value is None else write(value)
         return lambda value: null if value is None else quoted(write(value))
 
-    def _whole(self, column: Column) -> Callable[[Any], str]:
+    def _whole(self, column: TextColumn) -> Callable[[Any], str]:
         null, limits = self.null, column.limits
         low, high = limits or (0, -1)
 
@@ -218,7 +218,7 @@ class ValueTexts:
 
         return number
 
-    def _joined(self, column: Column, quoted: Callable[[str], str]) -> Callable[[Any], str]:
+    def _joined(self, column: TextColumn, quoted: Callable[[str], str]) -> Callable[[Any], str]:
         writers, null, delimiter = [self.writer(each, str) for each in column.parts.values()], self.null, self.delimiter
 
         def joined(value: Any) -> str:
@@ -318,4 +318,4 @@ def rounded(digits: int) -> Callable[[Any], decimal.Decimal]:
     return quantized
 
 
-__all__ = ["Column", "ValueTexts", "parser_of", "rounded"]
+__all__ = ["TextColumn", "ValueTexts", "parser_of", "rounded"]

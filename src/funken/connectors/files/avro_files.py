@@ -208,7 +208,7 @@ class AvroWriter:
     def __init__(self, format: AvroFormat, file: IO[bytes]) -> None:
         text = format.schema or json.dumps(avro_of(format.record_type))
         self._file = file
-        self._document = as_document
+        self._document: Callable[[Any], Any] = as_document
         if format.record_type is not None:
             self._document = document_maker(avro_shape(format.record_type, "AvroFormat"))
         self._convert = writer_of(parsed(text))

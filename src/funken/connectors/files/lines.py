@@ -306,7 +306,12 @@ class StreamFormat(Charset, FileFormat):
         return _reading(file, split, self, CHUNK)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count: lines of a stream, bytes of a range."""
+        """Return what positions count: lines of a stream, bytes of a range.
+
+        >>> from funken.io.filesystem import FileStatus
+        >>> StreamFormat().counts(FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14))
+        'byte'
+        """
         return "line" if split.whole else "byte"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:

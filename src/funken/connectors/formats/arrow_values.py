@@ -62,7 +62,7 @@ def _check_singles(values: list[Any], kind: Any, of: Any) -> None:
     # Hot: the types of values are few, and looked at once.
     types = set(map(type, values))
     if of.is_integer(kind):
-        if any(not issubclass(each, numbers.Integral) or each is bool for each in types):
+        if any(not issubclass(each, numbers.Integral) or issubclass(each, bool) for each in types):
             _refuse(values, lambda value: isinstance(value, bool) or not isinstance(value, numbers.Integral), kind)
     elif of.is_floating(kind):
         if of.is_float32(kind):

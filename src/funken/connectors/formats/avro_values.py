@@ -375,7 +375,7 @@ def _real(is_single: bool) -> Convert:
                 number = float(value)
             except OverflowError:
                 raise ValueError(f"{shown(value)} is beyond {name}") from None
-            if isinstance(value, int) and number != value:
+            if isinstance(value, numbers.Integral) and number != value:
                 raise ValueError(f"{shown(value)} has more digits than a {name}")
             value = number
         return parsing.single(value) if is_single else value

@@ -23,7 +23,7 @@ from funken.connectors.formats.text_columns import CsvColumns, Quoting, csv_reco
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
-from funken.types.delimited import Column, ValueTexts, parser_of
+from funken.types.delimited import TextColumn, ValueTexts, parser_of
 
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
 """What stands behind an escape for a character."""
@@ -109,7 +109,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         columns = [
             (
                 ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal),
-                Column(each.type, without_null(of)),
+                TextColumn(each.type, without_null(of)),
             )
             for each, of in zip(shape.types(), field_types(self.record_type) or (None,) * len(shape.names), strict=True)
         ]
@@ -310,7 +310,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
         return escaped
 
-    def _parser(self, column: Column, delimiter: str, is_within: bool = False) -> Callable[[str], Any]:
+    def _parser(self, column: TextColumn, delimiter: str, is_within: bool = False) -> Callable[[str], Any]:
         if not column.parts:
             return self._or_null(parser_of(column))
         if is_within:

@@ -178,10 +178,10 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         if self.record_type is None:
             return True
         shape, schema = _shape_of(self.record_type), getattr(block, "schema", None)
-        if not isinstance(schema, NamedFields) or schema.names != shape.names:
+        leaves = getattr(block, "leaves", ())
+        if not isinstance(schema, NamedFields) or schema.names != shape.names or len(leaves) != len(schema):
             return False
-        declared = declared_fields(self.record_type, shape)
-        return all(map(fits_column, declared, schema, block.leaves)) if len(block.leaves) == len(schema) else False
+        return all(map(fits_column, declared_fields(self.record_type, shape), schema, leaves))
 
 
 def fits_column(declared: Any, kind: Any, column: Column) -> bool:

@@ -354,7 +354,7 @@ def _pair_of(declared: Any) -> tuple[Any, Any] | None:
     """Return what the keys and values of maps are declared as; ``None``: it is no map."""
     if isinstance(declared, MapTypeInfo):
         return declared.key_type, declared.value_type
-    return typing.get_args(declared) if typing.get_origin(declared) is dict else None  # type: ignore[return-value]
+    return typing.get_args(declared) if typing.get_origin(declared) is dict else None
 
 
 def _of_single(declared: Any, leaves: Leaves) -> tuple[_Convert, _Convert] | None:
