@@ -13,6 +13,7 @@ from funken.connectors import ConnectorContext
 from funken.connectors.delta import DeltaSink, DeltaSource
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.formats.arrow_values import array_of
+from funken.dataset import ExecutionEnvironment
 from funken.errors import FunkenError, InvalidProgram
 from funken.types import Instant
 
@@ -154,3 +155,64 @@ def test_delta_tables_keep_values_or_refuse_them(tmp_path):
     for name, value in {"i": 1.5, "at": AWARE, "d": NAIVE, "p": Decimal("0.001"), "s": b"a", "l": [0.5]}.items():
         with pytest.raises(ValueError, match=f"column '{name}' of the table is"):
             writer.write([Row(**(dict.fromkeys(names) | {name: value}))], None, 0)
+
+
+@pytest.mark.parametrize("vectorized", [True, False], ids=["columns", "records"])
+def test_a_damaged_file_of_a_delta_table_is_named(tmp_path, vectorized):
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(str(tmp_path), pa.table({"n": [1, 2]}))
+    [path] = tmp_path.glob("*.parquet")
+    path.write_bytes(b"damaged")
+
+    with pytest.raises(FunkenError, match=rf"data file '{path.name}' of Delta table .* cannot be read after row 0"):
+        environment(vectorized).from_source(DeltaSource(str(tmp_path))).map(lambda row: row["n"]).execute_and_collect(
+            limit=9
+        )
+
+
+def test_a_data_set_does_not_cut_numbers_down_to_the_type_of_the_first(tmp_path):
+    env = ExecutionEnvironment.create_local_environment(parallelism=1)
+    env.from_collection([(number,) for number in range(5000)] + [(1.5,)]).write_as_parquet(str(tmp_path / "out"))
+
+    with pytest.raises(FunkenError, match="field 'f0': 1.5 is no int64, which the first records have there"):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"), [(int, "12_34"), (Types.INT(), "2147483648"), (float, "inf"), (Types.BYTE(), "128")]
+)
+def test_fields_of_folders_are_numbers_as_those_of_files_are(tmp_path, declared, text):
+    (tmp_path / f"n={text}").mkdir()
+    parquet.write_table(pa.table({"v": [1]}), tmp_path / f"n={text}" / "a.parquet")
+    source = FileSource.for_format(ParquetFormat(), str(tmp_path)).set_partition_fields({"n": declared}).build()
+
+    with pytest.raises(FunkenError, match=f"the folder n={text} has no value of"):
+        environment(True).from_source(source).execute_and_collect(limit=9)
+
+
+@pytest.mark.parametrize("continuously", [False, True])
+def test_columns_that_delta_tables_are_partitioned_by_have_their_types(tmp_path, continuously):
+    deltalake = pytest.importorskip("deltalake")
+    kinds = {
+        "p": pa.decimal128(5, 2),
+        "z": pa.timestamp("us", "UTC"),
+        "at": pa.timestamp("us"),
+        "d": pa.date32(),
+        "s": pa.string(),
+    }
+    schema = pa.schema([("n", pa.int64()), *kinds.items()])
+    deltalake.DeltaTable.create(str(tmp_path / "t"), schema=schema, partition_by=[*kinds])
+    row = {"n": 1, "p": Decimal("1.50"), "z": AWARE, "at": NAIVE, "d": date(2024, 2, 29), "s": "a"}
+    env = environment(False)
+    env.from_collection([Row(**row)]).sink_to(DeltaSink(str(tmp_path / "t")))
+    env.execute()
+
+    if continuously:
+        source = DeltaSource(str(tmp_path / "t"), monitor_continuously=1000, starting_version=1)
+        enumerator = source.enumerator(1)
+        enumerator.start()
+        enumerator.add_discovered(enumerator.discover(0))
+        [split] = enumerator.next_splits(0)
+        assert dict(split.partition) == {name: row[name] for name in kinds}
+    else:
+        assert environment(True).from_source(DeltaSource(str(tmp_path / "t"))).execute_and_collect(limit=9) == [row]

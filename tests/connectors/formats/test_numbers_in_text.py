@@ -1,6 +1,7 @@
 """Which texts are numbers, by Java's rules, and which numbers a type has a place for: of CSV by every reader."""
 
 import math
+from datetime import date, datetime, time
 from decimal import Decimal
 
 import pytest
@@ -131,3 +132,19 @@ def test_large_whole_numbers_are_found_out_as_such(tmp_path):
     found = infer_csv(str(tmp_path / "a.csv")).schema
     assert str(found.record_type) == "RowTypeInfo(n: BigInteger, m: Long)"
     assert found.deserialize(b"12345678901234567890,1") == Row(n=12345678901234567890, m=1)
+
+
+def test_data_sets_read_dates_and_times(tmp_path):
+    (tmp_path / "a.csv").write_text("2024-02-29,10:30:00,2024-03-10T02:30:00+01:00,false\n")
+    env = ExecutionEnvironment.create_local_environment(parallelism=1)
+    [row] = env.read_csv_file(str(tmp_path / "a.csv"), (date, time, datetime, bool)).collect()
+
+    assert (row[0], row[1], row[2].isoformat(), row[3]) == (
+        date(2024, 2, 29),
+        time(10, 30),
+        "2024-03-10T02:30:00+01:00",
+        False,
+    )
+    (tmp_path / "a.csv").write_text("2024-02-30\n")
+    with pytest.raises(SourceNotReadable, match=r"line 1 of '.*a\.csv'"):
+        env.read_csv_file(str(tmp_path / "a.csv"), (date,)).collect()

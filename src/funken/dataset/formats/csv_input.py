@@ -8,6 +8,7 @@ other names. Any other piece, and one that Arrow refuses, is read line by line, 
 from __future__ import annotations
 
 import csv
+import datetime
 import decimal
 import io
 import itertools
@@ -20,14 +21,15 @@ from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput
 from funken.dataset.memory.blocks import Block, blocks_of
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, declared_type, tuple_of
 from funken.errors import SourceNotReadable
-from funken.types.parsing import boolean, decimal_number, real_number, whole_number
+from funken.types.parsing import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
 
 _PIECE = 1 << 20
 """Bytes that are parsed at a time."""
 
 _MARK = MARK.encode()
 _PARSERS: dict[type, Callable[[str], Any]] = {
-    int: whole_number(None), float: real_number, decimal.Decimal: decimal_number, bool: lambda text: text != "" and boolean(text),
+    int: whole_number(None), float: real_number, decimal.Decimal: decimal_number, datetime.date: date_of, datetime.time: time_of,
+    datetime.datetime: datetime_of, bool: lambda text: text != "" and boolean(text),
 }  # fmt: skip
 """What is called for a type: of Python's own constructors some take more than numbers, and others anything."""
 _ARROW_TYPES = {int: "int64", float: "float64", str: "string"}
@@ -71,7 +73,7 @@ class CsvInput(FileInput):
             try:
                 (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
                 made = make(*([parse(text) for parse, text in zip(parsers, fields, strict=True)] if types else fields))
-            except (ValueError, csv.Error) as error:
+            except (ValueError, TypeError, csv.Error) as error:
                 raise SourceNotReadable(
                     f"CsvInput: line {number} of {split[0]!r} from byte {split[1]} does not fit "
                     f"{', '.join(kind.__name__ for kind in types)}: {line!r} ({error}). Correct the types, or read it as text."

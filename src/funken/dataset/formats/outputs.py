@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken import Row, Types
+from funken.connectors.formats.arrow_values import check_values
 from funken.connectors.formats.json_schema import json_text
 from funken.dataset.memory.blocks import Block
 from funken.dataset.plan.record_type import field_names, value_of
@@ -261,8 +262,18 @@ class _ParquetFile:
             table = pyarrow.Table.from_pylist(rows)
             self._writer = parquet.ParquetWriter(self._name, table.schema)
         else:
+            for field in self._writer.schema:
+                self._check(field, [row.get(field.name) for row in rows])
             table = pyarrow.Table.from_pylist(rows, schema=self._writer.schema)
         self._writer.write_table(table)
+
+    def _check(self, field: Any, values: list[Any]) -> None:
+        try:
+            check_values(values, field.type)
+        except ValueError as error:
+            raise SinkNotWritable(
+                f"{self._name}: field {field.name!r}: {error}, which the first records have there; give all the same type."
+            ) from error
 
     def close(self) -> None:
         if self._writer is not None:
