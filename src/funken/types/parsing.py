@@ -63,6 +63,15 @@ def whole_number(bits: int | None, signed: bool = True) -> Callable[[str], int]:
     low, high = (0, 0) if bits is None else limits(bits, signed)
 
     def parse(text: str) -> int:
+        # Hot: of ASCII without underscores, Python takes what Java takes; the expression costs four times as much.
+        if text.isascii() and "_" not in text:
+            try:
+                value = int(text)
+            except ValueError:
+                pass
+            else:
+                if bits is None or low <= value <= high:
+                    return value
         number = text.strip(_BLANKS)
         if _WHOLE.fullmatch(number) is None:
             raise ValueError(f"{shown(text)} is no whole number")
@@ -84,6 +93,15 @@ def real_number(text: str) -> float:
     ...
     ValueError: 'inf' is no number
     """
+    # Hot: of ASCII without underscores, Python takes the finite numbers that Java takes.
+    if text.isascii() and "_" not in text:
+        try:
+            value = float(text)
+        except ValueError:
+            pass
+        else:
+            if math.isfinite(value):
+                return value
     number = text.strip(_BLANKS)
     if _REAL.fullmatch(number) is None:
         if number in _NO_NUMBERS:

@@ -1,9 +1,21 @@
 """Every format and every declared type: values come back exactly, extremes and ``None`` included, or are refused."""
 
+import json
+
 import pytest
 
-from funken import BucketAssigner, Configuration, FileSink, FileSource, Row, StreamExecutionEnvironment, Types
-from funken.connectors import CsvSchema, JsonSchema
+from funken import (
+    BucketAssigner,
+    Configuration,
+    FileSink,
+    FileSource,
+    Row,
+    StreamExecutionEnvironment,
+    StreamFormat,
+    Types,
+)
+from funken.compat.pyflink import formats as flink
+from funken.connectors import ByteArraySchema, CsvSchema, JsonSchema
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.csv_files import CsvReaderFormat
@@ -116,3 +128,23 @@ def _copied(into, records, out, folder, vectorized, rows, source=None):
         return records
     read = env.from_source(FileSource.for_format(into, str(source)).build())
     return sorted(read.execute_and_collect(limit=999), key=lambda row: row.n)
+
+
+@pytest.mark.parametrize("schema", [ByteArraySchema(), flink.ByteArraySchema()])
+def test_bytes_are_bytes(schema):
+    for value in (b"\0\xff", bytearray(b"a"), memoryview(b"")):
+        assert schema.deserialize(schema.serialize(value)) == value
+    for value in (5, True, [1, 2], "a", None):
+        with pytest.raises(TypeError, match="is no bytes"):
+            schema.serialize(value)
+    with pytest.raises(TypeError, match="5 is no bytes"):
+        flink.RowFieldExtractorSchema(0).serialize(Row(5))
+
+
+def test_a_document_that_is_too_deep_does_not_hinder_planning(tmp_path):
+    (tmp_path / "a").write_text("[" * 200_000 + "\n" + '{"n": 1}\n' * 50)
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    lines = env.from_source(FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path)).build())
+
+    documents = lines.filter(lambda line: len(line) < 100).map(json.loads).map(lambda record: record["n"])
+    assert documents.execute_and_collect(limit=99) == [1] * 50

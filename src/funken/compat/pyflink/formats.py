@@ -71,7 +71,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
     def serialize(self, element: Any) -> bytes:
         """Return the bytes."""
-        return bytes(element)
+        return schemas.bytes_of(element)
 
     def deserialize(self, message: bytes) -> bytes:
         """Return the bytes."""
@@ -93,7 +93,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def serialize(self, element: Any) -> bytes:
         """Return the field."""
-        return bytes(element[self.field_index])
+        return schemas.bytes_of(element[self.field_index])
 
 
 class _Settings:

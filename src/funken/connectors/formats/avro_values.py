@@ -270,6 +270,11 @@ def _record(fields: list[tuple[str, Convert, Any]], named: Named) -> Convert:
     def convert(record: Any) -> dict[str, Any]:
         if not isinstance(record, dict):
             raise ValueError(f"{shown(record)} is no record")
+        try:
+            # Hot: all fields are there, and fit.
+            return {name: inner(record[name]) for name, inner, _ in fields}
+        except (KeyError, ValueError):
+            pass  # found again
         found = dict(record)
         for name, inner, field in fields:
             try:

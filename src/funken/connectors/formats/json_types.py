@@ -298,6 +298,8 @@ def _whole_written(bits: int | None) -> Convert:
     low, high = (0, 0) if bits is None else parsing.limits(bits)
 
     def convert(value: Any) -> int:
+        if type(value) is int and (bits is None or low <= value <= high):
+            return value
         try:
             number = None if isinstance(value, bool) else operator.index(value)
         except TypeError:

@@ -149,7 +149,7 @@ def _converter(names: Sequence[str], converts: Sequence[_Convert]) -> Callable[[
 
     def convert(values: Sequence[Any]) -> list[Any]:
         try:
-            return [convert(value) for convert, value in zip(converts, values, strict=True)]
+            return [one(value) for one, value in zip(converts, values, strict=True)]
         except _MISFITS as error:
             for name, one, value in zip(names, converts, values, strict=False):
                 try:
