@@ -52,7 +52,7 @@ def decompressed(file: IO[bytes], ending: str) -> IO[bytes]:
     >>> decompressed(io.BytesIO(two + b"to be"), ".bz2").read()
     Traceback (most recent call last):
     ...
-    OSError: behind byte 87, where a stream of bz2 ends, are bytes that begin no other
+    OSError: behind byte 89, where a stream of bz2 ends, are bytes that begin no other
     """
     if ending in _ARROW:
         stream: Any = importlib.import_module("pyarrow").CompressedInputStream(_Unclosed(file), "zstd")

@@ -90,6 +90,7 @@ def declared_fields(record_type: Any, shape: RecordShape) -> Sequence[Any]:
     """Return what the fields of records are declared as; ``None`` for those of which nothing is known.
 
     >>> from funken import Types
+    >>> from funken.connectors.formats.record_types import shape_of
     >>> sale = Types.ROW_NAMED(["item"], [Types.STRING()])
     >>> declared_fields(sale, shape_of(sale, "an example"))
     (String,)
