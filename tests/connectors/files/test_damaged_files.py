@@ -16,6 +16,7 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
 from funken.dataset import ExecutionEnvironment
 from funken.errors import SourceNotReadable
+from funken.graph.columns.chunks import ParquetChunks
 
 FIRST, SECOND = b"".join(b'{"n": %d}\n' % number for number in range(40)), b'{"n": 40}\n'
 
@@ -182,3 +183,10 @@ def test_data_sets_name_files_that_are_none(tmp_path):
         env.read_json_file(str(tmp_path / "a.json")).collect()
     with pytest.raises(SourceNotReadable, match=r"deep\.json', line 1 from byte 0: maximum recursion"):
         env.read_json_file(str(tmp_path / "deep.json")).collect()
+
+
+def test_graphs_name_files_that_are_none(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"no Parquet")
+
+    with pytest.raises(SourceNotReadable, match=r"a\.parquet' cannot be read: .*Is it a file of Parquet"):
+        ParquetChunks(str(tmp_path / "a.parquet"), "from", "to", None).create_splits(1)

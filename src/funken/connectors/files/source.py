@@ -30,17 +30,16 @@ from funken.connectors.formats.texts import text_schema
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.errors import (
-    EnvironmentNotReady,
+    FunkenError,
     InvalidConfiguration,
     InvalidProgram,
-    JobExecutionError,
     SourceNotReadable,
 )
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
 
-_NOT_THE_FILE = (JobExecutionError, EnvironmentNotReady, InvalidProgram, NotVectorizable)
+_NOT_THE_FILE = (FunkenError, NotVectorizable)
 """Errors that say themselves what they are about."""
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
