@@ -148,7 +148,7 @@ def _by_schema(schema: Any, value: Any, times: bool) -> Any:
         return value
     kind, name = schema.get("type"), str(schema.get("name"))
     if kind == "bytes" and name == f"{_KAFKA}Decimal" and isinstance(value, str):
-        return _unscaled(value, int(schema.get("parameters", {}).get("scale", 0)))
+        return _unscaled(value, int((schema.get("parameters") or {}).get("scale", 0)))
     if name == _VARIABLE and isinstance(value, dict):
         return _unscaled(value["value"], int(value["scale"]))
     if kind == "struct" and isinstance(value, dict):
