@@ -252,10 +252,12 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         if self.charset.lower() not in ("utf-8", "utf8") or len(fields) == 1:
             return self._lines(field.to_list(len(block)) for field in fields)
         kinds = self._types()
-        texts = [
-            texts_of(field, len(block), kind, write, self._in_lines)
-            for field, kind, write in zip(fields, kinds, self._writers, strict=True)
-        ]
+        texts = []
+        for name, column, kind, write in zip(self.names, fields, kinds, self._writers, strict=True):
+            try:
+                texts.append(texts_of(column, len(block), kind, write, self._in_lines))
+            except ValueError as error:
+                raise ValueError(f"field {name!r}: {error}") from error
         arrow = importlib.import_module("pyarrow")
         lines = importlib.import_module("pyarrow.compute").binary_join_element_wise(*texts, self.delimiter)
         found: list[bytes] = lines.cast(arrow.binary()).to_pylist()
