@@ -360,7 +360,7 @@ def too_many(what: str, count: int, bound: int, key: Any) -> StateTooLarge:
     """Return the error for a key that has more partial matches than it may."""
     return StateTooLarge(
         f"the {what} has {count} partial matches for the key {key!r}, more than the bound of {bound}. Add within(...) or "
-        f"until(...) to the pattern, use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
+        f"until(...) to the pattern (WITHIN to MATCH_RECOGNIZE), use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
     )
 
 
