@@ -85,9 +85,10 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
-    "funken.runtime.driver.checkpoints": 445,
+    "funken.io.shapes": 527,
+    "funken.runtime.driver.checkpoints": 446,
     "funken.state.keyed": 411,
-    "funken.state.rocksdb.tables": 411,
+    "funken.state.rocksdb.tables": 416,
     "funken.testing.fuzzing": 429,
     "funken.windowing.assigners": 406,
 }

@@ -15,6 +15,7 @@ from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from funken.dataclass import dataclass
+from funken.io.shapes import load_state
 
 CHUNK = 256
 """How many entries a step has by default."""
@@ -40,7 +41,7 @@ class Pickled:
         self._data = data
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self._data,)
+        return load_state, (self._data,)
 
 
 def is_immutable(value: Any) -> bool:

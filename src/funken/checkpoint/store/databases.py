@@ -13,10 +13,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from funken.checkpoint.store.blobs import Change, encode_frames, state_pickler
 from funken.checkpoint.store.handles import Blob, NamedBlob
+from funken.checkpoint.store.shells import leniently
 from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StateError, StorageFailed
 from funken.io.storage import LocalStorage, Storage
 from funken.state.descriptors import StateKind
@@ -207,12 +209,15 @@ def opened(storage: Storage, files: Iterable[NamedBlob], parent: str | None = No
 
 
 def rows_of(
-    database: Database, states: States, groups: Iterable[int], now: int = 0
+    database: Database, states: States, groups: Iterable[int], now: int = 0, lenient: bool = False
 ) -> Iterator[tuple[int, str, GroupRow]]:
-    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out."""
+    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out.
+
+    ``lenient``: shells stand for what cannot be made again.
+    """
     for group in groups:
         last: tuple[str, Any, dict[Any, Any]] | None = None  # a map whose entries continue
-        for state, namespaced, parts, stored in _entries(database, group):
+        for state, namespaced, parts, stored in _entries(database, group, lenient):
             about = states[state]
             if about["kind"] != StateKind.MAP.value:
                 slot = parts
@@ -233,10 +238,14 @@ def rows_of(
             yield from _row(group, *last, states, now)
 
 
-def _entries(database: Database, group: int) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:
+def _entries(database: Database, group: int, lenient: bool) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:
     for row, value in database.scan(group.to_bytes(2, "big"), (group + 1).to_bytes(2, "big")):
         state, at = decode_key(row, 2)
-        yield state, bool(row[at]), row_parts(row, value, at + 1), unpack_row(value, state)
+        if lenient:
+            parts = leniently(partial(row_parts, row, value, at + 1))
+            yield state, bool(row[at]), parts, leniently(partial(unpack_row, value, state))
+        else:
+            yield state, bool(row[at]), row_parts(row, value, at + 1), unpack_row(value, state)
 
 
 def _row(

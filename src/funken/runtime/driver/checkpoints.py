@@ -8,7 +8,6 @@ the master's lock is held: it may acquire that lock itself.
 from __future__ import annotations
 
 import logging
-import pickle
 import tempfile
 import threading
 from collections import deque
@@ -52,6 +51,7 @@ from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
 from funken.config import Configuration
 from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError
 from funken.ids import CheckpointId, Millis, OperatorId
+from funken.io.shapes import dumps_state, load_state
 from funken.io.storage import Storage, open_storage
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
@@ -199,7 +199,7 @@ class JobCheckpoints:
         master.checkpoints = self
         if restoration is not None:
             master.restore_coordinators(
-                {self._by_id[name]: pickle.loads(data) for name, data in restoration.enumerators.items()}
+                {self._by_id[name]: load_state(data) for name, data in restoration.enumerators.items()}
             )
             for name, prepared in restoration.committables.items():
                 try:
@@ -381,7 +381,9 @@ class JobCheckpoints:
         assert master is not None
         savepoint = Savepoint(command.target, command.stop) if command.kind is SnapshotKind.SAVEPOINT else None
         snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint, savepoint), command.checkpoint)
-        return {self._plan.stable_ids[number]: pickle.dumps(value) for number, value in snapshots.items()}
+        return {
+            self._plan.stable_ids[number]: dumps_state(value, lambda shape: None) for number, value in snapshots.items()
+        }
 
     def commit(self, manifest: Manifest) -> None:
         """Commit what the sinks prepared."""
@@ -391,7 +393,7 @@ class JobCheckpoints:
     def _commit(self, operator: str, prepared: Any, recover: bool = False) -> None:
         assert self._master is not None
         number = self._by_id.get(operator)
-        committables = [committable for pickled in prepared for committable in pickle.loads(pickled)]
+        committables = [committable for pickled in prepared for committable in load_state(pickled)]
         if number is not None and committables:
             try:
                 (self._master.recover if recover else self._master.commit)(number, committables)

@@ -13,10 +13,12 @@ import os
 import shutil
 import weakref
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import StateError
+from funken.io.shapes import Shape
 from funken.state.backend import Table
 from funken.state.descriptors import StateKind
 from funken.state.keygroups import owned_groups
@@ -143,6 +145,8 @@ class RocksDBBackend:
         self._rows: list[Rows] = []
         self._cuts = 0
         self._linked: LinkedFiles | None = None
+        #: the classes that rows were written with, by table
+        self.classes: dict[tuple[str, Shape], None] = {}
 
     @property
     def opened(self) -> bool:
@@ -169,9 +173,12 @@ class RocksDBBackend:
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
         """Return the table of a state, with what the database has of it."""
         layout = Layout(name, namespaced, kind is StateKind.MAP, self._group_of)
-        rows = Rows(self.database, layout, self._shared.objects)
+        rows = Rows(self.database, layout, self._shared.objects, partial(self._met, f"state/{name}"))
         self._rows.append(rows)
         return MapTable(rows, self._groups) if layout.mapped else RocksTable(rows, self._groups)
+
+    def _met(self, table: str, shape: Shape) -> None:
+        self.classes[table, shape] = None
 
     def snapshot(self, states: Mapping[str, Mapping[str, Any]], now: int) -> DatabaseSnapshot | None:
         """Return the state as it is now; ``None`` if there has never been any."""

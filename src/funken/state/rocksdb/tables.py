@@ -12,12 +12,12 @@ last stored. A map is not kept as a whole: its entries are rows of their own, an
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from funken.errors import StateError
 from funken.io.pickling import dumps_by_value
+from funken.io.shapes import ClassChanged, Find, Shape, StateDumper, load_state
 from funken.state.backend import Slot
 from funken.state.rocksdb.database import Database
 from funken.state.rocksdb.keys import decode_key, decodes_exactly, encode_key, successor
@@ -81,11 +81,11 @@ class Layout:
         return row_parts(row, value, 2 + len(self._tail))
 
 
-def pack_row(parts: Parts, stored: Any, name: str) -> bytes:
+def pack_row(parts: Parts, stored: Any, name: str, dumps: Callable[[Any], bytes]) -> bytes:
     """Return the content of a row; what cannot be read out of its place is in it too."""
     content, mark = (stored, b"\0") if all(map(decodes_exactly, parts)) else ((parts, stored), b"\1")
     try:
-        return mark + pickle.dumps(content, 5)
+        return mark + dumps(content)
     except Exception:  # noqa: BLE001 - what ``pickling.dumps`` does, without a call for each row
         return mark + dumps_by_value(content, _not_kept, parts[0], name)
 
@@ -97,10 +97,12 @@ def _not_kept(error: Exception, key: Any, name: str) -> StateError:
     )
 
 
-def unpack_row(value: bytes, name: str) -> Any:
-    """Return what is stored in a row."""
+def unpack_row(value: bytes, name: str, find: Find | None = None) -> Any:
+    """Return what is stored in a row; ``find`` finds classes in place of Python."""
     try:
-        content = pickle.loads(memoryview(value)[1:])
+        content = load_state(memoryview(value)[1:], find)
+    except ClassChanged as error:
+        raise StateError(f"state {name!r}: {error}") from error
     except Exception as error:
         raise StateError(
             f"state {name!r} was stored as an object that cannot be made again: {type(error).__name__}: {error}. Start with "
@@ -109,10 +111,10 @@ def unpack_row(value: bytes, name: str) -> Any:
     return content[1] if value[0] else content
 
 
-def row_parts(row: bytes, value: bytes, at: int) -> Parts:
+def row_parts(row: bytes, value: bytes, at: int, find: Find | None = None) -> Parts:
     """Return the key and namespace of a row; the key begins at an offset."""
     if value[0]:
-        parts: Parts = pickle.loads(memoryview(value)[1:])[0]
+        parts: Parts = load_state(memoryview(value)[1:], find)[0]
         return parts
     found = []
     while at < len(row):
@@ -127,9 +129,12 @@ class Rows:
     What is used is young. When there are too many young ones, the old ones are discarded, and the young are the old.
     """
 
-    __slots__ = ("_database", "_dirty", "_limit", "_most", "_old", "_size", "_young", "layout")
+    __slots__ = ("_database", "_dirty", "_dumps", "_limit", "_most", "_old", "_size", "_young", "layout")
 
-    def __init__(self, database: Database, layout: Layout, limit: ObjectLimit) -> None:
+    def __init__(
+        self, database: Database, layout: Layout, limit: ObjectLimit, met: Callable[[Shape], None] = lambda shape: None
+    ) -> None:
+        self._dumps = StateDumper(met)
         self._database = database
         self.layout = layout
         self._limit = limit
@@ -204,7 +209,7 @@ class Rows:
         young, layout = self._young, self.layout
         for parts in dirty:
             stored = young[parts]
-            value = None if stored is _ABSENT else pack_row(parts, stored, layout.name)
+            value = None if stored is _ABSENT else pack_row(parts, stored, layout.name, self._dumps)
             if value is not None:
                 self._saw(len(value))
             yield layout.row(parts), value
