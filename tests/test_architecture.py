@@ -85,7 +85,7 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
-    "funken.io.shapes": 527,
+    "funken.io.shapes": 535,
     "funken.runtime.driver.checkpoints": 446,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 416,

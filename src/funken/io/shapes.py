@@ -316,18 +316,30 @@ def load_stream(stream: io.BytesIO, find: Find | None = None) -> Any:
 
 def _readers(head: bytes) -> dict[tuple[str, str], Any]:
     """Return, by the names of classes, what makes the objects of those that have changed."""
-    shapes, classes, readers = _known.get(head) or ((), (), {})
-    if not classes or any(
-        _find(shape.module, shape.name) is not cls for shape, cls in zip(shapes, classes, strict=True)
-    ):
-        shapes = tuple(Shape(module, name, form, tuple(fields)) for module, name, form, fields in json.loads(head))
-        classes = tuple(_find(shape.module, shape.name) for shape in shapes)
-        found = {(shape.module, shape.name): _reader(cls, shape) for shape, cls in zip(shapes, classes, strict=True)}
-        readers = {key: reader for (key, reader), cls in zip(found.items(), classes, strict=True) if reader is not cls}
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[head] = shapes, classes, readers
+    # Hot: once per row of a database that has such objects.
+    known = _known.get(head)
+    if known is not None:
+        modules = sys.modules
+        for name, module, top, found in known[0]:
+            if modules.get(name) is not module or module.__dict__.get(top) is not found:
+                break  # the class was defined anew
+        else:
+            return known[1]
+    places, readers = [], {}
+    for module, name, form, fields in json.loads(head):
+        cls, top = _find(module, name), name.partition(".")[0]
+        places.append((module, sys.modules[module], top, getattr(sys.modules[module], top)))
+        reader = _reader(cls, Shape(module, name, form, tuple(fields)))
+        if reader is not cls:
+            readers[module, name] = reader
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[head] = places, readers
     return readers
+
+
+_known: dict[bytes, tuple[list[tuple[str, Any, str, Any]], dict[tuple[str, str], Any]]] = {}
+_MOST_KNOWN = 1000
 
 
 def _lenient_readers(head: bytes, find: Find) -> dict[tuple[str, str], Any]:
@@ -340,10 +352,6 @@ def _lenient_readers(head: bytes, find: Find) -> dict[tuple[str, str], Any]:
         except ClassChanged:
             readers[module, name] = find.changed(shape)
     return readers
-
-
-_known: dict[bytes, tuple[tuple[Shape, ...], tuple[Any, ...], dict[tuple[str, str], Any]]] = {}
-_MOST_KNOWN = 1000
 
 
 class _Adapting(pickle.Unpickler):
