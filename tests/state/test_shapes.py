@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import types
 from typing import Any
 
 import pytest
 
+from funken.checkpoint.store.blobs import Change, encode_frames, fold, keyed_part, state_pickler
+from funken.errors import CheckpointIncompatible
 from funken.io.shapes import NAMED, ClassChanged, Shape, StateDumper, dumps_state, load_state
+from funken.state.keygroups import key_group_of
 
 MODULE = "classes_in_state"
 HEAD = """
@@ -318,3 +322,27 @@ def test_a_class_that_cannot_be_found_by_name_is_pickled_as_ever():
     with pytest.raises(AttributeError, match="local object"):
         dumps_state(Local(1), met.append)
     assert not met
+
+
+def test_a_key_of_a_class_that_has_changed_is_refused():
+    C = define(with_fields("frozen slots", "a: int", "b: str")).C
+    keys = [C(n, "x") for n in range(5)]
+    groups = {key_group_of(key, 128): key for key in keys}
+    dumps = state_pickler("op", 0)
+    data = {group: encode_frames("state/n", Change(True, [(key, None, 5)], ()), dumps) for group, key in groups.items()}
+    for group, frames in data.items():
+        assert keyed_part(group, fold([frames]), 128, {}).keyed.groups[group]["n"] == [(groups[group], None, 5)]
+    define(with_fields("frozen slots", "a: int", "b: str", "c: int = 7"))
+    with pytest.raises(
+        CheckpointIncompatible, match="'n': a key is of a class that has changed, so it is another key now"
+    ):
+        for group, frames in data.items():
+            keyed_part(group, fold([frames]), 128, {})
+
+
+def test_state_without_shapes_is_read_as_ever():
+    module = define(with_fields("frozen slots", "a: int", "b: str"))
+    values = [module.C(1, "x"), {"k": [1.5, None]}]
+    assert load_state(pickle.dumps(values, 5)) == values
+    with pytest.raises(CheckpointIncompatible, match="op: state was saved as an object that cannot be made again"):
+        fold([pickle.dumps(("state/n", True, values, ()), 5)[:-5]], "op")
