@@ -65,7 +65,7 @@ LAYERS = (
     {"timing"},
     {"state", "state.rocksdb"},
     {"config", "io", "metrics", "types"},
-    {"dataclass", "errors", "ids"},
+    {"dataclass", "errors", "ids", "starting"},
 )
 RANK = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 LIBRARIES = {"cep", "graph", "ml"}
