@@ -279,6 +279,7 @@ class JobCheckpoints:
             self._master.close()
         if self._folder is not None:
             self._folder.cleanup()
+            self.history.folder_removed()
         elif self._claimed and outcome in self._settings.policy.kept_after and not self._pausing:
             hint = resume_hint(self._settings.job_id, self.completed, self._storage.uri)
             if hint:
