@@ -313,6 +313,10 @@ class StorageFailed(CheckpointError):
     """The storage of checkpoints refused to read or write."""
 
 
+class CheckpointLost(StorageFailed):
+    """Files that a checkpoint under way names were removed by somebody else; the next one is to be written as a whole."""
+
+
 class LeadershipLost(StorageFailed):
     """Another driver has taken the job over: this one completes and commits nothing any more, and ends."""
 

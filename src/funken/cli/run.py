@@ -163,6 +163,9 @@ _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=cli
 @click.option(
     "--allow-non-restored-state", "-n", is_flag=True, help="Leave out state that the program has no operator for."
 )
+@click.option(
+    "--allow-fresh-start", is_flag=True, help="Begin without state if none of the job's checkpoints can be used."
+)
 @_pyflink
 @_as_module
 @click.option(
@@ -182,6 +185,7 @@ def run(
     name: str | None,
     from_savepoint: str | None,
     allow_non_restored_state: bool,
+    allow_fresh_start: bool,
     pyflink: bool,
     as_module: bool,
     progress: bool | None,
@@ -212,6 +216,8 @@ def run(
         configuration.set(config.RESTORE_PATH, from_savepoint)
     if allow_non_restored_state:
         configuration.set(config.RESTORE_IGNORING, True)
+    if allow_fresh_start:
+        configuration.set(config.ALLOW_FRESH_START, True)
     with ExitStack() as stack:
         signals = stack.enter_context(ending_well(script))
         set_default_configuration(configuration)
@@ -238,7 +244,8 @@ def _without_detach(context: click.Context) -> list[str]:
     for name, option in (("parallelism", "-p"), ("name", "--name"), ("from_savepoint", "-s")):
         if values[name] is not None:
             found += [option, str(values[name])]
-    found += [f"--{name.replace('_', '-')}" for name in ("allow_non_restored_state", "pyflink") if values[name]]
+    flags = ("allow_non_restored_state", "allow_fresh_start", "pyflink")
+    found += [f"--{name.replace('_', '-')}" for name in flags if values[name]]
     found += ["--module"] if values["as_module"] else []
     return [*found, "--no-progress", "--", values["script"], *values["arguments"]]
 

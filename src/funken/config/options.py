@@ -313,6 +313,12 @@ RESTORE_IGNORING = _option(
     "Start from a savepoint although the program lacks operators that have state in it.",
     ("execution.savepoint.ignore-unclaimed-state",),
 )
+ALLOW_FRESH_START = _option(
+    "execution.allow-fresh-start",
+    _boolean,
+    False,
+    "Begin without state where a job had complete checkpoints, and none of them can be used.",
+)
 STATE_BACKEND = _option(
     "state.backend.type",
     _same(hashmap="hashmap, filesystem, jobmanager", rocksdb="rocksdb"),

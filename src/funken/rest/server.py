@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEEDED = ("starlette", "uvicorn")
-_BACKLOG = 128
+_BACKLOG = 4096
 _CLOSE_SECONDS = 2.0
 _READ_SECONDS = 3.0
 """The dashboard asks once a second, a command five times."""

@@ -141,6 +141,8 @@ class IncrementalSnapshots:
     _files: dict[str, Blob] = field(default_factory=dict)
     #: the generation that has a complete state to build on
     _begun: int = -1
+    #: the generation that ``parts`` are of; of the background
+    _of_parts: int = 0
 
     def resume(self, origins: Sequence[Origin], exact: bool, files: Iterable[NamedBlob] = ()) -> None:
         """Continue from what this subtask was restored from, before the first snapshot.
@@ -160,6 +162,10 @@ class IncrementalSnapshots:
             self._origins = tuple(sorted(origins, key=lambda origin: origin.groups.start))
 
     # ---- in the task's thread
+
+    def begin_anew(self) -> None:
+        """Build on nothing that was written until now: it was removed. The next snapshot is complete."""
+        self._generation += 1
 
     @property
     def wants_complete(self) -> bool:
@@ -239,12 +245,14 @@ class IncrementalSnapshots:
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are changes to what "
                 "cannot be read any more. The next snapshot is complete."
             )
+        if self._of_parts != snapshot.generation:
+            self._of_parts = snapshot.generation
+            self.parts, self._origins, self._files = (), (), {}
         try:
             return write()
         except CheckpointError as error:
             if not isinstance(error, StorageFailed):
                 self._generation += 1
-                self.parts, self._origins = (), ()
             raise StorageFailed(
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: {error}"
             ) from error

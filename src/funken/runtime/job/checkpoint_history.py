@@ -206,7 +206,7 @@ class CheckpointHistory:
                 case NotifyAborted(checkpoint=checkpoint, reason=reason):
                     reasons[checkpoint] = reason
                 case Prune(checkpoint=checkpoint):
-                    self._discard(lambda each, pruned=checkpoint: each.id == pruned)
+                    self._discard(checkpoint)
         for gone in [number for number in self._open if number not in pending]:
             self._end(gone, "FAILED", wall, reasons.get(gone) or _reason(event))
 
@@ -247,11 +247,12 @@ class CheckpointHistory:
     def folder_removed(self) -> None:
         """The folder of the job's checkpoints is removed, with all that are in it."""
         with self._lock:
-            self._discard(lambda each: True)
+            self._discard(None)
 
-    def _discard(self, concerns: Callable[[CheckpointStats], bool]) -> None:
+    def _discard(self, checkpoint: int | None) -> None:
         def changed(each: CheckpointStats) -> CheckpointStats:
-            return replace(each, discarded=True) if each.kind == "checkpoint" and concerns(each) else each
+            concerned = each.kind == "checkpoint" and checkpoint in (None, each.id)
+            return replace(each, discarded=True) if concerned else each
 
         self._ended = [changed(each) for each in self._ended]
         self._latest = {name: changed(each) for name, each in self._latest.items()}

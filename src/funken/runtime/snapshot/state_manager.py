@@ -181,6 +181,11 @@ class TaskStateManager:
         for incremental, snapshot in self._partial.pop(checkpoint, {}).values():
             incremental.skip(snapshot)
 
+    def rewrite(self) -> None:
+        """Take complete snapshots from now on: files that these build on were removed."""
+        for incremental in self._incremental.values():
+            incremental.begin_anew()
+
     @property
     def last(self) -> CheckpointId:
         """An id greater than that of any checkpoint of this task."""
