@@ -19,7 +19,7 @@ from funken.operators.codegen.loops import LoopText
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import call_of
 from funken.timing.event_time_checks import EventTimeChecks
-from funken.timing.instants import timestamps_ms
+from funken.timing.instants import check_range, timestamps_ms
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkProgress, WatermarkStrategy
 
 
@@ -69,9 +69,16 @@ class WatermarkEmitter:
 
     def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
         """Assign timestamps to a block and emit it; a punctuated watermark is emitted right after its record."""
-        strategy, output = self._strategy, self._operator.output
         if self._assign is not None:
             timestamps = timestamps_ms(self._assign(values, timestamps), values)
+        try:
+            self._emit(split, values, timestamps)
+        except OverflowError:
+            check_range(timestamps, values)
+            raise
+
+    def _emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
+        strategy, output = self._strategy, self._operator.output
         if strategy.generator is None:
             output.emit(values, timestamps)
             return

@@ -106,7 +106,11 @@ class Epoch:
             if max(numbers) != self.number:
                 return EpochStatus.REPLACED
             with contextlib.suppress(CheckpointNotFound):  # removed just now: by a later driver, or by hand
-                return EpochStatus.HELD if _content(storage, self.number).get("token") == self.token else EpochStatus.REPLACED
+                return (
+                    EpochStatus.HELD
+                    if _content(storage, self.number).get("token") == self.token
+                    else EpochStatus.REPLACED
+                )
         return EpochStatus.REPLACED
 
     def held(self, storage: Storage) -> bool:

@@ -14,6 +14,7 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator
 from funken.operators.results import Results
 from funken.operators.tags import OutputTag
+from funken.timing.instants import checked_time
 from funken.types.generics import Generic, K_co, S
 
 
@@ -99,19 +100,19 @@ class TimerService:
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Call ``on_timer`` for this key once the watermark reaches ``timestamp``; once, however often registered."""
-        self._timers.register_event_time_timer(self._store.current_key, None, timestamp)
+        self._timers.register_event_time_timer(self._store.current_key, None, checked_time(timestamp))
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call ``on_timer`` for this key once processing time reaches ``timestamp``."""
-        self._timers.register_processing_time_timer(self._store.current_key, None, timestamp)
+        self._timers.register_processing_time_timer(self._store.current_key, None, checked_time(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete this key's timer of that timestamp, if there is one."""
-        self._timers.delete_event_time_timer(self._store.current_key, None, timestamp)
+        self._timers.delete_event_time_timer(self._store.current_key, None, checked_time(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Delete this key's timer of that timestamp, if there is one."""
-        self._timers.delete_processing_time_timer(self._store.current_key, None, timestamp)
+        self._timers.delete_processing_time_timer(self._store.current_key, None, checked_time(timestamp))
 
 
 class UnkeyedTimerService:
