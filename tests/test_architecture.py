@@ -85,8 +85,8 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 490,
-    "funken.checkpoint.store.completed": 525,
-    "funken.runtime.driver.checkpoints": 458,
+    "funken.checkpoint.store.completed": 540,
+    "funken.runtime.driver.checkpoints": 475,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,
     "funken.testing.fuzzing": 429,

@@ -16,6 +16,7 @@ from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, shared_cores, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
+from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
 from funken.columnar.expressions import RecordSchema
@@ -212,9 +213,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Set how many subtasks an operator has unless it says otherwise; raises ``InvalidProgram`` below 1."""
-        if parallelism < 1:
-            raise InvalidProgram(f"parallelism must be at least 1, but is {parallelism}")
-        self._configuration.set(config.PARALLELISM, parallelism)
+        self._configuration.set(config.PARALLELISM, positive(parallelism, "parallelism"))
         return self
 
     def get_parallelism(self) -> int:

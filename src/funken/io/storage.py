@@ -162,7 +162,7 @@ class LocalStorage:
         base = os.path.join(self.uri, folder)
         found: dict[str, int] = {}
         with _explained("list", base):
-            for at, folders, names in os.walk(base, followlinks=True):
+            for at, folders, names in _walk(base):
                 if not folders and not names and at != base:
                     found[f"{self._name_of(at)}/"] = 0
                 for name in names:
@@ -177,6 +177,15 @@ class LocalStorage:
 
     def _name_of(self, path: str) -> str:
         return os.path.relpath(path, self.uri).replace(os.sep, "/")
+
+
+def _walk(base: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a folder, and what links right in it lead to: a checkpoint may have been moved to another disk."""
+    for at, folders, names in os.walk(base):
+        yield at, folders, names
+        for link in folders if at == base else ():
+            if os.path.islink(os.path.join(base, link)):
+                yield from os.walk(os.path.join(base, link))
 
 
 def _write_local(path: str, data: Chunks) -> int:

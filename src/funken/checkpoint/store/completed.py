@@ -28,6 +28,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
+from pathlib import Path
 
 from funken import config
 from funken.checkpoint.store.epochs import Epoch, EpochStatus, Found, Term
@@ -43,11 +44,12 @@ from funken.errors import (
     StorageFailed,
 )
 from funken.ids import CheckpointId
-from funken.io.storage import DANGLING, Storage, open_storage
+from funken.io.storage import DANGLING, LocalStorage, Storage, open_storage
 
 logger = logging.getLogger(__name__)
 
 COMPLETED = "_completed"
+_MOST_NAMED = 10
 _FOLDER = re.compile(r"chk-(\d+)(?:/|$)")
 
 
@@ -500,6 +502,13 @@ def _verify_content(root: Storage, blob: Blob) -> None:
         raise CheckpointCorrupted(f"{root.uri}/{blob.name} is not what was written: its checksum does not fit.")
 
 
+def _checkpoints_in(folder: Storage) -> list[str]:
+    """Return the folders right in a folder that have a manifest; a local one is not searched any deeper."""
+    if isinstance(folder, LocalStorage):
+        return sorted(path.parent.name for path in Path(folder.uri).glob(f"*/{METADATA}"))
+    return sorted({name.partition("/")[0] for name in folder.sizes() if name.endswith(f"/{METADATA}")})
+
+
 def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
     """Open a savepoint or checkpoint by its folder, or by its manifest in it.
 
@@ -511,8 +520,10 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
     try:
         content = folder.read(METADATA)
     except CheckpointNotFound as error:
-        there = sorted({name.partition("/")[0] for name in folder.sizes() if name.endswith(f"/{METADATA}")})
-        hint = f" It has these: {', '.join(there)}." if there else ""
+        there = _checkpoints_in(folder)
+        hint = (
+            f" It has these: {', '.join(there[:_MOST_NAMED])}{', ...' if there[_MOST_NAMED:] else ''}." if there else ""
+        )
         raise CheckpointNotFound(
             f"{uri} is no savepoint or checkpoint: there is no {METADATA} in it.{hint} Give the folder of one."
         ) from error

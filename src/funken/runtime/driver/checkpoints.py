@@ -142,7 +142,24 @@ class JobCheckpoints:
         settings, folder = placed(CheckpointSettings.of(configuration), plan.name)
         made = JobCheckpoints(plan, settings, job_id, SystemClock(), later=True)
         made._folder = folder
+        try:
+            made._check_restore_path()
+        except CheckpointError:
+            made.stopped(Outcome.LOST)
+            raise
         return made
+
+    def _check_restore_path(self) -> None:
+        """Raise what is wrong with the savepoint that the program names, before anything is started for the job."""
+        if not self._settings.restore_path:
+            return
+        try:
+            self._store.scan()
+            own = self._store.latest(self._settings.allow_fresh)
+        except CheckpointError:
+            return  # it is said when the job begins
+        if own is None:  # else the job goes on from that
+            open_checkpoint(self._settings.restore_path)
 
     @staticmethod
     def of_micro_batch(plan: PhysicalPlan, settings: CheckpointSettings, job_id: str) -> JobCheckpoints:
