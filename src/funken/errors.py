@@ -25,6 +25,10 @@ def without_own_frames(text: str) -> str:
     return _OWN_FRAME.sub("", text + "\n").rstrip()
 
 
+FUNCTION_ERRORS = (Exception, SystemExit, GeneratorExit)
+"""What is a failure of the function that raises it; Ctrl-C is not."""
+
+
 class Fault(enum.Flag):
     """What is known of the cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
 

@@ -21,6 +21,7 @@ from funken.dataset.plan import nodes
 from funken.dataset.runtime import joins, lookups
 from funken.dataset.runtime.groups import groups
 from funken.dataset.runtime.task import DriverTask
+from funken.errors import FUNCTION_ERRORS
 
 Run = Callable[..., Blocks]
 
@@ -64,7 +65,7 @@ def _filter(task: DriverTask, blocks: Blocks) -> Blocks:
         records = iter(block)
         try:
             kept = [record for record in records if function(record)]
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
         if kept:
             yield kept
@@ -85,7 +86,7 @@ def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
                 results = function(record)
                 if results is not None:
                     extend(results)
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
         yield from blocks_of(emitted) if len(emitted) > 4096 else ([emitted] if emitted else [])
 
@@ -124,7 +125,7 @@ def _all_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
         try:
             for record in records:
                 result = function(result, record)
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
     if began:
         yield [result]
@@ -176,7 +177,7 @@ def _reduced(
         for record in group:
             try:
                 result = function(result, record)
-            except Exception as error:
+            except FUNCTION_ERRORS as error:
                 raise task.failed_at(error, record) from error
         yield result
 
