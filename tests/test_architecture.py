@@ -85,6 +85,7 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
+    "funken.operators.codegen.inlining": 460,
     "funken.runtime.driver.checkpoints": 445,
     "funken.state.keyed": 411,
     "funken.state.rocksdb.tables": 411,

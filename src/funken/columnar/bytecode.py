@@ -108,6 +108,15 @@ def operations(code: CodeType) -> list[Operation]:
     return found
 
 
+def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    """Return where in its file each operation of a function is: first and last line, first and last column."""
+    found = []
+    for at in dis.get_instructions(code):
+        place = at.positions
+        found += [(None,) * 4 if place is None else tuple(place)] * len(_parts(at, code))
+    return found
+
+
 def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
     """Return what an instruction does, as operations."""
     name, flag = at.opname, bool((at.arg or 0) & 1)
@@ -181,5 +190,5 @@ def reason_of(name: str, value: Any) -> str:
 
 __all__ = [
     "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "is_followed", "is_generator",
-    "is_plain", "is_plain_generator", "operations", "reason_of",
+    "is_plain", "is_plain_generator", "operations", "positions", "reason_of",
 ]  # fmt: skip

@@ -106,6 +106,12 @@ VECTORIZED = _option(
     True,
     "Compute on columns where the result is provably the same; explain() tells where, and why not elsewhere.",
 )
+INLINING = _option(
+    "pipeline.inlining",
+    _boolean,
+    True,
+    "Hold the bodies of simple functions in the loops over records, instead of calling these; explain() tells which.",
+)
 PRE_AGGREGATION = _option(
     "pipeline.pre-aggregation",
     _boolean,

@@ -172,9 +172,14 @@ class RollingReduceLogic(Operator):
         ``known``: nearly all keys are in the newer table.
         """
         names, each, constants = names_of_fields("value", form)
-        text = LoopText("reduce", ", ".join(["values, state, get, kept, append, own, first, fixed", *constants]))
+        text = LoopText(
+            "reduce",
+            ", ".join(["values, state, get, kept, append, own, first, fixed", *constants]),
+            self.context.inlining,
+        )
         text.name("missing", _MISSING)
         text.name("immutable", IMMUTABLE)
+        text.name("_type", type)
         key = text.step(self, self._key, "value")
         reduce = text.step(self, self._reduce, "old", "value")
         if form:
@@ -189,20 +194,20 @@ class RollingReduceLogic(Operator):
             text.line("try:")
             text.line("old = state[of]")
             text.dedent()
-            text.line("except KeyError: old = missing")
+            text.line(f"except {text.name('_KeyError', KeyError)}: old = missing")
         else:
             text.line("old = get(of, missing)")
         text.line("if old is missing:")
         text.line("old = kept(of, missing)")
         text.line("if old is missing:")
         text.line(f"state[of] = value = ({', '.join(names)},)" if form else "state[of] = value")
-        text.line("append(value if type(value) in immutable else first(value))")
+        text.line("append(value if _type(value) in immutable else first(value))")
         text.line("continue")
         text.dedent()
         text.dedent()
         text.line(f"state[of] = new = {reduce.expression}", reduce)
         if fields_made(reduce) is None:  # a tuple that is made here is another one
-            text.line("if new is old and type(new) is not fixed[0] and type(new) not in immutable: new = own(new)")
+            text.line("if new is old and _type(new) is not fixed[0] and _type(new) not in immutable: new = own(new)")
         text.line("append(new)")
         return text.compile()
 

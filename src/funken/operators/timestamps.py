@@ -25,7 +25,7 @@ from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkProgres
 
 def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[..., list[Any]]:
     """Return what gives the timestamps of records, from them and the old timestamps."""
-    text = LoopText("timestamps", "values, stamps")
+    text = LoopText("timestamps", "values, stamps", operator.context.inlining)
     step = replace(text.step(operator, assigner, "value", "old"), record=0)
     if not step.inlined:
         return partial(_call, assigner)
@@ -33,7 +33,7 @@ def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[.
     text.line("found = []")
     text.line("append = found.append")
     # Hot: the function and an append.
-    text.line("for value, old in zip(values, stamps):")
+    text.line(f"for value, old in {text.name('_zip', zip)}(values, stamps):")
     text.line(f"append({step.expression})", step)
     text.close()
     text.line("return found")

@@ -24,7 +24,8 @@ Loop = Callable[..., None]
 class ReduceLoops:
     """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records).
 
-    ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something.
+    ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something. There are no loops if the
+    context of the operator has no ``inlining``.
     """
 
     def __init__(
@@ -54,8 +55,13 @@ class ReduceLoops:
 
     def _loop(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         if (panes, form) not in self._loops:
-            self._loops[panes, form] = self._generate(panes, form) if 0 < panes <= _MOST_PANES else None
+            may = 0 < panes <= _MOST_PANES and self._may_inline()
+            self._loops[panes, form] = self._generate(panes, form) if may else None
         return self._loops[panes, form]
+
+    def _may_inline(self) -> bool:
+        context = getattr(self._operator, "context", None)  # there is none before it is set up
+        return context is None or bool(context.inlining)
 
     def _generate(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         places = range(panes)
@@ -75,7 +81,7 @@ class ReduceLoops:
         for place in places:
             text.line(f"new{place} = pane{place}.delta")
             text.line(f"get{place} = new{place}.get")
-            text.line(f"has_older{place} = bool(pane{place}.base)")
+            text.line(f"has_older{place} = not not pane{place}.base")
         # Hot: a key, and per pane a lookup, the user's function, a store.
         text.line(f"for {each} in values:")
         text.line(f"of = {key.expression}", key)

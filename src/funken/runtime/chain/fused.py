@@ -24,10 +24,13 @@ from funken.runtime.exchange.hash_writer import HashWriter
 class FusedOperators:
     """A run at work: ``process`` takes the place of the first operator's, and emits for the last."""
 
-    def __init__(self, operators: list[UserFunctionOperator], writer: HashWriter | None = None) -> None:
+    def __init__(
+        self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True
+    ) -> None:
         self.last: Operator = operators[-1]
         self._operators = operators
         self._writer = writer
+        self._inlining = inlining
         self._keeps_stamps = all(isinstance(operator, MapLogic) for operator in operators)
         #: the variables that hold what is appended of tuples that go to the writer field by field; none: records go as they are
         self._fields = [] if writer is None else self._fields_to(writer)
@@ -73,7 +76,7 @@ class FusedOperators:
 
     def _fields_to(self, writer: HashWriter) -> list[str]:
         """Make the writer ready for the fields of the tuples that reach it; none: the key needs the tuples, or they are none."""
-        text = LoopText("fused", "values")
+        text = LoopText("fused", "values", self._inlining)
         value = self._run_through(text, _LoopValue("value0"))
         names = value.fields
         key = by_field(text.step(self.last, writer.key, value.name), value.name, names) if names else None
@@ -89,7 +92,7 @@ class FusedOperators:
         parameters = "values, timestamps" if stamped else "values"
         if self._writer is not None:
             parameters = f"{'keep, appends' if gathered else 'known, find'}, {parameters}"
-        text = LoopText("fused", parameters)
+        text = LoopText("fused", parameters, self._inlining)
         if gathered:
             text.line(f"[{', '.join(self._appends(stamped))}] = appends")
         elif self._writer is None:
@@ -99,7 +102,12 @@ class FusedOperators:
                 text.line("stamps = []")
                 text.line("stamp = stamps.append")
         # Hot: from here to the append every line is once per record.
-        text.line("for value0, at in zip(values, timestamps, strict=True):" if stamped else "for value0 in values:")
+        records = (
+            f"value0, at in {text.name('_zip', zip)}(values, timestamps, strict=True)"
+            if stamped
+            else "value0 in values"
+        )
+        text.line(f"for {records}:")
         value = self._run_through(text, _LoopValue("value0"))
         self._end(text, value, stamped=stamped, gathered=gathered, one_text=one_text)
         return text.compile()
@@ -114,7 +122,7 @@ class FusedOperators:
             match operator:
                 case MapLogic():
                     made = fields_made(step)
-                    if made is not None and not _reads_fields(reader, len(made)):
+                    if made is not None and not (self._inlining and _reads_fields(reader, len(made))):
                         made = None
                     value = _LoopValue(following, constants=value.constants)
                     if made is None:
@@ -173,12 +181,13 @@ class FusedOperators:
                 text.line("try:")
                 text.line(f"{found} = known[of]", key)
                 text.dedent()
-                text.line("except KeyError:")
+                text.line(f"except {text.name('_KeyError', KeyError)}:")
                 text.line(f"{found} = find(of)", key)
                 text.dedent()
                 if one_text:
                     of = _bare(key)
-                    given = [f"same if type({name}) is kind else {name}" if name == of else name for name in given]
+                    of_type = text.name("_type", type)
+                    given = [f"same if {of_type}({name}) is kind else {name}" if name == of else name for name in given]
             for append, name in zip(appends, given, strict=False):
                 text.line(f"{append}({name})")
             return
