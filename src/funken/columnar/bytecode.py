@@ -110,10 +110,10 @@ def operations(code: CodeType) -> list[Operation]:
 
 def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
     """Return where in its file each operation of a function is: first and last line, first and last column."""
-    found = []
+    found: list[tuple[int | None, int | None, int | None, int | None]] = []
     for at in dis.get_instructions(code):
-        place = at.positions
-        found += [(None,) * 4 if place is None else tuple(place)] * len(_parts(at, code))
+        place = at.positions or dis.Positions()
+        found += [(place.lineno, place.end_lineno, place.col_offset, place.end_col_offset)] * len(_parts(at, code))
     return found
 
 

@@ -38,6 +38,7 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
 )
+from funken.columnar.faults import reads
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import (
@@ -76,6 +77,7 @@ class Traced:
         function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
         return holds(function, self.dependencies, None if method is None else target)
 
+    @reads
     def typed(self, *schemas: RecordSchema) -> tuple[Traced, RecordSchema]:
         """Return it for arguments of these schemas, as kernels compute it, and the schema of its results.
 
@@ -84,12 +86,14 @@ class Traced:
         (result, schema), read = typed_and_read(self.result, *schemas)
         return replace(self, result=result, read=read), schema
 
+    @reads
     def condition(self, schema: RecordSchema) -> Traced:
         """Return where it is true of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
         (result, _), read = typed_and_read(Unary("bool", self.result), schema)
         return replace(self, result=result, read=read)
 
 
+@reads
 def trace(
     target: Any, method: str | None, arguments: int, changes: bool = False, schema: RecordSchema | None = None
 ) -> Traced:
@@ -320,7 +324,7 @@ class Tracer(VariablesReader):
             stack.push(shown[0])
             return number, dropped, given
         if shown is None and at is None:
-            dropped = (*dropped, *self.carry(here, stop, iterator, variables))
+            dropped = (*dropped, *self.carry(here, stop, iterator, variables, stack.depth()))
         elif shown is None:
             if given is not None or carried is not None:
                 raise NotVectorizable("has a loop in a loop")

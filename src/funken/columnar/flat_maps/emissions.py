@@ -24,6 +24,7 @@ from funken.columnar.expressions import (
     children,
     schema_repr,
 )
+from funken.columnar.faults import reads
 from funken.columnar.lists.calls import element_of
 from funken.columnar.records import NamedFields
 from funken.columnar.typed.documents import with_wanted
@@ -81,6 +82,7 @@ class TracedFlatMap:
         function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
         return holds(function, self.dependencies, None if method is None else target)
 
+    @reads
     def typed(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema]:
         """Return it for records of a schema, as kernels compute it, and the schema of its results.
 
@@ -91,6 +93,7 @@ class TracedFlatMap:
             raise NotVectorizable("gives no results")
         return typed, found
 
+    @reads
     def typed_or_nothing(
         self, schema: RecordSchema, with_none: bool = False
     ) -> tuple[TracedFlatMap, RecordSchema | None]:  # fmt: skip

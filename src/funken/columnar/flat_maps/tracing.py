@@ -34,6 +34,7 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
 )
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code, LoopAround, Then, Variables
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.lists.comprehensions import dropping, operations_of
@@ -44,6 +45,7 @@ from funken.columnar.tracing import Tracer, function_of_method, plain_function
 _ITEM = Argument(1)
 
 
+@reads
 def trace_flat_map(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
     """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
 
@@ -256,7 +258,7 @@ class FlatMapTracer(Tracer):
             return
         if at.items is None and self._only_carries(code, here, stop, iterator, variables):
             variables = dict(variables)
-            carried = reader.carry(here, stop, iterator, variables)
+            carried = reader.carry(here, stop, iterator, variables, stack.depth())
             self._run(code, stop, stack, variables, (*dropped, *carried), at, loop)
             return
         self._loop(

@@ -214,8 +214,11 @@ class VariablesReader:
 
     # ---- loops that are none
 
-    def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
-        """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there."""
+    def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any], depth: int) -> list[Expression]:
+        """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there.
+
+        ``depth`` is how much the stack holds below the loop: what leaves it early takes that off, too.
+        """
         inner = self._operations[here + 1 : stop]
         assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
         if isinstance(iterator.value, Marker | Make):
@@ -228,7 +231,8 @@ class VariablesReader:
         before = {name: expression_on(variables[name]) for name in carried}
         body = {name: found for name, found in variables.items() if name not in assigned}
         body |= places | {name: Marker("collected", "a list") for name in collected}
-        stack = Stack(cast("FunctionReader", self), [iterator, Argument(number)])
+        below = [Marker("below", "what is around a loop")] * depth
+        stack = Stack(cast("FunctionReader", self), [*below, iterator, Argument(number)])
         tree = self._follow(here + 1, stack, body, (), here, None, carried)
         loop = Loop(expression_on(iterator.value), number, (), Constant(None))
         of_variables = frozenset(each.argument for each in places.values())

@@ -43,7 +43,7 @@ def frame_of(function: FunctionType, arguments: Sequence[Any], position: Positio
 def _raising(code: CodeType, position: Position) -> CodeType:
     line, end_line, begin, end = position
     line = line or code.co_firstlineno
-    place = {
+    place: dict[str, Any] = {
         "lineno": line,
         "end_lineno": end_line or line,
         "col_offset": begin or 0,

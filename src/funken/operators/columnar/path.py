@@ -12,8 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.expressions import RecordSchema
+from funken.columnar.faults import noted
+from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, columns_of, joined
-from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.records import NOT_READ, fits
 from funken.operators.base import Operator, Output
 from funken.operators.user_functions import UserFunction
@@ -49,11 +50,16 @@ class TracedFunction:
             self._given_up = True
         return not self._given_up
 
+    def give_up(self) -> None:
+        """Call the function for each record from now on."""
+        self._given_up = True
+
 
 class ColumnPath(Generic[T]):
     """Computes blocks by kernels that stand for ``functions``; partials (``kernels/partials.py``) only if ``partials``.
 
-    ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done.
+    ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done. Unless it ``changes`` something then,
+    whatever it raises is a fault of a kernel: the functions are called for each record from then on.
 
     >>> from funken.columnar.block import RowBlock
     >>> from funken.columnar.kernels.columns import columns_of
@@ -62,12 +68,15 @@ class ColumnPath(Generic[T]):
     (3, None)
     """
 
-    __slots__ = ("_compute", "_functions", "_partials")
+    __slots__ = ("_changes", "_compute", "_functions", "_partials")
 
-    def __init__(self, compute: Callable[[Columns], T], *functions: TracedFunction, partials: bool = False) -> None:
+    def __init__(
+        self, compute: Callable[[Columns], T], *functions: TracedFunction, partials: bool = False, changes: bool = False
+    ) -> None:
         self._compute = compute
         self._functions = functions
         self._partials = partials
+        self._changes = changes
 
     def __call__(self, block: Block) -> T | None:
         """Return what is computed of a block; ``None``: it has to go through in rows."""
@@ -78,8 +87,21 @@ class ColumnPath(Generic[T]):
                 return None
         try:
             return self._compute(block)
+        except KernelFault:
+            self._give_up()
+            return None
         except FallBackToRows:
             return None
+        except Exception as error:
+            if self._changes:
+                raise
+            noted(error, "A block could not be computed: ")
+            self._give_up()
+            return None
+
+    def _give_up(self) -> None:
+        for function in self._functions:
+            function.give_up()
 
 
 class PiecewisePath:

@@ -24,6 +24,7 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
+from funken.columnar.faults import described, noted
 from funken.columnar.records import NamedFields, has_documents, name_of
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
@@ -184,6 +185,10 @@ class _Vectorizer:
             found = replace(found, shape=declared_schema(node, found.shape))
         except NotVectorizable as reason:
             self._paths[node.id] = f"{_PER_RECORD}{reason}"
+            return
+        except Exception as error:  # noqa: BLE001 - a fault of Funken's must not fail a program
+            noted(error, f"The function of {node.name!r} could not be read: ")
+            self._paths[node.id] = f"{_PER_RECORD}could not be read (internal: {described(error)})"
             return
         self._found[node.id] = found
         self._paths[node.id] = found.path
