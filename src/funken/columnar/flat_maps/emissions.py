@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 from funken.columnar.dependencies import Dependency, holds
@@ -27,8 +28,9 @@ from funken.columnar.expressions import (
 from funken.columnar.faults import reads
 from funken.columnar.lists.calls import element_of
 from funken.columnar.records import NamedFields
+from funken.columnar.typed.aliases import Given, changeable, check_aliases
 from funken.columnar.typed.documents import with_wanted
-from funken.columnar.typed.inference import check_kept
+from funken.columnar.typed.inference import Inference, check_kept
 from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.results import looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
@@ -117,6 +119,8 @@ class TracedFlatMap:
                     raise NotVectorizable(f"gives sometimes {schema_repr(given)} and sometimes {schema_repr(result)}")
                 found[each.side] = either(given, result)
             made.append(emission.replaced(sharing.of))
+        if any(map(changeable, found.values())):
+            _check_aliases(self.emissions, schema)
         made = _with_wanted(made)
         sides = tuple((side, schema) for side, schema in found.items() if side is not None)
         return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
@@ -138,6 +142,20 @@ def either(one: RecordSchema, other: RecordSchema) -> RecordSchema:
         return unified(one, other)
     except NotVectorizable:
         raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}") from None
+
+
+def _check_aliases(emissions: Iterable[Emission], schema: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` if results, of one place or of several, share an object that can be changed."""
+    results = []
+    for each in filter(lambda each: each.emits, emissions):
+        element = _element(each, schema)
+        inference = Inference((schema,) if element is None else (schema, element))
+        results.append(Given(each.result, partial(_schema_in, inference), (*each.guards, *each.conditions), each.items))
+    check_aliases(results)
+
+
+def _schema_in(inference: Inference, expression: Expression) -> RecordSchema:
+    return inference.of(expression)[1]
 
 
 def _with_wanted(emissions: list[Emission]) -> list[Emission]:

@@ -144,6 +144,7 @@ class FlatMapTracer(Tracer):
                 self._fork(code, name, number, argument, stack, variables, dropped, at, loop)
                 return
             if name in ("JUMP", "JUMP_BACKWARD"):
+                _check_jump(argument, number, loop)
                 number = argument
             elif name == "END_FOR":  # the loop has taken what it would
                 number += ends_loops_twice()
@@ -204,6 +205,7 @@ class FlatMapTracer(Tracer):
         self, code: Code, name: str, here: int, there: int, stack: Stack, variables: Variables,
         dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
     ) -> None:  # fmt: skip
+        _check_jump(there, here, loop)
         value = stack.pop()
         condition = expression_on(value)
         if isinstance(condition, Unary) and condition.op == "bool":
@@ -371,6 +373,12 @@ class FlatMapTracer(Tracer):
         check = checked(dropped, at, self._found)
         if check is not None:
             self._found.append(check)
+
+
+def _check_jump(there: int, here: int, loop: LoopAround | None) -> None:
+    """Raise ``NotVectorizable`` for a jump back that is not to the next item of the loop: ``while`` may go on for ever."""
+    if there < here and (loop is None or there != loop.at):
+        raise NotVectorizable("has a loop")
 
 
 def under(at: Emission, condition: Expression) -> Emission:

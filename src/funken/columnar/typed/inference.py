@@ -80,6 +80,8 @@ class Inference:
     def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
         self._arguments: dict[int, RecordSchema] = dict(enumerate(arguments))
         self._known: dict[tuple[int, int], Typed] = {}
+        #: what is known by its number, which another one would get if it were gone
+        self._kept: list[Expression] = []
         self._scope = 0
         self._scopes = 0
         #: what is known not to be ``None`` in this branch
@@ -94,6 +96,7 @@ class Inference:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._narrowed(expression, self._of(expression))
+            self._kept.append(expression)
         self.reads.count(known, 1)
         return known
 
