@@ -45,6 +45,8 @@ def reads(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*arguments, **named)
         except NotVectorizable:
             raise
+        except RecursionError:
+            raise NotVectorizable("is nested too deep") from None
         except Exception as error:  # noqa: BLE001 - all but refusals are faults
             raise NotVectorizable(f"could not be read (internal: {described(error)})") from noted(
                 error, _name(arguments)

@@ -212,7 +212,7 @@ class Tracer(VariablesReader):
         self._steps.depth += 1
         if self._steps.depth > _DEEPEST:
             raise NotVectorizable(f"calls {name}(), which calls others too deep")
-        with self._steps.inside():
+        with self._steps.within(function.__code__, name):
             try:
                 traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
             except NotVectorizable as refused:

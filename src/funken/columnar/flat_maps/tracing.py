@@ -7,7 +7,6 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -80,7 +79,7 @@ class FlatMapTracer(Tracer):
         self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
         return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()), catches=self._steps.catches)
 
-    def given(self) -> Iterable[Expression]:
+    def given(self) -> list[Expression]:
         """Return the results so far."""
         return [each.result for each in self._found]
 
@@ -370,6 +369,7 @@ class FlatMapTracer(Tracer):
         self._found.append(emission)
 
     def _end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
+        self._steps.end()
         check = checked(dropped, at, self._found)
         if check is not None:
             self._found.append(check)

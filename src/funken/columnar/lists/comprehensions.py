@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from types import CodeType
 from typing import Any, TypeVar, cast
@@ -64,7 +64,7 @@ class VariablesReader:
         """Return the names of a dict; ``None`` if they are not known."""
         return names_of(found, self._steps.schema)
 
-    def given(self) -> Iterable[Expression]:
+    def given(self) -> Sequence[Expression]:
         """Return what the function has given so far, and goes on behind it."""
         return ()
 
@@ -111,8 +111,10 @@ class VariablesReader:
             stack.push(function)
         elif name not in ("MAKE_CELL", "END_SEND"):
             if self.changes:
-                evaluated = changed(operation, stack, variables, self._steps.own, self.given())
+                given = self.given()
+                evaluated = changed(operation, stack, variables, self._steps.own, given)
                 if evaluated is not None:
+                    self._steps.count(len(given))  # each was looked at
                     return dropping(dropped, evaluated)
             stack.step(operation)
             made = is_made(operation, stack)

@@ -62,7 +62,8 @@ def changed(
         made = own[before]
         assert isinstance(made, Record)
         last = made.items[-1]
-        if isinstance(last, Unpacked) and any(_has(each, last.record) for each in given):
+        seen: set[int] = set()  # what is known not to have it: results share most of their parts
+        if isinstance(last, Unpacked) and any(_has(each, last.record, seen) for each in given):
             raise NotVectorizable("changes a record that it has given")
     return evaluated
 
@@ -136,16 +137,17 @@ def _replace(
     record: Expression, made: Expression, stack: Stack, variables: dict[str, Any], own: list[Expression]
 ) -> None:
     """Put the changed record where the record was; raise ``NotVectorizable`` if something else has it, too."""
+    seen: set[int] = set()
     for name, found in variables.items():
         if found is record:
             variables[name] = made
-        elif _has(found, record):
+        elif _has(found, record, seen):
             raise NotVectorizable("changes a record that is in another")
     for depth in range(1, stack.depth() + 1):
         found = stack.item(depth)
         if found is record:
             stack.put(depth, made)
-        elif _has(found, record):
+        elif _has(found, record, seen):
             raise NotVectorizable("changes a record that is in another")
     own.append(made)
 
