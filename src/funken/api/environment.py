@@ -37,6 +37,7 @@ from funken.runtime.driver.job import Job, Runner, runner_for
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.callables import check_collection
 from funken.types.convert import converter
 from funken.types.generics import S
 from funken.types.info import TypeInformation, declared
@@ -112,6 +113,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         >>> people.map(lambda person: person.name).execute_and_collect(limit=2)
         ['ann', 'bob']
         """
+        check_collection(collection, "from_collection()")
         of = declared(type_info)
         elements: Iterable[S] = collection if of is None else [*map(converter(of), collection)]
         return self.from_source(CollectionSource(elements), WatermarkStrategy.no_watermarks(), "collection", of)

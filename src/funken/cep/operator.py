@@ -30,7 +30,16 @@ from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.sdk import KeyedOperator, Operator, OperatorContext, Output, Timestamps, UserFunction, Values
+from funken.sdk import (
+    KeyedOperator,
+    Operator,
+    OperatorContext,
+    Output,
+    Timestamps,
+    UserFunction,
+    Values,
+    check_several,
+)
 
 STATE, EVENTS = "cep-matches", "cep-events"
 _MOST_WAITING = 100_000
@@ -339,7 +348,10 @@ class MatchPatternLogic(KeyedOperator):
             if simple is not None:
                 self.emit_result(simple(given), stamp)
             else:
-                self.emit_results(user.process_match(given, context), stamp)
+                made = user.process_match(given, context)
+                if made is not None and not isinstance(user, Selecting):
+                    check_several(made, tuples=False)
+                self.emit_results(made, stamp)
         self.flush(_FLUSH)
 
     def _side(self, stamp: int, tag: OutputTag, value: Any) -> None:

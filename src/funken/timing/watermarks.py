@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms
+from funken.types.callables import check_function
 from funken.types.generics import Generic, T_contra
 
 
@@ -232,6 +233,7 @@ class WatermarkStrategy(Generic[T_contra]):
         extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
         if not callable(extract):
             raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function")
+        check_function(timestamp_assigner, "extract_timestamp", "with_timestamp_assigner()")
         return replace(self, assigner=extract)
 
     def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy[T_contra]:

@@ -15,6 +15,7 @@ from funken.dataset.plan.nodes import Statistics
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, common_type, declared_type, tuple_of, type_of
 from funken.errors import InvalidProgram, SourceNotReadable
 from funken.types.arrow import python_rows, python_values
+from funken.types.callables import check_collection
 
 COLUMN_RECORDS = 1 << 14
 """Records in a block of columns."""
@@ -326,6 +327,7 @@ class ParquetInput(FileInput):
 
 def check_elements(elements: Iterable[Any], operator: str) -> list[Any]:
     """Return the elements as a list; raise ``InvalidProgram`` for None among them."""
+    check_collection(elements, f"{operator}()")
     found = list(elements)
     if any(element is None for element in found):
         raise InvalidProgram(f"{operator}(): None is no record. Leave it out, or give it a value of its own.")

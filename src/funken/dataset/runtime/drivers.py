@@ -21,6 +21,7 @@ from funken.dataset.plan import nodes
 from funken.dataset.runtime import joins, lookups
 from funken.dataset.runtime.groups import groups
 from funken.dataset.runtime.task import DriverTask
+from funken.types.callables import check_several
 
 Run = Callable[..., Blocks]
 
@@ -84,6 +85,7 @@ def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
             for record in records:
                 results = function(record)
                 if results is not None:
+                    check_several(results)
                     extend(results)
         except Exception as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error

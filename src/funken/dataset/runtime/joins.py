@@ -21,6 +21,7 @@ from funken.dataset.plan import nodes
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.groups import groups, merged
 from funken.dataset.runtime.task import DriverTask
+from funken.types.callables import check_several
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -45,6 +46,7 @@ def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
                 for first, second in remaining:
                     results = function(first, second)
                     if results is not None:
+                        check_several(results)
                         emitted.extend(results)
             except Exception as error:
                 raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from operator import length_hint
 from typing import Any
 
@@ -19,6 +19,7 @@ from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
 from funken.errors import FunkenError, OperatorFailed
+from funken.types.callables import check_several
 
 
 class DriverTask:
@@ -150,8 +151,7 @@ class DriverTask:
             found = function(*arguments)
             if found is None:
                 return
-            if not isinstance(found, Iterable):
-                raise TypeError(f"the function has to return or yield records, but returned {found!r}")
+            check_several(found, tuples=False)
             yield from found
         except GeneratorExit:
             raise

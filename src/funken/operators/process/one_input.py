@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
+from types import GeneratorType
 from typing import Any
 
 from funken.dataclass import dataclass
@@ -24,6 +25,7 @@ from funken.operators.strides import FEW, MANY, Stride
 from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.keyed import NO_KEY
+from funken.types.callables import check_several
 from funken.types.copying import IMMUTABLE
 
 _FLUSH = 4096
@@ -111,6 +113,8 @@ class ProcessOperator(Operator):
             context.at = at
             made = call(value, context)
             if made is not None:
+                if type(made) is not list and type(made) is not GeneratorType:
+                    check_several(made)
                 for result in made:
                     kind = type(result)
                     if kind is tuple:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
+from types import GeneratorType
 from typing import Any
 
 from funken.dataclass import dataclass
@@ -19,6 +20,7 @@ from funken.operators.codegen.fields import by_field, constant_of, fields_made
 from funken.operators.codegen.loops import LoopStep, LoopText, step_at
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.hash_writer import HashWriter
+from funken.types.callables import check_several
 
 
 class FusedOperators:
@@ -142,6 +144,10 @@ class FusedOperators:
                 case FlatMapLogic():
                     text.line(f"made = {step.expression}", step)
                     text.line("if made is None: continue")
+                    names = text.name("_type", type), text.name("_list", list), text.name("_generator", GeneratorType)
+                    kind = f"{names[0]}(made)"
+                    check = text.name("_check", check_several)
+                    text.line(f"if {kind} is not {names[1]} and {kind} is not {names[2]}: {check}(made)", step)
                     text.line(f"for {following} in made:", step)
                     value = _LoopValue(following)
         return value
