@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table
 """Functions, collections and results that would give nonsense are refused: when the program is built, or at the first record."""
 
 import asyncio
@@ -289,7 +290,7 @@ FLATTENING = {
 @pytest.mark.parametrize("place", FLATTENING)
 def test_one_record_is_not_spread(place):
     for record in ONE_RECORD:
-        with pytest.raises(JobExecutionError, match=f"returned the {type(record).__name__} .*Return a list of results"):
+        with pytest.raises(JobExecutionError, match="returned .*Return a list of results"):
             FLATTENING[place](lambda _: record).execute_and_collect(limit=1)  # noqa: B023 - used at once
 
 
@@ -308,7 +309,7 @@ GROUPS = {
 @pytest.mark.parametrize("place", GROUPS)
 def test_groups_give_lists(place):
     for record in (*ONE_RECORD, (1, 2)):
-        with pytest.raises(JobExecutionError, match=f"returned the {type(record).__name__} .*Return a list of results"):
+        with pytest.raises(JobExecutionError, match="returned .*Return a list of results"):
             GROUPS[place](lambda _: record).collect()  # noqa: B023 - used at once
     assert sorted(GROUPS[place](lambda group: [len(list(group))]).collect())
 
@@ -322,6 +323,6 @@ def test_matches_give_lists():
             return self.made
 
     for record in (*ONE_RECORD, (1, 2)):
-        with pytest.raises(JobExecutionError, match=f"returned the {type(record).__name__} .*Return a list of results"):
+        with pytest.raises(JobExecutionError, match="returned .*Return a list of results"):
             CEP.pattern(stamped(), Pattern.begin("a")).process(Report(record)).execute_and_collect(limit=1)
     assert CEP.pattern(stamped(), Pattern.begin("a")).process(Report([5])).execute_and_collect(limit=1) == [5]

@@ -22,7 +22,13 @@ from funken import (
     MapStateDescriptor,
 )
 from funken.cep.compiler import compile_pattern
-from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler, callable_of
+from funken.cep.functions import (
+    PatternContext,
+    PatternProcessFunction,
+    Selecting,
+    TimedOutPartialMatchHandler,
+    callable_of,
+)
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState
 from funken.cep.operator import EVENTS, STATE, Settings, one_key, side_outputs, too_many
 from funken.cep.pattern import Pattern
@@ -216,7 +222,8 @@ class MatchRules(KeyedBroadcastProcessFunction):
         for match in matches:
             made = self.function.process_match(_own(match), PatternContext(ctx.output, at, now, name))
             if made is not None:
-                check_several(made, tuples=False)
+                if not isinstance(self.function, Selecting):
+                    check_several(made, tuples=False)
                 yield from made
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import is_dataclass
 from functools import partial
 from types import FunctionType, GeneratorType
 from typing import Any
@@ -33,7 +32,17 @@ _SEVERAL: set[type] = {
 }
 """Types of results that are gone through without another look."""
 _OPTIONAL = {"merge", "process_timed_out_match"}
-_GIVES_SEVERAL = ("flat_map", "process", "apply", "co_group", "on_timer", "map_partition", "map_block", "combine")
+_GIVES_SEVERAL = (
+    "flat_map",
+    "join",
+    "process",
+    "apply",
+    "co_group",
+    "on_timer",
+    "map_partition",
+    "map_block",
+    "combine",
+)
 
 
 def check_function(function: Any, method: str, role: str, several: bool | None = None) -> None:
@@ -53,8 +62,8 @@ def check_function(function: Any, method: str, role: str, several: bool | None =
     called, name = _called(function, method)
     if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
         raise InvalidProgram(
-            f"{role} calls its function and uses what that returns, but {name!r} is a coroutine function (async def), which returns "
-            "a coroutine. Use AsyncDataStream for functions that wait, or a plain function."
+            f"{role} calls its function and uses what that returns, but {name!r} is a coroutine function (async def), which "
+            "returns a coroutine. Use AsyncDataStream for functions that wait, or a plain function."
         )
     if several is None:
         several = method.startswith(_GIVES_SEVERAL)
@@ -161,11 +170,14 @@ def check_several(made: Any, tuples: bool = True) -> None:
     one = isinstance(made, str | bytes | bytearray | Mapping | Row)
     if isinstance(made, tuple):
         one = not tuples or hasattr(kind, "_fields")
-    elif is_dataclass(made) or not hasattr(made, "__iter__"):
-        one = one or not hasattr(made, "__iter__") and not hasattr(made, "__getitem__")
+    shown = "" if kind in _SEVERAL and not one else repr(made)
+    shown = shown if len(shown) <= 200 else f"{shown[:197]}..."
+    if not hasattr(made, "__iter__") and not hasattr(made, "__getitem__"):
+        raise TypeError(
+            f"the function has to return or yield records, but returned {shown}. Return a list of results, "
+            "[result], or yield each."
+        )
     if one:
-        shown = repr(made)
-        shown = shown if len(shown) <= 200 else f"{shown[:197]}..."
         raise TypeError(
             f"the function returned the {kind.__name__} {shown}, which would be spread into its parts. Return a list of results, "
             "[result], or yield each."
@@ -190,8 +202,8 @@ def check_collection(collection: Any, role: str) -> None:
     >>> check_collection({"a": 1}, "from_collection()")
     Traceback (most recent call last):
         ...
-    funken.errors.InvalidProgram: from_collection() got a dict, whose elements are its keys. Give list(collection.items()) for pairs, or
-    [collection] for one record.
+    funken.errors.InvalidProgram: from_collection() got a dict, whose elements are its keys. Give list(collection.items()) for
+    pairs, or [collection] for one record.
     """
     kind = type(collection)
     package = kind.__module__.partition(".")[0]

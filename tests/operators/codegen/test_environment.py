@@ -91,10 +91,10 @@ def test_a_built_in_name_that_the_module_gets_is_found(monkeypatch):
 
 
 def test_a_built_in_that_is_replaced_is_found(monkeypatch):
-    loop = loop_of(lambda value: len(value) + 0)
+    loop = loop_of(lambda value: (hex(value),))
 
-    monkeypatch.setattr(builtins, "len", lambda value: 7)
-    assert loop(["abc"]) == [7]
+    monkeypatch.setattr(builtins, "hex", lambda value: 7)
+    assert loop([1]) == [(7,)]
 
 
 SHADOWED = """
