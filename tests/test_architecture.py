@@ -85,6 +85,8 @@ EXCEPTIONS: set[str] = set(
 LONG_MODULE = 400
 LONG = {
     "funken.checkpoint.machine": 488,
+    "funken.columnar.folds": 410,
+    "funken.columnar.typed.values": 410,
     "funken.operators.codegen.inlining": 460,
     "funken.runtime.driver.checkpoints": 445,
     "funken.state.keyed": 411,

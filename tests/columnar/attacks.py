@@ -1,4 +1,4 @@
-# ruff: noqa: B023, E501, E731, PLW0108, S102, S311, T201 - tables of source, a choice after the other
+# ruff: noqa: E501, E731, PLW0108, T201 - tables of source, a choice after the other
 """Random programs that attack the reader of functions: writes in ``try``, loops, classes with hooks, objects that are shared.
 
 Program ``n`` of a seed is the same each time. It runs record by record, with functions inlined, and on columns; the results, or the
@@ -256,7 +256,7 @@ class Writer:
     def number(self, depth=0):
         if depth > 2:
             return self.pick("1", "2", "0", "-3", lambda: self.field("n"), "LIMIT", *self.names)
-        sub = lambda: self.number(depth + 1)  # noqa: E731
+        sub = lambda: self.number(depth + 1)
         return self.pick(
             lambda: self.field("n"), lambda: self.field("n"), "1", "LIMIT", lambda: self.rarely("ODD", "Level.HIGH", "Truthy.rate"), *(self.names - {"r"}),
             lambda: f"{sub()} + {sub()}", lambda: f"({sub()} - {sub()})", lambda: f"{sub()} * {sub()}", lambda: f"({sub()} // {sub()})",
@@ -270,7 +270,7 @@ class Writer:
     def text(self, depth=0):
         if depth > 2:
             return self.pick("'a'", "''", lambda: self.field("s"), "NAME")
-        sub = lambda: self.text(depth + 1)  # noqa: E731
+        sub = lambda: self.text(depth + 1)
         return self.pick(
             lambda: self.field("s"), lambda: self.field("s"), "'b'", "NAME", lambda: self.rarely("LOUD"), lambda: f"({sub()} + {sub()})", lambda: f"{sub()}.upper()",
             lambda: f"str({self.any(depth + 1)})", lambda: "f\"{" + self.any(depth + 1).replace('"', "'") + "}-{" + self.number(2) + "}\"",
@@ -279,7 +279,7 @@ class Writer:
         )  # fmt: skip
 
     def truth(self, depth=0):
-        sub = lambda: self.truth(depth + 1)  # noqa: E731
+        sub = lambda: self.truth(depth + 1)
         choices = [
             lambda: f"{self.number(depth + 1)} > {self.number(depth + 1)}", lambda: f"{self.number(depth + 1)} == {self.number(depth + 1)}",
             lambda: f"{self.text(depth + 1)} in {self.text(depth + 1)}", lambda: f"{self.number(depth + 1)} in KNOWN", lambda: self.any(depth + 1),
@@ -300,7 +300,7 @@ class Writer:
 
     def record(self, depth=0):
         """Return an expression that may hold objects that can be changed."""
-        sub = lambda: self.record(depth + 1) if depth < 2 else self.any(2)  # noqa: E731
+        sub = lambda: self.record(depth + 1) if depth < 2 else self.any(2)
         return self.pick(
             "r", "r", lambda: self.field("items"), lambda: self.field("inner"), lambda: f"({sub()}, {sub()})", *self.names,
             lambda: f"{{'a': {sub()}, 'b': {sub()}}}", lambda: f"[{sub()}, {sub()}]", lambda: self.number(1), lambda: self.text(1),

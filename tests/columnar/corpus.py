@@ -1,4 +1,4 @@
-# ruff: noqa: E501, SIM105, T201 - it is a script, too
+# ruff: noqa: SIM105, T201 - it is a script, too
 """Functions of the standard library, and of installed packages, as functions of ``map``.
 
 Each is called with sampled values, held in a generated loop, and read for columns and computed: the results, their types, and the
