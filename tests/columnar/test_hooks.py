@@ -668,6 +668,19 @@ def test_shared_objects(number):
     agree(make, SHARING[number], ("map", changes_first))
 
 
+def test_results_of_a_reduce_share_what_it_keeps():
+    def make(n):
+        return {"n": n, "in": {"n": n}}
+
+    def results(vectorized):
+        env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": vectorized}))
+        records = env.from_source(DataGeneratorSource(make, 6), WatermarkStrategy.no_watermarks(), "records")
+        reduced = records.key_by(lambda record: record["n"] % 2).reduce(lambda a, b: {"n": b["n"], "in": a["in"]})
+        return sorted(reduced.map(changes_all).execute_and_collect(limit=9))
+
+    assert results(True) == results(False)
+
+
 def test_what_shares_nothing_stays_on_columns():
     env = StreamExecutionEnvironment.create_local_environment(1)
     records = env.from_source(
