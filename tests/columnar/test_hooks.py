@@ -1,4 +1,4 @@
-# ruff: noqa: B023, B024, PLR0124, PLR1730, PLW0108, PLW0603, RUF034 - what programs write, not what they should
+# ruff: noqa: B018, F841, B023, B024, PLR0124, PLR1730, PLW0108, PLW0603, RUF034 - what programs write, not what they should
 """What classes decide themselves is left to them: hooks, descriptors, refused writes, shared objects, variables that change."""
 
 import abc
@@ -800,3 +800,57 @@ def test_a_variable_that_nobody_changes_is_read():
 
     assert "columns: uses: vectorized" in env.explain()
     assert "columns: lists: vectorized" in env.explain()
+
+
+# ---- what is evaluated and dropped
+
+
+def drops_a_list(n):
+    unused = [n, 1 // n]
+    return n
+
+
+def drops_a_list_in_a_list(n):
+    unused = [[n], ([1 // n], "a")]
+    return n
+
+
+def drops_an_unpacked_list(n):
+    unused = [*n, 1]
+    return 1
+
+
+def drops_a_statement(n):
+    [n[0], n]
+    return n
+
+
+def drops_a_set(n):
+    {1 // n}
+    return n
+
+
+def drops_a_dict(n):
+    unused = {"a": 1 // n}
+    return n
+
+
+def drops_one_of_two(n):
+    unused = [1 // n] if n < 2 else [n]
+    return n
+
+
+def yields_nothing_of_it(n):
+    unused = [n, 1 // n]
+    yield n
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        drops_a_list, drops_a_list_in_a_list, drops_an_unpacked_list, drops_a_statement, drops_a_set, drops_a_dict, drops_one_of_two,
+    ],
+)  # fmt: skip
+def test_what_is_dropped_is_evaluated(function):
+    assert "Error" in agree(lambda n: n, ("map", function))
+    assert "Error" in agree(lambda n: n, ("flat_map", yields_nothing_of_it))

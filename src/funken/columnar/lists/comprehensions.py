@@ -308,7 +308,12 @@ def cells_of(code: CodeType, found: list[Operation]) -> frozenset[str]:
 
 
 def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
-    """Return what was evaluated and dropped, with one more value."""
+    """Return what was evaluated and dropped, with one more value; of a list or set with its items."""
+    if isinstance(value, Marker) and value.kind == "list":
+        for each in value.value:
+            dropped = dropping(dropped, Invoke("display", (each,)) if isinstance(each, Unpacked) else each)
+    if isinstance(value, Marker) and value.kind == "set":
+        value = value.value
     if not isinstance(value, Expression) or is_pure(value) or any(value is each for each in dropped):
         return dropped
     return (*dropped, value)
