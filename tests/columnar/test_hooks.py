@@ -1,4 +1,4 @@
-# ruff: noqa: B018, F841, B023, B024, PLR0124, PLR1730, PLW0108, PLW0603, RUF034 - what programs write, not what they should
+# ruff: noqa: F841, B023, B024, PLR0124, PLR1730, PLW0108, PLW0603, RUF034 - what programs write, not what they should
 """What classes decide themselves is left to them: hooks, descriptors, refused writes, shared objects, variables that change."""
 
 import abc
@@ -848,7 +848,8 @@ def yields_nothing_of_it(n):
 @pytest.mark.parametrize(
     "function",
     [
-        drops_a_list, drops_a_list_in_a_list, drops_an_unpacked_list, drops_a_statement, drops_a_set, drops_a_dict, drops_one_of_two,
+        drops_a_list, drops_a_list_in_a_list, drops_an_unpacked_list, drops_a_statement, drops_a_set, drops_a_dict,
+        drops_one_of_two,
     ],
 )  # fmt: skip
 def test_what_is_dropped_is_evaluated(function):
