@@ -235,6 +235,17 @@ def same(value: Any, known: Any) -> bool:
 
 
 __all__ = [
-    "BUILTINS", "Dependency", "InlinedFunction", "KnownClass", "LibraryFunction", "cell_of", "default_argument", "fingerprint",
-    "attribute_in", "holds", "is_builtin", "is_namespace", "same",
+    "BUILTINS",
+    "Dependency",
+    "InlinedFunction",
+    "KnownClass",
+    "LibraryFunction",
+    "attribute_in",
+    "cell_of",
+    "default_argument",
+    "fingerprint",
+    "holds",
+    "is_builtin",
+    "is_namespace",
+    "same",
 ]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import copy
-import enum
 from dis import get_instructions
 from types import FunctionType
 from typing import Any

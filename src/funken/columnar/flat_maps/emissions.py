@@ -50,6 +50,8 @@ class Emission:
     emits: bool = True
     side: str | None = None
     """The id of the side output that it gives to; ``None``: the main output."""
+    outside: tuple[Expression, ...] = field(default=(), compare=False)
+    """What was there before the loop over items, until it is typed: each of the results may hold the same object."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
@@ -150,7 +152,11 @@ def _check_aliases(emissions: Iterable[Emission], schema: RecordSchema) -> None:
     for each in filter(lambda each: each.emits, emissions):
         element = _element(each, schema)
         inference = Inference((schema,) if element is None else (schema, element))
-        results.append(Given(each.result, partial(_schema_in, inference), (*each.guards, *each.conditions), each.items))
+        results.append(
+            Given(
+                each.result, partial(_schema_in, inference), (*each.guards, *each.conditions), each.items, each.outside
+            )
+        )
     check_aliases(results)
 
 
@@ -199,7 +205,12 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
         return None
     check_kept(kind)
     typed = replace(
-        each, result=result, guards=tuple(conditions[:guards]), items=items, conditions=tuple(conditions[guards:])
+        each,
+        result=result,
+        guards=tuple(conditions[:guards]),
+        items=items,
+        conditions=tuple(conditions[guards:]),
+        outside=(),
     )
     return typed, kind
 

@@ -316,7 +316,11 @@ class FlatMapTracer(Tracer):
         assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
         known = {name: found for name, found in variables.items() if name not in assigned}
         before, texts = len(self._found), expression_on(items)
-        body = replace(at, items=texts, segment=self._next())
+        there = [*known.values(), *(stack.item(depth) for depth in range(1, stack.depth() + 1))]
+        outside = tuple(
+            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
+        )
+        body = replace(at, items=texts, segment=self._next(), outside=outside)
         with self._steps.inside():
             run(_ITEM, known, (), body, lambda variables, dropped, at: self._end(dropped, at))
         then(known, dropping((), texts) if len(self._found) == before else (), at)

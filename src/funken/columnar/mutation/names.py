@@ -29,7 +29,7 @@ from funken.columnar.expressions import (
 from funken.columnar.records import DICT, NamedFields
 
 CHANGED, UPDATED, SET, WITHOUT = "changed", "updated", "attribute set", "without"
-"""Forms of ``Record``: items of its last part, a ``Unpacked``, replaced or added, one or by ``update()``; attributes set; without one."""
+"""Forms of ``Record``: its last part, a ``Unpacked``, with an item set, items updated, an attribute set, or without an item."""
 VIEWS = ("items", "keys", "values")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge

@@ -90,6 +90,7 @@ class Given:
     schema_of: _SchemaOf
     conditions: tuple[Expression, ...] = ()
     items: Expression | None = None
+    outside: tuple[Expression, ...] = ()
 
 
 def check_aliases(results: Iterable[Given]) -> None:
@@ -101,7 +102,8 @@ def check_aliases(results: Iterable[Given]) -> None:
         holder = _Holder(given.schema_of, {} if items is None else {1: items})
         holder.add(given.result, branches)
         for each in holder.found:
-            if items is not None and not each.of_item:
+            fresh = each.made and not any(id(there) == each.root for there in given.outside)
+            if items is not None and not each.of_item and not fresh:
                 raise NotVectorizable("gives one object several times that can be changed")
             if any(map(each.may_be, found)):
                 raise NotVectorizable("gives one object twice that can be changed")

@@ -14,10 +14,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from dis import opname
 from types import CellType, CodeType, FunctionType, TracebackType
 from typing import Any, cast
 
+from funken.columnar.bytecode import goes_on
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
 from funken.operators.codegen.frames import Position, frame_of
@@ -163,7 +163,7 @@ def _frame_in(line: _Line, trace: TracebackType) -> TracebackType | None:
 def _position(line: _Line, trace: TracebackType) -> Position | None:
     """Return what part of the function failed, by the part of the line that did; ``None`` if that is no part of the function."""
     code = trace.tb_frame.f_code
-    if opname[code.co_code[trace.tb_lasti]].startswith(("POP_JUMP", "FOR_ITER")):
+    if goes_on(code, trace.tb_lasti):
         return None
     _, _, begin, end = list(code.co_positions())[trace.tb_lasti // 2]
     whole = nodes_of(cast(FunctionType, line.step.function), line.step.arguments, line.step.parts)

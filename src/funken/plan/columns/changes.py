@@ -8,23 +8,16 @@ the change counts from the next block on.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from funken.columnar.bytecode import names_changed
 from funken.columnar.dependencies import Dependency, InlinedFunction
 from funken.columnar.expressions import NotVectorizable
 from funken.operators.user_functions import UserFunction
 from funken.plan.physical import PhysicalPlan
 
-_ASSIGNS = {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"}
-_OF_ATTRIBUTE = {"STORE_ATTR", "DELETE_ATTR"}
-_LOADS = {"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD", "LOAD_CLASSDEREF", "LOAD_NAME"}
-_METHODS = {
-    "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort",
-    "update", "__setitem__", "__delitem__", "difference_update", "intersection_update", "symmetric_difference_update",
-}  # fmt: skip
 _DEEPEST = 6
 
 
@@ -71,32 +64,12 @@ class ProgramChanges:
             if type(called) is FunctionType and not _is_ours(called):
                 self._look_at(called, depth + 1)
 
-    def _look_into(self, code: CodeType, name: str) -> None:
-        own = code.co_varnames[0] if code.co_argcount else None
-        found = list(dis.get_instructions(code))
-        for number, each in enumerate(found):
-            before = found[number - 1] if number else None
-            of_self = before is not None and before.opname == "LOAD_FAST" and before.argval == own
-            if each.opname in _ASSIGNS or (each.opname in _OF_ATTRIBUTE and not of_self):
-                self._assigned.setdefault(str(each.argval), name)
-            changed = None
-            if each.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
-                changed = _container(found, number)
-            elif each.opname in ("LOAD_METHOD", "LOAD_ATTR") and each.argval in _METHODS:
-                changed = before
-            if changed is not None and changed.opname in _LOADS:
-                self._changed.setdefault(str(changed.argval), name)
-
-
-def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
-    """Return the last instruction of what an item is set or deleted in: it comes before those of the key."""
-    depth = 0
-    for at in range(number - 1, 0, -1):
-        each = found[at]
-        depth += dis.stack_effect(each.opcode, each.arg if each.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
-        if depth == 1:
-            return found[at - 1]
-    return None
+    def _look_into(self, code: CodeType, function: str) -> None:
+        assigned, changed = names_changed(code)
+        for name in assigned:
+            self._assigned.setdefault(name, function)
+        for name in changed:
+            self._changed.setdefault(name, function)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
