@@ -242,6 +242,6 @@ def reason_of(name: str, value: Any) -> str:
 
 
 __all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "goes_on", "is_followed", "is_generator",
-    "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
+    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "goes_on", "is_followed",
+    "is_generator", "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
 ]  # fmt: skip
