@@ -96,6 +96,7 @@ def check_methods(function: Any, base: type, role: str) -> None:
     >>> class Parse(ProcessFunction):
     ...     def processElement(self, value, ctx):
     ...         yield value
+    >>> Parse.__module__ = "program"
     >>> check_methods(Parse(), ProcessFunction, "process()")
     Traceback (most recent call last):
         ...
