@@ -33,7 +33,7 @@ install = { $(BIN)/python -m pip install -q uv && \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized attack run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -233,6 +233,10 @@ fuzz: setup ## read COUNT damaged blocks, messages, manifests and state files, f
 CASES_VECTORIZED = $(if $(CASES),$(CASES),10000)
 fuzz-vectorized: setup ## CASES (10000) random functions and records: what kernels give, and what Python gives; from SEED
 	@$(BIN)/python scripts/fuzz_vectorized.py --count $(CASES_VECTORIZED) --seed $(SEED)
+
+attack: setup ## random programs for SECONDS (100): in rows, inlined and on columns; then other people's functions
+	@$(BIN)/python -m tests.columnar.attacks $(or $(SECONDS),100) $(SEED)
+	@$(BIN)/python -m tests.columnar.corpus $(or $(SECONDS),100)
 
 OPEN ?=
 run: setup ## a demo job, whose dashboard is printed: OPEN=1 opens it in the browser

@@ -5,6 +5,7 @@ A test fails while a page differs from what this writes.
 
 import ast
 import builtins
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 from funken import config, errors
 from funken.config import flink
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 SOURCE = Path(__file__).parents[1] / "src" / "funken"
 
 HEADER = """\
@@ -116,7 +118,15 @@ def errors_page() -> str:
     return ERRORS + "".join(rows("FunkenError", 0))
 
 
-PAGES = {"options.md": options_page, "errors.md": errors_page}
+def types_page() -> str:
+    """Return ``docs/reference/types.md``, which follows from the table that a test writes and reads."""
+    sys.path.insert(0, str(ROOT))
+    from tests.support import format_types  # noqa: PLC0415 - found by the line before
+
+    return format_types.page()
+
+
+PAGES = {"options.md": options_page, "errors.md": errors_page, "types.md": types_page}
 
 if __name__ == "__main__":
     REFERENCE.mkdir(parents=True, exist_ok=True)

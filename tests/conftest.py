@@ -42,6 +42,7 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF)  # for JVMs that Funken does not start
+    os.environ.setdefault("FUNKEN_RAISE_FAULTS", "1")  # a fault of the reader or a kernel fails the test that meets it
 
 
 def pytest_generate_tests(metafunc):

@@ -66,7 +66,7 @@ LAYERS = (
     {"state", "state.rocksdb"},
     {"config", "io", "metrics", "types"},
     {"expr"},
-    {"dataclass", "errors", "ids"},
+    {"dataclass", "errors", "ids", "starting"},
 )
 RANK = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 LIBRARIES = {"cep", "graph", "ml"}

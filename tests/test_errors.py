@@ -22,7 +22,9 @@ OUTSIDE = {
     "Lost",  # a connection to RabbitMQ: is made again, or becomes SourceNotReadable or SinkNotWritable
     "NotTaken",  # by RabbitMQ: becomes SourceNotReadable or SinkNotWritable
     "Malformed",  # becomes CheckpointCorrupted, with the path
+    "NeedsConversionError",  # values are converted one by one
     "NotNow",  # the simulation's
+    "OwnHash",  # a key is looked up by its hash
     "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it
     "ReduceFailed",  # becomes OperatorFailed, with the record
     "Replaced",  # the simulation's

@@ -6,6 +6,7 @@
 [1, 4, 9]
 """
 
+import funken.starting  # noqa: F401 - first, since the rest takes long
 from funken.api.environment import StreamExecutionEnvironment
 from funken.api.functions import retry_predicates as async_retry_predicates
 from funken.api.functions.base import (

@@ -25,6 +25,10 @@ def without_own_frames(text: str) -> str:
     return _OWN_FRAME.sub("", text + "\n").rstrip()
 
 
+FUNCTION_ERRORS = (Exception, SystemExit, GeneratorExit)
+"""What is a failure of the function that raises it; Ctrl-C is not."""
+
+
 class Fault(enum.Flag):
     """What is known of the cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
 
@@ -311,6 +315,10 @@ class CheckpointIncompatible(CheckpointError):
 
 class StorageFailed(CheckpointError):
     """The storage of checkpoints refused to read or write."""
+
+
+class CheckpointLost(StorageFailed):
+    """Files that a checkpoint under way names were removed by somebody else; the next one is to be written as a whole."""
 
 
 class LeadershipLost(StorageFailed):

@@ -3,6 +3,7 @@
 import pytest
 
 from funken import (
+    Configuration,
     InvalidProgram,
     MapFunction,
     NumberSequenceSource,
@@ -11,6 +12,8 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from funken.dataset import ExecutionEnvironment
+from funken.errors import CheckpointNotFound
 
 
 @pytest.fixture
@@ -54,9 +57,33 @@ def test_parallelism_is_a_whole_number_from_one_on(stream, wrong):
             setter(wrong)
 
 
-def test_parallelism_of_the_environment(env):
-    with pytest.raises(InvalidProgram, match="parallelism must be at least 1, but is 0"):
-        env.set_parallelism(0)
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "2", "x", None])
+def test_parallelism_of_the_environment(env, wrong):
+    batch = ExecutionEnvironment.get_execution_environment()
+    for setter in (
+        env.set_parallelism,
+        batch.set_parallelism,
+        batch.from_elements(1).write_as_text("never").set_parallelism,
+    ):
+        with pytest.raises(InvalidProgram, match=f"parallelism must be a whole number from 1 on, but is {wrong!r}"):
+            setter(wrong)
+    if wrong is not None:
+        with pytest.raises(InvalidProgram, match="parallelism must be a whole number from 1 on"):
+            StreamExecutionEnvironment.create_local_environment(wrong)
+
+
+@pytest.mark.parametrize("target", ["local", "continuous"])
+def test_a_savepoint_that_is_none_is_refused_before_anything_is_started(tmp_path, target):
+    (tmp_path / "chk-7").mkdir()
+    (tmp_path / "chk-7" / "_metadata").touch()
+    options = {"execution.target": target, "execution.state-recovery.path": str(tmp_path), "parallelism.default": 1}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+    env.from_collection([1]).print()
+
+    with pytest.raises(
+        CheckpointNotFound, match=r"is no savepoint or checkpoint: .* It has these: chk-7\. Give the folder"
+    ):
+        env.execute_async()
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -205,6 +205,41 @@ def test_anchors():
     assert found(body.format("A (A | $)"), "1 2 3") == [(1, 2), (3, 3)]
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_the_end_of_a_partition_within_a_window(batch):
+    body = "MEASURES FIRST(A.time) AS f, LAST(A.time) AS l PATTERN ({}) WITHIN INTERVAL '3' MILLISECOND DEFINE A AS price < 10"
+
+    def within(pattern: str, prices: str) -> list[tuple]:
+        stream = ticks(prices)
+        mode = RuntimeExecutionMode.BATCH if batch else RuntimeExecutionMode.STREAMING
+        stream.get_execution_environment().set_runtime_mode(mode)
+        query = f"MATCH_RECOGNIZE (ORDER BY time {body.format(pattern)})"
+        rows = match_recognize(query, stream, ["symbol", "time", "price"]).execute_and_collect(limit=9)
+        return [tuple(row) for row in rows]
+
+    assert within("A{2} $", "1 2 3 4") == [(2, 3)]
+    assert within("A+ $", "1 2 3 4 5") == [(2, 4)]
+    assert within("^ A+ $", "1 2 3 4 5") == []
+    assert within("^ A+ $", "1 2 3") == [(0, 2)]
+    assert within("A{2} (A $ | B)", "1 2 30 3 4 5") == [(0, 1), (3, 5)]
+
+
+NULLS_FIRST = "LAST(B.price) IS NULL OR price >= LAST(B.price)"
+LOOKING_BACK = [
+    (NULLS_FIRST, "price > 0"), ("SUM(A.price) > 0", "SUM(B.price) > 0"), ("AVG(A.price) > 0.5", "MAX(B.price) > 0"),
+    ("COUNT(A.price) > 0", "FIRST(B.price) > 0"), ("COUNT(A.*) > 0", "MIN(B.price) < 99"), ("SUM(price) > 0", "price > 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b"), LOOKING_BACK)
+def test_ways_with_the_same_future_are_one(a, b):
+    """Rows that two variables take in any order are not as many partial matches as there are orders."""
+    body = (
+        f"MEASURES COUNT(*) AS n, COUNT(A.*) AS a PATTERN ((A | B){{21}} C) DEFINE A AS {a}, B AS {b}, C AS price = 9"
+    )
+    assert found(body, "1 2 3 1 2 3 1 2 3 1 2 3 1 2 3 1 2 3 1 2 3 9") == [(22, 21)]
+
+
 def test_permutations():
     body = """MEASURES CLASSIFIER() AS last, A.price AS a, B.price AS b, C.price AS c PATTERN (PERMUTE(A, B, C))
         DEFINE A AS price < 10, B AS price BETWEEN 10 AND 20, C AS price > 20"""
@@ -318,7 +353,7 @@ def test_matches_are_those_that_a_regular_expression_prefers(pattern, word, past
     tests = {name: lambda rows, letters=letters: rows.rows[-1] in letters for name, letters in CLASSES.items()}
     own, others = ({}, tests) if look_back else (tests, {})
     skip = AfterMatchSkipStrategy.skip_past_last_event() if past_last else AfterMatchSkipStrategy.skip_to_next()
-    plan = RowPlan(program, own, others, skip, frozenset(), {}, 0, 0, pattern)
+    plan = RowPlan(program, own, others, {}, getattr, skip, frozenset(), {}, 0, 0, pattern)
     nfa = RowNfa(plan)
     state, found = nfa.initial, []
     for at, letter in enumerate(word):
@@ -358,6 +393,7 @@ def test_matches_are_those_that_a_regular_expression_prefers(pattern, word, past
         ("MEASURES A.price AS x PATTERN (A* B?)", "may match no row at all"),
         ("MEASURES A.price AS x PATTERN (A) DEFINE Q AS Q.price > 1", "DEFINE: Q is no variable"),
         ("MEASURES A.price AS x PATTERN (A B) WITHIN INTERVAL '1' YEAR", "YEAR is not supported"),
+        ("MEASURES A.price AS x PATTERN (A B) WITHIN INTERVAL '0' SECOND", "has room for no row"),
         ("MEASURES A.price AS x PATTERN (A) DEFINE A AS", "cannot be parsed"),
     ],
 )

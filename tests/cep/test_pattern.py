@@ -1,10 +1,12 @@
 """What a pattern refuses, and when."""
 
+import pickle
 from datetime import timedelta
 
+import cloudpickle
 import pytest
 
-from funken.cep import AfterMatchSkipStrategy, Pattern, SimpleCondition, WithinType, matches_of
+from funken.cep import AfterMatchSkipStrategy, IterativeCondition, Pattern, SimpleCondition, WithinType, matches_of
 from funken.cep.compiler import compile_pattern
 from funken.errors import FunkenError, InvalidProgram, MalformedPattern
 
@@ -142,3 +144,55 @@ def test_a_strict_skip_target_fails_the_match():
 def test_what_may_grow_without_bound_is_known():
     assert A.one_or_more().unbounded() == ["a"]
     assert A.one_or_more().until(bool).unbounded() == A.one_or_more().within(5).unbounded() == []
+
+
+class Low(SimpleCondition):
+    def __init__(self, most=5):
+        self.most = most
+
+    def filter(self, event):
+        return event < self.most
+
+
+class Plain:
+    def filter(self, event):
+        return event < 5
+
+
+class PlainIterative:
+    def filter(self, event, ctx):
+        return event < 5 and not ctx.get_events_for_pattern("a")
+
+
+@pytest.mark.parametrize(
+    "condition", [Low(), Plain(), PlainIterative(), SimpleCondition.of(lambda n: n < 5), Plain().filter]
+)
+def test_an_object_with_a_method_filter_is_a_condition(condition):
+    assert matches_of(Pattern.begin("a").where(condition), [7, 3]) == [{"a": [3]}]
+    assert pickle.loads(cloudpickle.dumps(Low(4))).filter(3)
+
+
+class Two(SimpleCondition):
+    def filter(self, event, ctx):
+        return True
+
+
+class Nothing(SimpleCondition):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("condition", "fact"),
+    [
+        (Low, "is the class Low, not an object of it"), (Plain, "is the class Plain, not an object of it"),
+        (SimpleCondition, "is the class SimpleCondition"), (IterativeCondition, "is the class IterativeCondition"),
+        (Two(), "takes more than the event. Derive from IterativeCondition"),
+        (Nothing(), "has no function, and no method filter"),
+        (SimpleCondition.of(lambda event, ctx: True), "takes more than the event"), (3, "a condition is a function of the event"),
+        (None, "a condition is a function of the event"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_is_none_is_refused_with_its_pattern(condition, fact):
+    with pytest.raises(InvalidProgram, match="pattern 'a'") as caught:
+        Pattern.begin("a").where(condition)
+    assert fact in str(caught.value)

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import stat
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -131,6 +132,17 @@ def test_a_savepoint_is_taken_and_the_job_ended_with_another(start, tmp_path):
     assert last["location"].startswith(str(tmp_path / "last"))
     client.get_job_execution_result().result(timeout=WAIT)
     assert {task.state.name for vertex in client.snapshot().vertices for task in vertex.subtasks} == {"FINISHED"}
+
+
+def test_the_path_of_a_checkpoint_that_is_deleted_is_not_shown(start):
+    client = start("words")
+    paths = [client._job.checkpoints.checkpoint().result(60) for _ in range(3)]
+    client.trigger_savepoint(str(Path(paths[0]).parents[2] / "saved")).result(60)  # by then the first one is deleted
+
+    text = output("checkpoints")
+    assert [path in text for path in paths] == [False, True, True]
+    assert "(deleted)" in text
+    assert not Path(paths[0]).exists()
 
 
 def test_a_savepoint_of_a_job_without_checkpoints_fails_with_the_reason(start):

@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 
@@ -43,6 +44,15 @@ def test_options_can_be_searched():
     assert invoke("options", "nonsense").exit_code == 1
 
 
+def test_options_without_a_terminal_are_one_line_each(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = invoke("options").output.splitlines()
+
+    assert [line.split(" = ")[0] for line in lines] == [option.key for option in config.options()]
+    assert all(option.doc.split()[-1] == line.split()[-1] for option, line in zip(config.options(), lines, strict=True))
+    assert "rest.port = 0\tThe port of the REST server. 0: any free one; its address is logged." in lines
+
+
 def test_version_names_what_funken_runs_on():
     text = invoke("version").output
 
@@ -75,3 +85,35 @@ def test_version_does_not_wait_for_a_java_that_hangs(monkeypatch):
     monkeypatch.setattr(subprocess, "run", hang)
 
     assert "java     unknown: Command 'java' timed out after 30.0 seconds (/opt/java)" in invoke("version").output
+
+
+@pytest.mark.parametrize(
+    "imported", ["funken.starting", "funken.config.configuration", "funken.cli.main", "funken.plan.explain"]
+)
+def test_ctrl_c_while_the_command_line_is_imported(tmp_path, imported):
+    (tmp_path / "job.py").write_text("input()")
+    command = [sys.executable, "-X", "importtime", "-m", "funken", "run", str(tmp_path / "job.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.split()[-1] == imported:
+                process.send_signal(signal.SIGINT)
+                break
+        else:
+            process.kill()
+        rest = process.stderr.read()
+
+    assert process.returncode == 130
+    assert "Traceback" not in rest
+    assert "Interrupted." in rest
+
+
+def test_ctrl_c_ends_every_command_with_130(monkeypatch):
+    monkeypatch.setattr("funken.cli.jobs.all_jobs", interrupted)
+
+    done = CliRunner().invoke(main, ["list"])
+
+    assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
+
+
+def interrupted(*arguments, **options):
+    raise KeyboardInterrupt

@@ -102,7 +102,7 @@ def test_run_takes_a_savepoint(savepoint, tmp_path, monkeypatch):
 
     seen = {}
     monkeypatch.setattr(module, "set_default_configuration", lambda given: seen.update(given.to_dict()))
-    monkeypatch.setattr(module, "run_script", lambda script, arguments: None)
+    monkeypatch.setattr(module, "run_script", lambda script, arguments, as_module: None)
     script = tmp_path / "job.py"
     script.write_text("")
     done = CliRunner().invoke(main, ["run", "-s", savepoint, "-n", str(script)])

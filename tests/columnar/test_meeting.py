@@ -204,3 +204,37 @@ def test_what_paths_have_given_is_chosen_where_they_meet(function):
     traced, schema = trace(function, None, 1, changes=True).typed(SCHEMA)
 
     assert on_columns(traced, schema, rows) == [function(row) for row in rows]
+
+
+# ---- what is tested, and raises
+
+
+def asks_for_nothing(x):
+    if x[0] // x[1] > 2:
+        pass
+    return x[2]
+
+
+def gives_the_same_on_both_sides(x):
+    return (x[2] + "") if x[0] // x[1] > 2 else x[2]
+
+
+def assigns_what_nobody_needs(x):
+    found = 0
+    if 1 // x[1]:
+        found = 1
+    if x[0] > 3:
+        found = 3
+    return (found, x[2])[1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [asks_for_nothing, gives_the_same_on_both_sides, assigns_what_nobody_needs],
+    ids=lambda function: function.__name__,
+)
+def test_a_test_that_raises_is_evaluated_whether_it_decides_something_or_not(function):
+    traced, schema = trace(function, None, 1).typed(SCHEMA)
+
+    assert on_columns(traced, schema, [(1, 2, "k"), (3, -1, "m")]) == ["k", "m"]
+    assert on_columns(traced, schema, [(1, 2, "k"), (3, 0, "m")]) is None

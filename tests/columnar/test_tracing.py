@@ -98,7 +98,7 @@ def test_a_function_becomes_an_expression() -> None:
         (lambda x: x is THINGS, "compares identities"),
         (lambda x: x + 1180591620717411303424, "uses 1180591620717411303424, which no column can hold"),
         (helper, "calls looping(), which leaves a loop early"),
-        (endless, "which calls others too deep"),
+        (endless, "which calls itself"),
         (lambda x: Counted(x + 1), "calls Counted()"),
         (lambda x: sum((x, 0.5)), "calls sum() with other numbers than ints"),
         (looping, "leaves a loop early"),

@@ -4,6 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from funken.types.parsing import single
+
 NUMBERS = "127,-32767,2147483647,-9223372036854775808,3e38,2e-308,1.5,true,string\n"
 
 
@@ -61,7 +63,7 @@ def test_numbers_are_written_as_java_writes_them_and_decimals_have_their_scale(c
         "smallint": -32767,
         "int": 2147483647,
         "bigint": -9223372036854775808,
-        "float": 3e38,
+        "float": single(3e38),
         "double": 2e-308,
         "decimal": 2,
         "boolean": True,

@@ -6,7 +6,8 @@ import networkx
 import numpy as np
 import pytest
 
-from funken.errors import InvalidProgram
+from funken.dataset import ExecutionEnvironment
+from funken.errors import FunkenError, InvalidProgram
 from funken.graph import (
     HITS,
     BreadthFirstSearch,
@@ -227,3 +228,22 @@ def test_missing_values_are_named():
         graph.run(SingleSourceShortestPaths(1, 3)).collect()
     with pytest.raises(InvalidProgram, match="need a value per vertex"):
         graph.run(ConnectedComponents(3)).collect()
+
+
+@pytest.mark.parametrize("algorithm", [ConnectedComponents(5), LabelPropagation(5), CommunityDetection(5)])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_vertex_without_a_value_is_named(algorithm, parallelism):
+    env = ExecutionEnvironment.create_local_environment(parallelism=parallelism)
+    edges = [(1, 2, 1.0), (3, 2, 1.0)]
+
+    def run(vertices):
+        made = Graph.from_collection(env, edges, vertices).run(algorithm)
+        return (made.get_vertices() if hasattr(made, "get_vertices") else made).collect()
+
+    for vertices in ([(1, 1), (2, 2)], [(1, 1), (2, 2), (3, None)]):
+        with pytest.raises(FunkenError, match=r"the vertex 3 has None: .* not among the vertices\. Give"):
+            run(vertices)
+    with pytest.raises(
+        FunkenError, match="values of two vertices cannot be compared: .*Give all vertices values of one type"
+    ):
+        run([(1, 1), (2, "b"), (3, "c")])

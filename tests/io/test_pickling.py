@@ -79,3 +79,14 @@ def test_cloudpickle_pickles_in_one_module_only():
                 found.add(path.relative_to(SOURCE).as_posix())
 
     assert found == {"io/pickling.py"}
+
+
+def test_a_broadcast_variable_of_spark_travels_as_its_value(tmp_path):
+    broadcast = pytest.importorskip("pyspark").Broadcast
+    (tmp_path / "value").write_bytes(pickle.dumps({"a": 1}))
+    variable = broadcast(path=str(tmp_path / "value"))
+
+    data = dumps_by_value(lambda key: variable.value[key], lambda error: error)
+    (tmp_path / "value").unlink()
+
+    assert pickle.loads(data)("a") == 1

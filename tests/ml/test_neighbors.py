@@ -24,7 +24,7 @@ def small_blocks(monkeypatch):
     """Let the few rows of these tests be many blocks, and fail a test that gathers rows without need."""
     monkeypatch.setattr(ours, "_ROWS", 13)
     cut = sources.blocks_of
-    monkeypatch.setattr(sources, "blocks_of", lambda values, layout: cut(values, layout, rows=50))
+    monkeypatch.setattr(sources, "blocks_of", lambda values, layout, demands: cut(values, layout, demands, rows=50))
 
 
 def never(self):

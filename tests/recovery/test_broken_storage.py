@@ -3,7 +3,10 @@
 import errno
 import logging
 import os
+import re
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.checkpoint.store.completed import CompletedCheckpointStore
+from funken.checkpoint.store.manifest import Manifest
 from funken.errors import CheckpointCorrupted, CheckpointError, JobExecutionError, StateError
 from funken.io.storage import LocalStorage
 from tests.recovery.test_recovery import Count
@@ -142,7 +146,7 @@ def test_a_rotten_checkpoint_is_refused_and_the_one_before_it_used(mode, environ
     with caplog.at_level(logging.WARNING):
         program(environment, folder).execute()
 
-    assert f"checkpoint {newest} is refused, the one before it is used" in caplog.text
+    assert re.search(rf"checkpoint {newest} is refused, checkpoint \d+, before it, is used", caplog.text)
     assert "is not what was written" in caplog.text
     lines = written(folder)
     assert lines.keys() == EXPECTED.keys(), "nothing is lost"
@@ -155,7 +159,9 @@ def test_if_all_are_rotten_the_job_fails_and_they_stay(mode, environment, folder
         rot(folder, checkpoint)
     files = {path for path in (folder / "checkpoints").rglob("*") if path.is_file() and path.parent.name != "_epoch"}
 
-    with pytest.raises(CheckpointCorrupted, match=r"none of the checkpoints .* can be used: .*begin anew, remove"):
+    with pytest.raises(
+        CheckpointCorrupted, match=r"none of the checkpoints .* can be used: .*begin anew without the state"
+    ):
         program(environment, folder).execute()
 
     assert {path for path in (folder / "checkpoints").rglob("*") if path.is_file()} >= files
@@ -175,7 +181,27 @@ def flip_key_of_version(path):
     path.write_bytes(path.read_bytes().replace(b'"version":', b'"verskon":'))
 
 
+def link_to_nothing(path):
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def folder_to_nothing(path):
+    shutil.rmtree(path.parent)
+    path.parent.symlink_to("nowhere")
+
+
+def change(path, **changes):
+    manifest = Manifest.from_bytes(path.read_bytes(), str(path))
+    path.write_bytes(replace(manifest, **changes).to_bytes())
+
+
 DAMAGES = {
+    "manifest a link to nothing": ("_metadata", link_to_nothing),
+    "folder a link to nothing": ("_metadata", folder_to_nothing),
+    "folder deleted": ("_metadata", lambda path: shutil.rmtree(path.parent)),
+    "manifest of another job": ("_metadata", lambda path: change(path, job_id="other")),
+    "manifest of another checkpoint": ("_metadata", lambda path: change(path, checkpoint=1_000)),
     "manifest truncated": ("_metadata", truncate),
     "manifest empty": ("_metadata", lambda path: path.write_bytes(b"")),
     "manifest deleted": ("_metadata", Path.unlink),
@@ -251,12 +277,12 @@ def test_if_all_checkpoints_are_damaged_no_job_begins_at_zero(mode, environment,
         damage(folder, checkpoint, kind)
     files = left(folder)
 
-    with pytest.raises((CheckpointError, JobExecutionError), match="begin anew, remove") as raised:
+    with pytest.raises((CheckpointError, JobExecutionError), match="begin anew without the state") as raised:
         program(environment, folder).execute()
 
     assert str(folder / "checkpoints" / "job") in str(raised.value)
     assert set(left(folder)) >= set(files)
-    assert set(written(folder).values()) == {1}, "only what the checkpoints had prepared was committed"
+    assert set(written(folder).values()) <= {1}, "only what the checkpoints had prepared was committed"
 
 
 @pytest.mark.ways("local")

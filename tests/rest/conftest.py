@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -166,3 +167,39 @@ def api_with(jobs):
 @pytest.fixture
 def api(api_with, job):
     return api_with()
+
+
+@pytest.fixture
+def certificate_in():
+    """What makes certificates, in a folder."""
+    pytest.importorskip("cryptography")
+
+    def certificate_in(folder, name, days):
+        """Make a certificate for this machine that has been valid for a day, and ends in so many days; return both files."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+        now = datetime.now(UTC)
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(who)
+            .issuer_name(who)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=30))
+            .not_valid_after(now + timedelta(days=days))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        files = folder / f"{name}.pem", folder / f"{name}.key"
+        files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        secret = (
+            serialization.NoEncryption() if name != "locked" else serialization.BestAvailableEncryption(b"open-sesame")
+        )
+        files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret))
+        return files
+
+    return certificate_in

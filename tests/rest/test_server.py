@@ -11,7 +11,6 @@ import threading
 import urllib.error
 import urllib.request
 import warnings
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -301,35 +300,7 @@ def test_with_tls_and_a_token_only_who_has_both_gets_an_answer(tmp_path):
         running.close()
 
 
-def certificate_in(folder, name, days):
-    """Make a certificate for this machine that has been valid for a day, and ends in so many days; return both files."""
-    pytest.importorskip("cryptography")
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(who)
-        .issuer_name(who)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / f"{name}.pem", folder / f"{name}.key"
-    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret = serialization.NoEncryption() if name != "locked" else serialization.BestAvailableEncryption(b"open-sesame")
-    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret))
-    return files
-
-
-def test_a_certificate_that_cannot_serve_is_refused_before_a_job_begins(tmp_path, start):
+def test_a_certificate_that_cannot_serve_is_refused_before_a_job_begins(tmp_path, start, certificate_in):
     good, key = certificate_in(tmp_path, "good", 30)
     expired, expired_key = certificate_in(tmp_path, "expired", -1)
     locked, locked_key = certificate_in(tmp_path, "locked", 30)
@@ -349,7 +320,7 @@ def test_a_certificate_that_cannot_serve_is_refused_before_a_job_begins(tmp_path
     assert "certificate has expired" in str(failed.get_job_execution_result().exception(WAIT))
 
 
-def test_a_certificate_that_expires_meanwhile_is_an_error_of_the_client(tmp_path, monkeypatch):
+def test_a_certificate_that_expires_meanwhile_is_an_error_of_the_client(tmp_path, monkeypatch, certificate_in):
     certificate, key = certificate_in(tmp_path, "expired", -1)
     running = server.RestServer(RestSettings(certificate=str(certificate), key=str(key)))
     try:

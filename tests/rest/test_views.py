@@ -1,5 +1,7 @@
 """What a snapshot looks like in Flink's REST API."""
 
+from dataclasses import replace
+
 import pytest
 
 from funken.errors import RequestRejected
@@ -150,8 +152,17 @@ def test_checkpoints_have_counts_summary_and_history():
     ]
     assert found["history"][1]["failure_message"] == "timed out"
     assert found["latest"]["completed"]["external_path"] == "/c/chk-7"
+    assert [each.get("discarded") for each in found["history"]] == [None, True, False]
     assert found["latest"]["restored"]["is_savepoint"] is True
     assert found["latest"]["savepoint"] is None
+
+
+def test_a_checkpoint_whose_files_are_deleted_says_so():
+    job = picture()
+    gone = tuple(replace(each, discarded=True) for each in job.checkpoints.history)
+    found = checkpoints.statistics(replace(job, checkpoints=replace(job.checkpoints, history=gone)))
+
+    assert (found["history"][2]["external_path"], found["history"][2]["discarded"]) == ("/c/chk-7", True)
 
 
 def test_a_checkpoint_is_shown_by_vertex_and_by_subtask():

@@ -360,7 +360,7 @@ def test_a_job_that_fails_while_nobody_reads(mode, env, watch):
 
 
 def test_two_jobs_at_once_and_a_session_that_is_usable_after_all_this(mode, environment, watch):
-    streams = [environment().from_collection(letters).rebalance().map(str.upper) for letters in ("abc", "def")]
+    streams = [environment().from_collection(list(letters)).rebalance().map(str.upper) for letters in ("abc", "def")]
     results = [stream.execute_and_collect() for stream in streams]
     assert [sorted(records) for records in results] == [["A", "B", "C"], ["D", "E", "F"]]
 

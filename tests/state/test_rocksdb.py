@@ -127,7 +127,7 @@ def test_a_successor_comes_right_after_all_that_begins_alike(prefix, other):
 @pytest.fixture
 def rows(one_database, request):
     """The rows of one state with next to no memory for objects."""
-    layout = Layout(request.node.nodeid, False, False, lambda key: 3)
+    layout = Layout(request.node.nodeid, False, False, lambda key: 3, one_database)
     rows = Rows(one_database, layout, ObjectLimit(0))
     assert rows.capacity == 8
     return rows

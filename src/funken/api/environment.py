@@ -16,6 +16,7 @@ from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, shared_cores, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
+from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
 from funken.columnar.expressions import RecordSchema
@@ -37,6 +38,7 @@ from funken.runtime.driver.job import Job, Runner, runner_for
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.callables import check_collection
 from funken.types.convert import converter
 from funken.types.generics import S
 from funken.types.info import TypeInformation, declared
@@ -112,6 +114,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         >>> people.map(lambda person: person.name).execute_and_collect(limit=2)
         ['ann', 'bob']
         """
+        check_collection(collection, "from_collection()")
         of = declared(type_info)
         elements: Iterable[S] = collection if of is None else [*map(converter(of), collection)]
         return self.from_source(CollectionSource(elements), WatermarkStrategy.no_watermarks(), "collection", of)
@@ -212,9 +215,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Set how many subtasks an operator has unless it says otherwise; raises ``InvalidProgram`` below 1."""
-        if parallelism < 1:
-            raise InvalidProgram(f"parallelism must be at least 1, but is {parallelism}")
-        self._configuration.set(config.PARALLELISM, parallelism)
+        self._configuration.set(config.PARALLELISM, positive(parallelism, "parallelism"))
         return self
 
     def get_parallelism(self) -> int:

@@ -76,11 +76,11 @@ def pack(tails: Iterable[Node]) -> tuple[Packed, list[int]]:
     return (events, names, nodes), found
 
 
-def unpack(packed: Packed) -> list[Node]:
+def unpack(packed: Packed, kind: type[Node] = Node) -> list[Node]:
     """Return the nodes of a table, in its order."""
     raw_events, names, rows = packed
     events = [Event(*each) for each in raw_events]
     nodes: list[Node] = []
     for previous, name, event in rows:
-        nodes.append(Node(nodes[previous] if previous >= 0 else None, names[name], events[event]))
+        nodes.append(kind(nodes[previous] if previous >= 0 else None, names[name], events[event]))
     return nodes

@@ -20,16 +20,26 @@ from funken.errors import InvalidProgram
 class SimpleCondition:
     """A condition that looks at the event only; it is evaluated once per event, however many partial matches there are.
 
-    A plain callable of one argument is the same.
+    A plain callable of one argument is the same, and so is a subclass that overrides ``filter``.
 
     >>> from funken.cep import Pattern, matches_of
     >>> high = SimpleCondition.of(lambda price: price > 10)
     >>> matches_of(Pattern.begin("high").where(high), [9, 12])
     [{'high': [12]}]
+    >>> class Low(SimpleCondition):
+    ...     def filter(self, price):
+    ...         return price < 10
+    >>> matches_of(Pattern.begin("low").where(Low()), [9, 12])
+    [{'low': [9]}]
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.filter = function
+    def __init__(self, function: Callable[[Any], Any] | None = None) -> None:
+        if function is not None:
+            self._function = function
+
+    def filter(self, event: Any) -> Any:
+        """Return whether the condition holds for the event."""
+        return self._function(event)
 
     @staticmethod
     def of(function: Callable[[Any], Any]) -> SimpleCondition:
@@ -197,21 +207,42 @@ def as_condition(given: Any, pattern: str) -> Condition:
     if isinstance(given, Condition):
         return given
     if isinstance(given, SimpleCondition):
-        return Test(given.filter, iterative=False)
-    if isinstance(given, IterativeCondition):
-        return Test(given.filter, iterative=True)
-    forgot_to_make_one = isinstance(given, type) and issubclass(given, SimpleCondition | IterativeCondition)
-    if forgot_to_make_one or not callable(given):
+        return Test(_simple(given, pattern), iterative=False)
+    if isinstance(given, type) and callable(getattr(given, "filter", None)):
         raise InvalidProgram(
-            f"pattern {pattern!r}: a condition is a function of the event, or of the event and a context, or an object "
-            f"of SimpleCondition or IterativeCondition, but got {given!r}."
+            f"pattern {pattern!r}: the condition is the class {given.__name__}, not an object of it. "
+            f"Write where({given.__name__}())."
         )
+    test = getattr(given, "filter", given) if isinstance(given, IterativeCondition) or not callable(given) else given
+    if not callable(test):
+        raise InvalidProgram(
+            f"pattern {pattern!r}: a condition is a function of the event, or of the event and a context, or an object with such "
+            f"a method filter (SimpleCondition, IterativeCondition), but got {given!r}."
+        )
+    given = test
     count = _arguments(given)
     if count not in {1, 2}:
         raise InvalidProgram(
             f"pattern {pattern!r}: a condition takes the event, or the event and a context: {given!r}."
         )
     return Test(given, iterative=count == 2)
+
+
+def _simple(given: SimpleCondition, pattern: str) -> Callable[[Any], Any]:
+    """Return the function of a simple condition; raise ``InvalidProgram`` if it has none, or one of other arguments."""
+    own = type(given).filter is not SimpleCondition.filter
+    test = given.filter if own or "filter" in vars(given) else getattr(given, "_function", None)
+    if not callable(test):
+        raise InvalidProgram(
+            f"pattern {pattern!r}: {type(given).__name__} has no function, and no method filter(event) of its own. "
+            "Give it one, or write SimpleCondition.of(function)."
+        )
+    if _arguments(test) != 1:
+        raise InvalidProgram(
+            f"pattern {pattern!r}: the condition {type(given).__name__} takes more than the event. "
+            "Derive from IterativeCondition to look at the partial match."
+        )
+    return test
 
 
 def _arguments(function: Callable[..., Any]) -> int:

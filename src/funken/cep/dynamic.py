@@ -22,14 +22,20 @@ from funken import (
     MapStateDescriptor,
 )
 from funken.cep.compiler import compile_pattern
-from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler, callable_of
+from funken.cep.functions import (
+    PatternContext,
+    PatternProcessFunction,
+    Selecting,
+    TimedOutPartialMatchHandler,
+    callable_of,
+)
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState
 from funken.cep.operator import EVENTS, STATE, Settings, one_key, side_outputs, too_many
 from funken.cep.pattern import Pattern
 from funken.cep.stream import PatternStream
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.ids import MAX_WATERMARK
-from funken.sdk import copied_block
+from funken.sdk import check_methods, check_several, copied_block
 
 RULES = MapStateDescriptor("cep-rules")
 
@@ -61,6 +67,7 @@ class DynamicPatternStream(PatternStream):
         """Handle matches; ``ctx.rule_id()`` tells of which rule. As with one pattern, time-outs can be handled, too."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+        check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if keyed else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
@@ -213,7 +220,11 @@ class MatchRules(KeyedBroadcastProcessFunction):
             context = PatternContext(ctx.output, deadline, now, name)
             yield from side_outputs(self.function.process_timed_out_match(_own(match), context))  # type: ignore[attr-defined]
         for match in matches:
-            yield from self.function.process_match(_own(match), PatternContext(ctx.output, at, now, name)) or ()
+            made = self.function.process_match(_own(match), PatternContext(ctx.output, at, now, name))
+            if made is not None:
+                if not isinstance(self.function, Selecting):
+                    check_several(made, tuples=False)
+                yield from made
 
 
 def _own(match: Match) -> Match:

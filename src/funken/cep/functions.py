@@ -7,6 +7,7 @@ from typing import Any
 
 from funken import InvalidProgram, OutputTag
 from funken.cep.nfa import Match
+from funken.sdk import check_function, check_several
 
 
 class PatternContext:
@@ -113,6 +114,8 @@ class Selecting(PatternProcessFunction):
     def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
         """Emit what the function returns."""
         found = self.function(match)
+        if self.flat and found is not None:
+            check_several(found, tuples=False)
         return (found if found is not None else ()) if self.flat else (found,)
 
 
@@ -139,5 +142,6 @@ def callable_of(function: Any, method: str, role: str) -> Callable[..., Any]:
         found = function
     if not callable(found) or isinstance(function, type):
         raise InvalidProgram(f"{role} needs a function, or an object with a method {method}(), but got {function!r}.")
+    check_function(function, method, role, several=method == "flat_select")
     bound: Callable[..., Any] = found
     return bound

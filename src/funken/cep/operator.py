@@ -30,7 +30,18 @@ from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.sdk import KeyedOperator, Operator, OperatorContext, Output, Timestamps, UserFunction, Values
+from funken.sdk import (
+    KeyedOperator,
+    Operator,
+    OperatorContext,
+    Output,
+    Timestamps,
+    UserFunction,
+    Values,
+    check_several,
+    normal_key,
+    normal_keys,
+)
 
 STATE, EVENTS = "cep-matches", "cep-events"
 _MOST_WAITING = 100_000
@@ -58,7 +69,7 @@ class Settings:
         for _, places in groupby(range(len(times)), key=times.__getitem__):
             by_key: dict[Any, list[Any]] = {}
             for place in places:
-                by_key.setdefault(key_of(events[place]), []).append(events[place])
+                by_key.setdefault(normal_key(key_of(events[place])), []).append(events[place])
             for same in by_key.values():
                 found += same if len(same) == 1 else self.in_order(same)
         return found
@@ -167,7 +178,7 @@ class MatchPatternLogic(KeyedOperator):
 
     def _keep(self, times: list[int], events: Values) -> None:
         for at, value in zip(times, events, strict=True):
-            self.current_key = self.keys[0](value)
+            self.current_key = normal_key(self.keys[0](value))
             self._put(at, value)
             self.register_event_time_timer(at)
         self.flush()
@@ -216,10 +227,9 @@ class MatchPatternLogic(KeyedOperator):
         if gate is not None and masks is not None and gate.bit:
             gate = None  # the mask knows
         passes = None if gate is None else gate.function
+        keys = normal_keys(list(map(self.keys[0], events)))
         # Hot: once per event.
-        for at, value, key, mask in zip(
-            in_order, events, map(self.keys[0], events), masks or repeat(None), strict=False
-        ):
+        for at, value, key, mask in zip(in_order, events, keys, masks or repeat(None), strict=False):
             if at != reached:
                 reached = at
                 if due and due[0] <= at:
@@ -339,7 +349,10 @@ class MatchPatternLogic(KeyedOperator):
             if simple is not None:
                 self.emit_result(simple(given), stamp)
             else:
-                self.emit_results(user.process_match(given, context), stamp)
+                made = user.process_match(given, context)
+                if made is not None and not isinstance(user, Selecting):
+                    check_several(made, tuples=False)
+                self.emit_results(made, stamp)
         self.flush(_FLUSH)
 
     def _side(self, stamp: int, tag: OutputTag, value: Any) -> None:
@@ -360,7 +373,7 @@ def too_many(what: str, count: int, bound: int, key: Any) -> StateTooLarge:
     """Return the error for a key that has more partial matches than it may."""
     return StateTooLarge(
         f"the {what} has {count} partial matches for the key {key!r}, more than the bound of {bound}. Add within(...) or "
-        f"until(...) to the pattern, use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
+        f"until(...) to the pattern (WITHIN to MATCH_RECOGNIZE), use a stricter contiguity, or raise {MAX_PARTIAL_MATCHES.key}."
     )
 
 

@@ -11,7 +11,7 @@ from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTim
 from funken.cep.operator import MatchPattern, Settings, one_key
 from funken.cep.pattern import Pattern
 from funken.config import MAX_PARTIAL_MATCHES
-from funken.sdk import OperatorSpec
+from funken.sdk import OperatorSpec, check_methods
 
 
 class PatternStream:
@@ -38,6 +38,7 @@ class PatternStream:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also what timed out."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+        check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)

@@ -43,7 +43,7 @@ from funken.checkpoint.store.completed import CompletedCheckpointStore, copied
 from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of, write_manifest
 from funken.dataclass import dataclass
-from funken.errors import CheckpointError
+from funken.errors import CheckpointError, CheckpointLost
 from funken.ids import CheckpointId, Millis
 from funken.io.storage import Storage, open_storage
 
@@ -119,6 +119,8 @@ class Coordinator:
         self.observer: Callable[[Event, list[Command]], None] = lambda event, commands: None
         #: what is to be performed once the storage can be settled; the next tick tries it again
         self._unsettled: MayRestart | None = None
+        #: whether the last manifest could not be written because what it names was removed
+        self._lost = False
         #: whether the job is over, and what it left has not been deleted
         self._untidy = False
         store.pinned = self._pinned
@@ -213,8 +215,11 @@ class Coordinator:
                     self.catalog.store(manifest)
                     self._manifests[command.checkpoint] = manifest
             except CheckpointError as error:
-                self.handle(StoreFailed(command.checkpoint, str(error)))
+                again, self._lost = self._lost, isinstance(error, CheckpointLost)
+                counts = again or not self._lost  # one that names nothing older, and is lost as well, is a failure
+                self.handle(StoreFailed(command.checkpoint, str(error), counts))
             else:
+                self._lost = False
                 self.handle(Stored(command.checkpoint))
 
         self._around.background(work)

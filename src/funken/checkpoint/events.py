@@ -112,10 +112,14 @@ class Stored(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreFailed(Event):
-    """The manifest could not be written, and is not there."""
+    """The manifest could not be written, and is not there.
+
+    ``counts``: it is a failure of the checkpoint, not of one before it whose files somebody has removed.
+    """
 
     checkpoint: CheckpointId
     reason: str
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,9 @@ class CheckpointMachine:
                 self._stored(self.pending.pop(checkpoint))
             case StoreFailed(checkpoint=checkpoint, reason=reason) if checkpoint == self.storing:
                 self.storing = None
-                self._abort(self.pending[checkpoint], f"its manifest could not be written: {reason}", counts=True)
+                pending = self.pending[checkpoint]
+                counts = event.counts or checkpoint == self._last  # which cannot be repeated
+                self._abort(pending, f"its manifest could not be written: {reason}", counts)
             case Committed(checkpoint=checkpoint) if checkpoint in self.committing:
                 self._committed(checkpoint, "")
             case CommitFailed(checkpoint=checkpoint, reason=reason) if checkpoint in self.committing:

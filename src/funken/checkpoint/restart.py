@@ -98,8 +98,10 @@ def outcome_of(error: BaseException, *, cancelled: bool, suspended: bool) -> Out
     return Outcome.LOST if Fault.ENVIRONMENT in fault_of(error) else Outcome.FAILED
 
 
-def resume_hint(job_id: str, kept: Sequence[int], root: str) -> str | None:
+def resume_hint(job_id: str, kept: Sequence[int], root: str, unusable: str = "") -> str | None:
     """Say from where a job that has ended can go on; ``None`` if there is nothing to say.
+
+    ``unusable``: why none of its complete checkpoints can be used.
 
     >>> resume_hint("orders", [], "/checkpoints")
     "no checkpoint was complete, so a start with execution.job-id 'orders' begins anew"
@@ -109,6 +111,9 @@ def resume_hint(job_id: str, kept: Sequence[int], root: str) -> str | None:
         if job_id:
             return f"a start with {config.JOB_ID.key} {job_id!r} resumes from {name}"
         return f"{name} stays; start from it with {config.RESTORE_PATH.key}, or delete it"
+    if unusable:
+        start = f"a start with {config.JOB_ID.key} {job_id!r} is refused" if job_id else "it cannot go on"
+        return f"{start} unless that is mended, or {config.ALLOW_FRESH_START.key} is set: {unusable.rstrip('.')}"
     return f"no checkpoint was complete, so a start with {config.JOB_ID.key} {job_id!r} begins anew" if job_id else None
 
 

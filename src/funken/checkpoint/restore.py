@@ -20,10 +20,11 @@ from typing import Any
 from funken.checkpoint.snapshot.incremental import Origin
 from funken.checkpoint.store.blobs import BlobReader, SubtaskState, fold, keyed_part, own_part
 from funken.checkpoint.store.databases import opened, rows_of
-from funken.checkpoint.store.handles import Blob, NamedBlob, RedistributeMode, StateItem, SubtaskHandle
+from funken.checkpoint.store.handles import Blob, NamedBlob, RedistributeMode, SavedClass, StateItem, SubtaskHandle
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry
 from funken.dataclass import dataclass
 from funken.errors import CheckpointIncompatible
+from funken.io.shapes import ClassChanged, is_changed
 from funken.io.storage import Storage
 from funken.state.keygroups import key_groups_of
 from funken.state.snapshot_writer import KeyedSnapshot
@@ -79,6 +80,7 @@ class SubtaskRestore:
     states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exact: bool = False
     finished: bool = False
+    classes: frozenset[SavedClass] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def plan_restore(
                 warnings.append(_unclaimed(entry, known.values(), allow_non_restored))
             continue
         _check(entry, target)
+        _check_classes(entry, target)
         for subtask in range(target.parallelism):
             ended = (target.id, subtask) in finished
             subtasks[target.id, subtask] = _subtask(entry, target, subtask, uri, own, ended)
@@ -202,6 +205,16 @@ def _check(entry: OperatorEntry, target: RestoreTarget) -> None:
                 )
 
 
+def _check_classes(entry: OperatorEntry, target: RestoreTarget) -> None:
+    for table, shape in sorted(frozenset[SavedClass]().union(*(handle.classes for handle in entry.subtasks))):
+        try:
+            is_changed(shape)
+        except ClassChanged as error:
+            raise CheckpointIncompatible(
+                f"operator {target.name!r}: its state {table.removeprefix('state/')!r} cannot be restored: {error}"
+            ) from error
+
+
 def _subtask(
     entry: OperatorEntry, target: RestoreTarget, subtask: int, uri: str, own: bool, finished: bool
 ) -> SubtaskRestore:
@@ -224,6 +237,7 @@ def _subtask(
         states=states,
         exact=own and same and len(keyed) <= 1,
         finished=finished,
+        classes=frozenset().union(*(handle.classes for handle in entry.subtasks)),
     )
 
 

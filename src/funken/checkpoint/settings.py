@@ -54,6 +54,7 @@ class CheckpointSettings:
     aligned_timeout: Millis
     restore_path: str
     allow_non_restored: bool
+    allow_fresh: bool
     job_id: str
     """The id that the program gives the job; empty if it gives none."""
 
@@ -112,6 +113,7 @@ class CheckpointSettings:
             aligned_timeout=Millis(get(config.ALIGNED_TIMEOUT)),
             restore_path=get(config.RESTORE_PATH),
             allow_non_restored=get(config.RESTORE_IGNORING),
+            allow_fresh=get(config.ALLOW_FRESH_START),
             job_id=job_id,
         )
 

@@ -23,7 +23,9 @@ from types import FrameType, TracebackType
 import click
 
 from funken.api.jobs.client import JobClient
+from funken.api.jobs.watching import NotToRun
 from funken.cli.lifecycle.nudging import waits_interrupted
+from funken.cli.lifecycle.script import execute
 from funken.cli.lifecycle.termination import LastSavepoints, seconds_to_save
 from funken.errors import FunkenError, without_own_frames
 
@@ -126,27 +128,45 @@ def ending_well(script: str | None = None) -> Iterator[Signals]:
                 click.echo("Interrupted.", err=True)
             sys.exit(exit_code)
         except FunkenError as error:
-            click.echo(f"{click.style('Error:', fg='red')} {explained(error, script)}", err=True)
+            if script is not None and sys.excepthook is not sys.__excepthook__:
+                _print_as_python(error)  # the program has a hook of its own
+            else:
+                file = getattr(sys.modules["__main__"], "__file__", None) if script is not None else None
+                click.echo(f"{click.style('Error:', fg='red')} {explained(error, file)}", err=True)
             sys.exit(1)
-        except Exception as error:
-            if script is None or isinstance(error, click.ClickException):
+        except (SystemExit, NotToRun):
+            raise
+        except BaseException as error:
+            if script is None or (isinstance(error, click.ClickException) and not _of_program(error)):
                 raise
-            print_from(script, error)
+            _print_as_python(error)
             sys.exit(1)
 
 
-def explained(error: FunkenError, script: str | None = None) -> str:
-    """Return an error's message without Funken's own frames, and where in the program it was raised."""
+def explained(error: FunkenError, file: str | None = None) -> str:
+    """Return an error's message without Funken's own frames, and where in a file of the program it was raised."""
     text = without_own_frames(str(error))
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not frames:
         return text
-    return f"{text}\n\nin {script}, line {frames[-1].lineno}: {frames[-1].line}"
+    return f"{text}\n\nin {file}, line {frames[-1].lineno}: {frames[-1].line}"
 
 
-def print_from(script: str, error: BaseException) -> None:
-    """Print a traceback that begins in the program, as Python would have printed it."""
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+def _of_program(error: BaseException) -> TracebackType | None:
+    """Return the traceback from the program on; ``None`` if the program was not at work."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not execute.__code__:
         trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace)
+    return trace and trace.tb_next
+
+
+def _print_as_python(error: BaseException) -> None:
+    """Print a traceback that begins in the program, by ``sys.excepthook``, as Python does it."""
+    trace = _of_program(error)
+    if trace is not None or isinstance(error, SyntaxError):
+        error.__traceback__ = trace
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    sys.stdout.flush()
+    sys.excepthook(type(error), error, error.__traceback__)

@@ -210,7 +210,7 @@ def checkpoints(job: FoundJob, as_json: bool, limit: int) -> None:
             str(each["id"]), each["checkpoint_type"].lower(), each["status"], moment(each["trigger_timestamp"]),
             duration(each["end_to_end_duration"]), f"{each['state_size']:,}",
             f"{each['num_acknowledged_subtasks']} of {each['num_subtasks']}",
-            each.get("failure_message") or each.get("external_path") or "",
+            each.get("failure_message") or ("(deleted)" if each.get("discarded") else each.get("external_path")) or "",
         )  # fmt: skip
         table.add_row(*map(Text, cells))
     if found["history"]:

@@ -6,10 +6,13 @@ A job's first record waits for every import: all commands together take some 15 
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
-from funken import __version__
+from funken import __version__, starting
+
+INTERRUPTED = 130
 
 _COMMANDS = {
     "cancel": "funken.cli.jobs:cancel",
@@ -51,6 +54,15 @@ class CommandGroup(click.Group):
         module, _, name = _COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C ends each with 130."""
+        try:
+            starting.hand_over()
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

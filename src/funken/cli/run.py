@@ -1,18 +1,16 @@
 """``funken run`` and ``funken explain``: a user's script, with options that its environments begin with.
 
-The script runs as ``__main__``, as ``python JOB.py`` would run it: with its own ``sys.argv`` and its folder first on the
-path. The module stays ``__main__`` when the script has ended, since its classes may still travel to workers.
+``lifecycle/script.py`` runs the script as ``python JOB.py`` would; this module sets options, signals,
+and displays around it.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -23,6 +21,7 @@ from funken.api.jobs.client import JobClient
 from funken.api.jobs.watching import NotToRun, watch_jobs
 from funken.cli.batch.progress import BatchProgressDisplay
 from funken.cli.failures import ending_well, explained
+from funken.cli.lifecycle.script import run_script
 from funken.cli.progress import Progress
 from funken.cli.service.detached import check_detachable, run_detached
 from funken.cli.serving import Announcer, with_dashboard
@@ -99,19 +98,6 @@ def with_options(configuration: Configuration, target: str, parallelism: int | N
 # ---- running a script
 
 
-def run_script(script: str, arguments: tuple[str, ...]) -> None:
-    """Run a Python file as ``__main__``."""
-    module = types.ModuleType("__main__")
-    module.__file__ = script
-    module.__dict__["__builtins__"] = __builtins__
-    sys.modules["__main__"] = module
-    sys.argv = [script, *arguments]
-    if not sys.flags.safe_path:
-        sys.path[0] = str(Path(script).resolve().parent)
-    code = compile(Path(script).read_bytes(), script, "exec")
-    exec(code, module.__dict__)
-
-
 @contextmanager
 def waiting_for_jobs() -> Iterator[None]:
     """Let jobs that the block started with ``execute_async`` run to their end; suspend them if it fails."""
@@ -150,7 +136,23 @@ def _stop(clients: Iterable[JobClient]) -> None:
 _pyflink = click.option(
     "--pyflink", is_flag=True, help="The script is one for PyFlink: let 'import pyflink' mean Funken."
 )
-_script = click.argument("script", metavar="JOB.py", type=click.Path(exists=True, dir_okay=False))
+
+
+def _check_script(context: click.Context, parameter: click.Parameter, script: str) -> str:
+    if not context.params["as_module"]:
+        click.Path(exists=True).convert(script, parameter, context)
+    return script
+
+
+_as_module = click.option(
+    "--module",
+    "-m",
+    "as_module",
+    is_flag=True,
+    is_eager=True,
+    help="JOB.py is the name of a module, as after python -m.",
+)
+_script = click.argument("script", metavar="JOB.py", callback=_check_script)
 _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 
 
@@ -161,7 +163,11 @@ _arguments = click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=cli
 @click.option(
     "--allow-non-restored-state", "-n", is_flag=True, help="Leave out state that the program has no operator for."
 )
+@click.option(
+    "--allow-fresh-start", is_flag=True, help="Begin without state if none of the job's checkpoints can be used."
+)
 @_pyflink
+@_as_module
 @click.option(
     "--progress/--no-progress",
     default=None,
@@ -179,14 +185,17 @@ def run(
     name: str | None,
     from_savepoint: str | None,
     allow_non_restored_state: bool,
+    allow_fresh_start: bool,
     pyflink: bool,
+    as_module: bool,
     progress: bool | None,
     detach: bool,
 ) -> None:
     """Run a job: a Python script that ends in execute().
 
     The options are what every StreamExecutionEnvironment.get_execution_environment() of the script begins with; what
-    the script sets itself wins. Everything after JOB.py belongs to the script.
+    the script sets itself wins. Everything after JOB.py belongs to the script. JOB.py may be a folder or a zip file that has a
+    __main__.py.
 
     \b
     funken run job.py
@@ -207,6 +216,8 @@ def run(
         configuration.set(config.RESTORE_PATH, from_savepoint)
     if allow_non_restored_state:
         configuration.set(config.RESTORE_IGNORING, True)
+    if allow_fresh_start:
+        configuration.set(config.ALLOW_FRESH_START, True)
     with ExitStack() as stack:
         signals = stack.enter_context(ending_well(script))
         set_default_configuration(configuration)
@@ -219,7 +230,7 @@ def run(
         stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
         begun = stack.enter_context(graphs_begun())
-        run_script(script, arguments)
+        run_script(script, arguments, as_module)
         warn_of_the_unexecuted(script, begun)
 
 
@@ -233,7 +244,9 @@ def _without_detach(context: click.Context) -> list[str]:
     for name, option in (("parallelism", "-p"), ("name", "--name"), ("from_savepoint", "-s")):
         if values[name] is not None:
             found += [option, str(values[name])]
-    found += [f"--{name.replace('_', '-')}" for name in ("allow_non_restored_state", "pyflink") if values[name]]
+    flags = ("allow_non_restored_state", "allow_fresh_start", "pyflink")
+    found += [f"--{name.replace('_', '-')}" for name in flags if values[name]]
+    found += ["--module"] if values["as_module"] else []
     return [*found, "--no-progress", "--", values["script"], *values["arguments"]]
 
 
@@ -257,6 +270,7 @@ class _Planned(NotToRun):
 @click.command(context_settings={"allow_interspersed_args": False})
 @job_options(default_target="auto")
 @_pyflink
+@_as_module
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_script
 @_arguments
@@ -267,6 +281,7 @@ def explain(
     target: str,
     parallelism: int | None,
     pyflink: bool,
+    as_module: bool,
     as_json: bool,
 ) -> None:
     """Print the plan of a job without running it.
@@ -289,9 +304,9 @@ def explain(
             importlib.import_module("funken.compat.pyflink")
         try:
             with watch_jobs(plan_only), watch_batch_jobs(batch_plan_only), redirect_stdout(sys.stderr):
-                run_script(script, arguments)
+                run_script(script, arguments, as_module)
         except _Planned:
             pass
-        if not plans:
-            raise click.ClickException(f"{script} ended without a call of execute().")
+    if not plans:
+        raise click.ClickException(f"{script} ended without a call of execute().")
     click.echo(plans[0])

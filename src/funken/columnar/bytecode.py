@@ -108,6 +108,15 @@ def operations(code: CodeType) -> list[Operation]:
     return found
 
 
+def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    """Return where in its file each operation of a function is: first and last line, first and last column."""
+    found: list[tuple[int | None, int | None, int | None, int | None]] = []
+    for at in dis.get_instructions(code):
+        place = at.positions or dis.Positions()
+        found += [(place.lineno, place.end_lineno, place.col_offset, place.end_col_offset)] * len(_parts(at, code))
+    return found
+
+
 def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
     """Return what an instruction does, as operations."""
     name, flag = at.opname, bool((at.arg or 0) & 1)
@@ -134,6 +143,59 @@ def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
         case "FORMAT_VALUE":
             return [Operation("FORMAT", ((at.arg or 0) & 3, bool((at.arg or 0) & 4)))]
     return [Operation(name, at.arg if name in _BY_NUMBER else at.argval)]
+
+
+_ASSIGNS = {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"}
+_LOADS = {"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD", "LOAD_CLASSDEREF", "LOAD_NAME"}
+_CHANGING = {
+    "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort",
+    "update", "__setitem__", "__delitem__", "difference_update", "intersection_update", "symmetric_difference_update",
+}  # fmt: skip
+
+
+def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
+    """Return the names that a function assigns outside of itself, and those of what it changes in place.
+
+    Attributes of the first argument are left out: that is the object that a method is of.
+
+    >>> def count(table, key):
+    ...     rates.total = 1
+    ...     words.append(key)
+    >>> names_changed(count.__code__)
+    ({'total'}, {'words'})
+    """
+    own = code.co_varnames[0] if code.co_argcount else None
+    assigned, changed = set[str](), set[str]()
+    found = list(dis.get_instructions(code))
+    for number, each in enumerate(found):
+        before = found[number - 1] if number else None
+        of_self = before is not None and before.opname == "LOAD_FAST" and before.argval == own
+        if each.opname in _ASSIGNS or (each.opname in ("STORE_ATTR", "DELETE_ATTR") and not of_self):
+            assigned.add(str(each.argval))
+        holder = None
+        if each.opname in ("STORE_SUBSCR", "DELETE_SUBSCR"):
+            holder = _container(found, number)
+        elif each.opname in ("LOAD_METHOD", "LOAD_ATTR") and each.argval in _CHANGING:
+            holder = before
+        if holder is not None and holder.opname in _LOADS:
+            changed.add(str(holder.argval))
+    return assigned, changed
+
+
+def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
+    """Return the last instruction of what an item is set or deleted in: it comes before those of the key."""
+    depth = 0
+    for at in range(number - 1, 0, -1):
+        each = found[at]
+        depth += dis.stack_effect(each.opcode, each.arg if each.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+        if depth == 1:
+            return found[at - 1]
+    return None
+
+
+def goes_on(code: CodeType, offset: int) -> bool:
+    """Return whether an instruction decides where a function goes on, by a truth or by the next item of a loop."""
+    return dis.opname[code.co_code[offset]].startswith(("POP_JUMP", "FOR_ITER"))
 
 
 def always_raises(found: list[Operation], number: int) -> bool:
@@ -180,6 +242,6 @@ def reason_of(name: str, value: Any) -> str:
 
 
 __all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "is_followed", "is_generator",
-    "is_plain", "is_plain_generator", "operations", "reason_of",
+    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "goes_on", "is_followed",
+    "is_generator", "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, Protocol
 
 from funken.columnar.calling.arguments import in_order, iterated, numbers_of, pattern_of
-from funken.columnar.calling.constants import article, constant_of
+from funken.columnar.calling.constants import article, constant_of, tests_bases
 from funken.columnar.calling.markers import Marker, Outside, expression_on, said
 from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction
 from funken.columnar.expressions import (
@@ -125,6 +125,8 @@ class Calls:
         if isinstance(found, Marker) and found.kind == "builtin" and found.value is not None:
             return CLASSES[found.name]
         if isinstance(found, Outside) and isinstance(found.value, type):
+            if not tests_bases(found.value):
+                raise NotVectorizable(f"tests the type {found.name}, which decides itself what is of it")
             self._reader.depend(Dependency(found.kind, found.name, KnownClass(found.value)))
             return found.value
         raise NotVectorizable("tests a type that is not known")

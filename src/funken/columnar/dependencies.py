@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
-from types import CodeType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from funken.columnar.library import name_of
@@ -17,6 +27,10 @@ BUILTINS = (
 )  # fmt: skip
 """Built-in functions and types that are known by their names."""
 _BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}
+
+
+_NONE: Any = object()
+_COMPILED = {BuiltinFunctionType, ClassMethodDescriptorType, MethodDescriptorType, WrapperDescriptorType}
 
 
 @dataclass(frozen=True)
@@ -90,9 +104,10 @@ def _found(function: FunctionType, kind: str, name: str) -> tuple[Any] | None:
             return None
         (value,) = cell
     for attribute in attributes:
-        if not is_namespace(value) or not hasattr(value, attribute):
+        inner = attribute_in(value, attribute) if is_namespace(value) else None
+        if inner is None:
             return None
-        value = getattr(value, attribute)
+        (value,) = inner
     return (value,)
 
 
@@ -105,15 +120,56 @@ def attribute_of(target: Any, name: str) -> tuple[Any] | None:
     >>> attribute_of(Limit(), "most"), attribute_of(Limit(), "other")
     ((3,), None)
     """
-    for space in (getattr(target, "__dict__", {}), *map(vars, type(target).__mro__)):
-        if name in space:
-            return (space[name],)
-    return None
+    cls = type(target)
+    plain: Any = object.__getattribute__
+    if cls.__getattribute__ is not plain:
+        return None
+    of_class = next((vars(each)[name] for each in cls.__mro__ if name in vars(each)), _NONE)
+    kind = type(of_class)
+    if hasattr(kind, "__set__") or hasattr(kind, "__delete__"):  # it goes before what the object has
+        slot = isinstance(of_class, MemberDescriptorType) and hasattr(target, name)
+        return (of_class.__get__(target, cls),) if slot else None
+    own = _attributes(target)
+    if own is None:
+        return None
+    if name in own:
+        return (own[name],)
+    return None if of_class is _NONE or hasattr(kind, "__get__") else (of_class,)
+
+
+def _attributes(target: Any) -> dict[str, Any] | None:
+    """Return the attributes that an object has itself; ``None`` if its class says otherwise what they are."""
+    for cls in type(target).__mro__:
+        if "__dict__" in vars(cls):
+            found = vars(cls)["__dict__"]
+            return found.__get__(target) if isinstance(found, GetSetDescriptorType) else None
+    return {}
+
+
+def attribute_in(namespace: Any, name: str) -> tuple[Any] | None:
+    """Return an attribute of a module or of a plain class, in a tuple; ``None`` if it is computed, or there is none.
+
+    >>> import math
+    >>> attribute_in(math, "pi"), attribute_in(math, "no"), attribute_in(int, "from_bytes") is None
+    ((3.141592653589793,), None, False)
+    """
+    if isinstance(namespace, ModuleType):
+        return (vars(namespace)[name],) if name in vars(namespace) else None
+    found = next((vars(each)[name] for each in namespace.__mro__ if name in vars(each)), _NONE)
+    if found is _NONE:
+        return None
+    kind = type(found)
+    if isinstance(found, staticmethod):
+        return (found.__func__,)
+    if kind is FunctionType or not hasattr(kind, "__get__"):
+        return (found,)
+    # What is compiled, such as ``datetime.fromtimestamp``, has no code of the program.
+    return (getattr(namespace, name),) if kind in _COMPILED else None
 
 
 def is_namespace(value: Any) -> bool:
     """Whether attributes of a value are looked up as names: of a module, or of a class that is no more than a class."""
-    return isinstance(value, ModuleType) or type(value) is type
+    return type(value) in (ModuleType, type)
 
 
 def is_builtin(function: FunctionType, name: str) -> bool:
@@ -179,6 +235,17 @@ def same(value: Any, known: Any) -> bool:
 
 
 __all__ = [
-    "BUILTINS", "Dependency", "InlinedFunction", "KnownClass", "LibraryFunction", "cell_of", "default_argument", "fingerprint",
-    "holds", "is_builtin", "is_namespace", "same",
+    "BUILTINS",
+    "Dependency",
+    "InlinedFunction",
+    "KnownClass",
+    "LibraryFunction",
+    "attribute_in",
+    "cell_of",
+    "default_argument",
+    "fingerprint",
+    "holds",
+    "is_builtin",
+    "is_namespace",
+    "same",
 ]  # fmt: skip

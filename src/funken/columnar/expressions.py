@@ -337,11 +337,11 @@ def leaves_of(schema: RecordSchema, path: tuple[int, ...] = ()) -> list[tuple[tu
 def fields_of_leaves(schema: RecordSchema, leaves: Iterable[int]) -> tuple[int, ...]:
     """Return the numbers of the fields of a record that some of its leaves are in.
 
-    >>> fields_of_leaves(("str", ("int", "float"), "str"), [1, 2])
-    (1,)
+    >>> fields_of_leaves(("str", ("int", "float"), "str"), [1, 2]), fields_of_leaves("int", [0])
+    ((1,), ())
     """
     paths = [path for path, _ in leaves_of(schema)]
-    return tuple(sorted({paths[number][0] for number in leaves}))
+    return tuple(sorted({path[0] for path in map(paths.__getitem__, leaves) if path}))
 
 
 def schema_repr(schema: RecordSchema) -> str:

@@ -37,6 +37,7 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
+from funken.columnar.faults import reads
 from funken.columnar.lists.folds import ALL, ListFold, list_fold
 from funken.columnar.records import DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.tracing import Traced, trace
@@ -61,6 +62,7 @@ class Fold:
     """To how many bits a sum of ints wraps."""
 
 
+@reads
 def reduce_folds(
     target: Any, method: str | None, schema: RecordSchema, type_info: TypeInformation | None = None
 ) -> tuple[Traced, tuple[Fold, ...]]:
@@ -98,6 +100,7 @@ class Aggregate:
     """Which records it keeps in a list; ``None``: it has folds."""
 
 
+@reads
 def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformation | None = None) -> Aggregate:
     """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
 
@@ -133,6 +136,7 @@ def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformatio
     return _with_result(Aggregate(created, added, folds, accumulator, tuple(beginnings)), target, type_info)
 
 
+@reads
 def all_records(schema: RecordSchema) -> Aggregate:
     """Return the aggregate that a window is whose function gets all records: a list of them."""
     lists, kept = ListOf(schema), Traced(Argument(0))
@@ -150,6 +154,7 @@ def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | Non
     return replace(found, result=result, result_schema=schema)
 
 
+@reads
 def merge_folds(merged: Traced, schema: RecordSchema) -> tuple[Fold, ...]:
     """Return the folds of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
     return _folds(merged.result, schema, so_far=0, record=1)

@@ -67,19 +67,21 @@ def labels_of(operations: Several[Operation]) -> frozenset[int]:
 
 
 class Agenda:
-    """The states that are yet to be followed.
+    """The states that are yet to be followed. ``meets``: those that come to one operation become one.
 
-    ``meets``: those that come to one operation become one. ``drops_tests``: what is tested is evaluated, whether something else
-    needs it or not.
+    What a path tests is evaluated on it, whether its result needs that or not: it may raise.
     """
 
-    def __init__(self, steps: Steps, meets: bool = True, drops_tests: bool = False) -> None:
+    def __init__(self, steps: Steps, meets: bool = True) -> None:
         self.conditions = PathConditions[Expression]()
         self._steps = steps
         self._meets = meets
-        self._drops_tests = drops_tests
         self._sharing = Sharing()
         self._pending: dict[tuple[int, ...], list[State]] = {}
+
+    def key(self, expression: Expression) -> int:
+        """Return a number that equal expressions share."""
+        return id(self._sharing.of(expression))
 
     def add(self, state: State, number: int) -> None:
         """Add a state that goes on at an operation."""
@@ -131,8 +133,7 @@ class Agenda:
         test = self._sharing.of(condition)
         while isinstance(test, Unary) and test.op == "not":
             test, jumps_if = test.operand, not jumps_if
-        if self._drops_tests:
-            state = replace(state, dropped=dropping(state.dropped, test))
+        state = replace(state, dropped=dropping(state.dropped, test))
         for number, items, holds in ((here, stack, not jumps_if), (there, jumping, jumps_if)):
             when = self.conditions.after(state.when, test, holds)
             self.add(replace(state, stack=items.copy(), variables=dict(state.variables), when=when), number)

@@ -10,7 +10,7 @@ from funken.columnar.bytecode import Operation, reason_of
 from funken.columnar.callables import CLASSES, Calls, FunctionReader
 from funken.columnar.calling.constants import constant_of, kept_attribute
 from funken.columnar.calling.markers import Marker, Outside, expression_on
-from funken.columnar.dependencies import BUILTINS, Dependency, cell_of, is_builtin, is_namespace
+from funken.columnar.dependencies import BUILTINS, Dependency, attribute_in, cell_of, is_builtin, is_namespace
 from funken.columnar.expressions import (
     Attribute,
     Binary,
@@ -168,9 +168,10 @@ class Stack:
             self.push(Outside("attribute", name, kept_attribute(owner.value, name)))
             return
         if isinstance(owner, Outside) and is_namespace(owner.value):
-            if not hasattr(owner.value, name):
+            found = attribute_in(owner.value, name)
+            if found is None:
                 raise NotVectorizable(f"uses {owner.name}.{name}")
-            self.push(Outside(owner.kind, f"{owner.name}.{name}", getattr(owner.value, name)))
+            self.push(Outside(owner.kind, f"{owner.name}.{name}", found[0]))
             return
         self.push(Attribute(_owner(self._calls.used(owner), name), name))
 
@@ -262,7 +263,8 @@ class Stack:
 
     def _dict_update(self, depth: int) -> None:
         added, into = self._expression(), self._items[-depth]
-        assert isinstance(into, Record)
+        if not isinstance(into, Record):
+            raise NotVectorizable("adds to a dict that is one of several")
         if not isinstance(added, Record) or added.form != DICT:
             added = Record(DICT, (None,), (Unpacked(added),))
         self._items[-depth] = Record(DICT, (*into.names, *added.names), (*into.items, *added.items))

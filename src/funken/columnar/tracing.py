@@ -29,6 +29,7 @@ from funken.columnar.expressions import (
     RecordSchema,
     Unary,
 )
+from funken.columnar.faults import reads
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.comprehensions import (
     VariablesReader,
@@ -64,6 +65,7 @@ class Traced:
         function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
         return holds(function, self.dependencies, None if method is None else target)
 
+    @reads
     def typed(self, *schemas: RecordSchema) -> tuple[Traced, RecordSchema]:
         """Return it for arguments of these schemas, as kernels compute it, and the schema of its results.
 
@@ -72,12 +74,14 @@ class Traced:
         (result, schema), read = typed_and_read(self.result, *schemas)
         return replace(self, result=result, read=read), schema
 
+    @reads
     def condition(self, schema: RecordSchema) -> Traced:
         """Return where it is true of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
         (result, _), read = typed_and_read(Unary("bool", self.result), schema)
         return replace(self, result=result, read=read)
 
 
+@reads
 def trace(
     target: Any, method: str | None, arguments: int, changes: bool = False, schema: RecordSchema | None = None
 ) -> Traced:
@@ -193,7 +197,7 @@ class Tracer(VariablesReader):
         self._steps.depth += 1
         if self._steps.depth > _DEEPEST:
             raise NotVectorizable(f"calls {name}(), which calls others too deep")
-        with self._steps.inside():
+        with self._steps.within(function.__code__, name):
             try:
                 traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
             except NotVectorizable as refused:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice
 from funken.columnar.calling.markers import Marker, expression_on
 from funken.columnar.calling.steps import Steps
+from funken.columnar.evaluated import pruned
 from funken.columnar.expressions import Choose, Constant, Expression, Make, NotVectorizable, Raises, Sequence
 from funken.columnar.lists.carried import CarriedVariables
 from funken.columnar.lists.comprehensions import DISPLAY, VariablesReader, dropping, items_displayed
@@ -41,8 +42,7 @@ class Walk:
         while states := self._agenda.take():
             for state in states:
                 self._go(state)
-        found: Expression = self._agenda.conditions.choose(self._results, Choose)
-        return found
+        return pruned(self._agenda.conditions.choose(self._results, Choose), self._agenda.key)
 
     def _end(self, state: State, result: Expression) -> None:
         self._results.append((state.when, result))
@@ -89,6 +89,8 @@ class Walk:
                 name == "JUMP_BACKWARD" and (argument == self._at or self._goes_over(argument, stack))
             ):
                 number = argument
+            elif name == "JUMP_BACKWARD":
+                raise NotVectorizable("has a loop")
             elif name == "FOR_ITER":
                 self._begin_loop(number - 1, argument, now())
                 return
@@ -153,7 +155,7 @@ class Walk:
             self._agenda.add(replace(state, dropped=dropped, loops=loops), here + 1)
             return
         if shown is None and self._at is None:
-            dropped = (*dropped, *reader.carry(here, stop, iterator, variables))
+            dropped = (*dropped, *reader.carry(here, stop, iterator, variables, stack.depth()))
         elif shown is None:
             if given is not None or self._carried is not None:
                 raise NotVectorizable("has a loop in a loop")

@@ -106,6 +106,12 @@ VECTORIZED = _option(
     True,
     "Compute on columns where the result is provably the same; explain() tells where, and why not elsewhere.",
 )
+INLINING = _option(
+    "pipeline.inlining",
+    _boolean,
+    True,
+    "Hold the bodies of simple functions in the loops over records, instead of calling these; explain() tells which.",
+)
 PRE_AGGREGATION = _option(
     "pipeline.pre-aggregation",
     _boolean,
@@ -312,6 +318,12 @@ RESTORE_IGNORING = _option(
     False,
     "Start from a savepoint although the program lacks operators that have state in it.",
     ("execution.savepoint.ignore-unclaimed-state",),
+)
+ALLOW_FRESH_START = _option(
+    "execution.allow-fresh-start",
+    _boolean,
+    False,
+    "Begin without state where a job had complete checkpoints, and none of them can be used.",
 )
 STATE_BACKEND = _option(
     "state.backend.type",

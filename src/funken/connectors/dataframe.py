@@ -30,6 +30,7 @@ from funken.connectors.base import (
 from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.arrow_columns import columns_of_batch, schema_of_type
 from funken.dataclass import dataclass
+from funken.types.arrow import python_values
 from funken.types.row import Row
 
 _WAIT = Wait(1000)
@@ -85,7 +86,7 @@ class RowsReader(SourceReader):
             if block is not None:
                 self._fed.append((block, done))
                 return
-        lists = (arrays[number].to_pylist() if number in arrays else [NOT_READ] * rows for number in range(width))
+        lists = (python_values(arrays[number]) if number in arrays else [NOT_READ] * rows for number in range(width))
         self._fed.append((list(map(self._new, *lists)), done))
 
     def _numbers(self, given: int) -> Sequence[int]:

@@ -198,6 +198,17 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return str(value).encode(self.charset)
 
 
+def bytes_of(value: Any) -> bytes:
+    r"""Return bytes of any kind as ``bytes``; raise ``TypeError`` for another value.
+
+    >>> bytes_of(memoryview(b"to"))
+    b'to'
+    """
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"{value!r:.60} is no bytes; encode it in a map() before")
+    return bytes(value)
+
+
 @dataclass(frozen=True)
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes as they are, both ways (PyFlink's ``ByteArraySchema``).
@@ -217,8 +228,8 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         return list(messages)
 
     def serialize(self, value: Any) -> bytes:
-        """Return the bytes of a record."""
-        return bytes(value)
+        """Return the bytes of a record; raise ``TypeError`` if it is something else: Python makes five zeros of the number 5."""
+        return bytes_of(value)
 
 
 def of_funken(part: object) -> bool:
@@ -229,4 +240,6 @@ def of_funken(part: object) -> bool:
     )
 
 
-__all__ = ["ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema", "of_funken"]
+__all__ = [
+    "ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema", "bytes_of", "of_funken",
+]  # fmt: skip

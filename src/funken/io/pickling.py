@@ -1,8 +1,9 @@
 """Pickling of what belongs to users: records, state, programs. The only place that chooses between pickle and cloudpickle.
 
 ``dumps`` is for data: pickle where it can, which is fast, and cloudpickle for instances of local classes. ``dumps_by_value``
-is for programs: functions and classes of ``__main__`` travel as they are. Both take a function that makes the error, so
-that it names the operator, the record and the remedy; whatever a user's ``__reduce__`` raises is its cause.
+is for programs: functions and classes of ``__main__`` travel as they are, Spark's broadcast variables as their value. Both take a
+function that makes the error, so that it names the operator, the record and the remedy; whatever a user's ``__reduce__`` raises
+is its cause.
 
 Code keeps the name of its file. cloudpickle replaces it with ``<dynamic-code>`` since 3.1.3; tracebacks would lose the
 lines of the user's source, and nothing could read a function's source to run it on columns.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterable
 from types import CodeType
@@ -33,11 +35,28 @@ def _reduce_code(code: CodeType) -> tuple[Any, ...]:
     return _code_of_file, (code.co_filename, make, *parts)
 
 
+class BroadcastValue:
+    """What a broadcast variable of Spark is in a function that has travelled: ``value`` is the same."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _reduce_broadcast(variable: Any) -> tuple[Any, ...]:
+    return BroadcastValue, (variable.value,)
+
+
+_REDUCE: dict[type, Callable[[Any], Any]] = {CodeType: _reduce_code}
+_BROADCAST = "pyspark.core.broadcast"
+
+
 class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+    dispatch_table: ClassVar = ChainMap(_REDUCE, cloudpickle.Pickler.dispatch_table)
 
 
 def _by_value(content: Any) -> bytes:
+    if _BROADCAST in sys.modules:  # Spark gives its workers the value, and only with functions that it pickles itself
+        _REDUCE[sys.modules[_BROADCAST].Broadcast] = _reduce_broadcast
     file = io.BytesIO()
     _ByValue(file, PROTOCOL).dump(content)
     return file.getvalue()

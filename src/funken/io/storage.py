@@ -26,6 +26,7 @@ from funken.io.filesystem import absolute, open_uri, sync_folder
 Chunks: TypeAlias = bytes | Iterable[bytes]
 """What a file is made of: all of it, or piece by piece."""
 
+DANGLING = -1
 _TEMPORARY = ".writing-"
 _TRIES = 10
 _MOUNTED: dict[str, Storage] = {}
@@ -58,7 +59,8 @@ class Storage(Protocol):
     def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
         """Return the names and sizes of all files below a folder; none if it is not there.
 
-        ``unfinished``: with those that are being written, or that a process left which was killed.
+        ``unfinished``: with those that are being written, or that a process left which was killed. On a local disk, an empty
+        folder has a slash behind its name, and a link to nothing the size ``DANGLING``.
         """
         ...
 
@@ -143,7 +145,7 @@ class LocalStorage:
         """Delete a file or a folder."""
         path = os.path.join(self.uri, name)
         with _explained("delete", path), contextlib.suppress(FileNotFoundError):
-            if os.path.isdir(path):
+            if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             else:
                 os.remove(path)
@@ -160,13 +162,30 @@ class LocalStorage:
         base = os.path.join(self.uri, folder)
         found: dict[str, int] = {}
         with _explained("list", base):
-            for at, _, names in os.walk(base):
+            for at, folders, names in _walk(base):
+                if not folders and not names and at != base:
+                    found[f"{self._name_of(at)}/"] = 0
                 for name in names:
                     path = os.path.join(at, name)
                     if unfinished or not name.startswith(_TEMPORARY):
-                        with contextlib.suppress(FileNotFoundError):  # gone since it was listed
-                            found[os.path.relpath(path, self.uri).replace(os.sep, "/")] = os.path.getsize(path)
+                        try:
+                            found[self._name_of(path)] = os.path.getsize(path)
+                        except FileNotFoundError:
+                            if os.path.islink(path):
+                                found[self._name_of(path)] = DANGLING  # else gone since it was listed
         return found
+
+    def _name_of(self, path: str) -> str:
+        return os.path.relpath(path, self.uri).replace(os.sep, "/")
+
+
+def _walk(base: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a folder, and what links right in it lead to: a checkpoint may have been moved to another disk."""
+    for at, folders, names in os.walk(base):
+        yield at, folders, names
+        for link in folders if at == base else ():
+            if os.path.islink(os.path.join(base, link)):
+                yield from os.walk(os.path.join(base, link))
 
 
 def _write_local(path: str, data: Chunks) -> int:

@@ -12,11 +12,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from funken import DataStream
 from funken.dataset import MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.data.blocks import BLOCK_ROWS, FieldLayout, block_of
+from funken.ml.data.demands import demands_of
 from funken.ml.data.frames import is_frame, with_column
 from funken.ml.data.sources import BlockSet, is_distributed
 
@@ -26,13 +28,14 @@ class ApplyModel:
 
     def __init__(self, model: Any, method: str, fields: Any) -> None:
         self._model, self._method, self._fields = model, method, fields
+        self._demands = demands_of(model, method, total=getattr(model, "n_features_in_", None))
 
     def __call__(self, records: list[Any]) -> list[Any]:
         """Return the pairs of some records."""
         if not records:
             return []
-        layout = FieldLayout(self._fields).resolve(records[0])
-        found = getattr(self._model, self._method)(block_of(records, layout).X)
+        layout = FieldLayout(self._fields).resolve(records[0], self._demands.caller)
+        found = getattr(self._model, self._method)(block_of(records, layout, self._demands).X)
         found = found.toarray() if hasattr(found, "toarray") else found
         results = list(found) if getattr(found, "ndim", 1) > 1 else np.asarray(found).tolist()
         return list(zip(records, results, strict=True))
@@ -90,7 +93,7 @@ class DistributedEstimator:
             raise InvalidProgram(f"fit() of distributed data has no parameter {sorted(unknown)[0]!r}.")
         if hasattr(self, "_parameter_constraints"):  # scikit-learn's check of the parameters
             self._validate_params()  # type: ignore[attr-defined]
-        blocks = BlockSet.of(X, y, given.get("sample_weight"), features)
+        blocks = BlockSet.of(X, y, given.get("sample_weight"), features, demands_of(self, "fit"))
         if getattr(self, "_needs_labels", False) and not blocks.labelled:
             raise InvalidProgram(
                 f"{type(self).__name__}.fit() needs labels, but y names no field. Give its name or position: fit(data, y=1)."
@@ -103,12 +106,15 @@ class DistributedEstimator:
         """Apply a method for arrays to distributed data."""
         if isinstance(X, BlockSet):
             return X.transformed(getattr(self, method))
+        check_is_fitted(self)
         if is_frame(X):
             return with_column(X, output, kind(), self, method, self.fields_)
         return applied(X, ApplyModel(self, method, self.fields_))
 
     def _pairs(self, X: Any, y: Any, method: str) -> Any:
-        blocks = BlockSet.of(X, y, None, self.fields_)
+        check_is_fitted(self)
+        demands = demands_of(self, "score", total=getattr(self, "n_features_in_", None))
+        blocks = BlockSet.of(X, y, None, self.fields_, demands)
         if not blocks.labelled:
             raise InvalidProgram("score() needs the field of the label: score(data, y='label').")
         return blocks, getattr(self, method)
@@ -126,7 +132,8 @@ class DistributedTransformer(DistributedEstimator):
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """Fit, then transform."""
         if is_distributed(X):
-            blocks = BlockSet.of(X, y, given.get("sample_weight"), given.pop("features", None))
+            demands = demands_of(self, "fit_transform")
+            blocks = BlockSet.of(X, y, given.pop("sample_weight", None), given.pop("features", None), demands)
             return self.fit(blocks, **given).transform(blocks)
         return super().fit_transform(X, y, **given)  # type: ignore[misc]
 

@@ -35,10 +35,10 @@ class Output:
 
     ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks of rows, ``emit_block(block)`` a
     block in any form; ``watermark(w)`` and ``idle(flag)`` go to every consumer, in order with the blocks. ``takes_columns``: a
-    consumer is better off with columns.
+    consumer is better off with columns. ``convert`` makes the declared type of a result that is emitted, if one is declared.
     """
 
-    __slots__ = ("emit", "emit_block", "emit_side", "idle", "takes_columns", "watermark")
+    __slots__ = ("convert", "emit", "emit_block", "emit_side", "idle", "takes_columns", "watermark")
 
     emit: Callable[[Values, Timestamps], None]
     emit_block: Callable[[Block], None]
@@ -46,9 +46,11 @@ class Output:
     watermark: Callable[[int], None]
     idle: Callable[[bool], None]
     takes_columns: bool
+    convert: Callable[[Any], Any] | None
 
     def __init__(self) -> None:
         self.takes_columns = True
+        self.convert = None
 
 
 class Operator:

@@ -35,7 +35,8 @@ class OperatorContext:
     """The engine's view of one subtask of one operator.
 
     ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
-    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied.
+    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied,
+    without ``inlining`` loops call every function.
     ``processing_time`` reads the clock (ms since the epoch), ``monotonic`` the one for intervals (s). ``next_time`` does as the
     first for the lifetimes of state, too, which go by what it returned last. ``wake`` may be called by any thread: the task asks
     ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the stable id of the operator,
@@ -54,6 +55,7 @@ class OperatorContext:
     batch: bool = False
     pausing: bool = False
     object_reuse: bool = False
+    inlining: bool = True
     auto_watermark_interval: int = 200
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: MetricGroup = field(default_factory=MetricGroup)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from funken.errors import StateError
 from funken.operators.context import OperatorContext
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from funken.state.keys.normal import with_one_nan
 from funken.state.snapshot_writer import OperatorStates
 from funken.types.generics import Generic, K, S, T, V
 
@@ -200,7 +201,7 @@ def merged_operator_state(snapshots: Iterable[OperatorStates], subtask: int, par
         for joined, lists in ((merged.split, snapshot.split), (merged.union, snapshot.union)):
             for name, elements in lists.items():
                 joined.setdefault(name, []).extend(elements)
-        merged.broadcast.update(snapshot.broadcast)
+        merged.broadcast.update({name: with_one_nan(entries) for name, entries in snapshot.broadcast.items()})
     merged.split = {name: elements[subtask::parallelism] for name, elements in merged.split.items()}
     return merged
 

@@ -8,12 +8,14 @@ copied at once: the function may keep them, in state for example, and change the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import GeneratorType
 from typing import Any
 
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.operators.tags import OutputTag
+from funken.types.callables import check_several
 from funken.types.copying import copied, copied_block
 
 
@@ -47,6 +49,8 @@ class Results:
         """Take what a function returned for a record or timer."""
         if made is None:
             return
+        if type(made) is not list and type(made) is not GeneratorType:
+            check_several(made)
         for result in made:
             self.add(result, at)
 

@@ -29,6 +29,7 @@ from funken.state.backend import FileSnapshotBackend, Table
 from funken.state.delta_tables import CopyOnWriteLayer, KeyedDeltaTable
 from funken.state.descriptors import StateKind, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
+from funken.state.keys.normal import PLAIN, normal_key
 from funken.types.copying import IMMUTABLE, can_change, copied
 
 _MISSING = object()
@@ -172,9 +173,16 @@ class RollingReduceLogic(Operator):
         ``known``: nearly all keys are in the newer table.
         """
         names, each, constants = names_of_fields("value", form)
-        text = LoopText("reduce", ", ".join(["values, state, get, kept, append, own, first, fixed", *constants]))
+        text = LoopText(
+            "reduce",
+            ", ".join(["values, state, get, kept, append, own, first, fixed", *constants]),
+            self.context.inlining,
+        )
         text.name("missing", _MISSING)
         text.name("immutable", IMMUTABLE)
+        text.name("_type", type)
+        text.name("plain", PLAIN)
+        text.name("normal_key", normal_key)
         key = text.step(self, self._key, "value")
         reduce = text.step(self, self._reduce, "old", "value")
         if form:
@@ -189,20 +197,31 @@ class RollingReduceLogic(Operator):
             text.line("try:")
             text.line("old = state[of]")
             text.dedent()
-            text.line("except KeyError: old = missing")
+            text.line(
+                f"except ({text.name('_KeyError', KeyError)}, {text.name('_TypeError', TypeError)}): old = missing"
+            )
         else:
+            text.line("try:")
             text.line("old = get(of, missing)")
+            text.dedent()
+            text.line(
+                f"except {text.name('_TypeError', TypeError)}: old = missing"
+            )  # NumPy's ints and decimals cannot be compared
         text.line("if old is missing:")
-        text.line("old = kept(of, missing)")
+        text.line("if _type(of) not in plain:")  # a NaN is never found, and is one key
+        text.line("of = normal_key(of)")
+        text.line("old = get(of, missing)")
+        text.dedent()
+        text.line("if old is missing: old = kept(of, missing)")
         text.line("if old is missing:")
         text.line(f"state[of] = value = ({', '.join(names)},)" if form else "state[of] = value")
-        text.line("append(value if type(value) in immutable else first(value))")
+        text.line("append(value if _type(value) in immutable else first(value))")
         text.line("continue")
         text.dedent()
         text.dedent()
         text.line(f"state[of] = new = {reduce.expression}", reduce)
         if fields_made(reduce) is None:  # a tuple that is made here is another one
-            text.line("if new is old and type(new) is not fixed[0] and type(new) not in immutable: new = own(new)")
+            text.line("if new is old and _type(new) is not fixed[0] and _type(new) not in immutable: new = own(new)")
         text.line("append(new)")
         return text.compile()
 
@@ -216,6 +235,8 @@ class RollingReduceLogic(Operator):
         own = self._own
         for value in values:
             of = key(value)
+            if type(of) not in PLAIN:
+                of = normal_key(of)
             old = state.get(of, _MISSING)
             if old is _MISSING:
                 old = kept.get(of, _MISSING)
@@ -240,6 +261,8 @@ class RollingReduceLogic(Operator):
         store = self.context.keyed if self._function.rich else None
         for position, value in enumerate(values):
             of = key(value)
+            if type(of) not in PLAIN:
+                of = normal_key(of)
             old = state.get(of, _MISSING)
             if old is _MISSING:
                 old = self._kept.get(of, _MISSING)

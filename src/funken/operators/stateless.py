@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from functools import partial
+from types import GeneratorType
 from typing import Any
 
 from funken.dataclass import dataclass
@@ -11,6 +12,7 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.late import late_operator
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
+from funken.types.callables import check_several
 
 
 class UserFunctionOperator(Operator):
@@ -154,6 +156,8 @@ class FlatMapLogic(UserFunctionOperator):
             for value in values:
                 made = call(value)
                 if made is not None:
+                    if type(made) is not list and type(made) is not GeneratorType:
+                        check_several(made)
                     extend(made)
             if results:
                 self.output.emit(results, None)
@@ -162,6 +166,8 @@ class FlatMapLogic(UserFunctionOperator):
         for value, at in zip(values, timestamps, strict=True):
             made = call(value)
             if made is not None:
+                if type(made) is not list and type(made) is not GeneratorType:
+                    check_several(made)
                 before = len(results)
                 extend(made)
                 stamps.extend([at] * (len(results) - before))

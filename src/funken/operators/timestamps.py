@@ -19,13 +19,13 @@ from funken.operators.codegen.loops import LoopText
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import call_of
 from funken.timing.event_time_checks import EventTimeChecks
-from funken.timing.instants import timestamps_ms
+from funken.timing.instants import check_range, timestamps_ms
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkProgress, WatermarkStrategy
 
 
 def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[..., list[Any]]:
     """Return what gives the timestamps of records, from them and the old timestamps."""
-    text = LoopText("timestamps", "values, stamps")
+    text = LoopText("timestamps", "values, stamps", operator.context.inlining)
     step = replace(text.step(operator, assigner, "value", "old"), record=0)
     if not step.inlined:
         return partial(_call, assigner)
@@ -33,7 +33,7 @@ def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[.
     text.line("found = []")
     text.line("append = found.append")
     # Hot: the function and an append.
-    text.line("for value, old in zip(values, stamps):")
+    text.line(f"for value, old in {text.name('_zip', zip)}(values, stamps):")
     text.line(f"append({step.expression})", step)
     text.close()
     text.line("return found")
@@ -69,9 +69,16 @@ class WatermarkEmitter:
 
     def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
         """Assign timestamps to a block and emit it; a punctuated watermark is emitted right after its record."""
-        strategy, output = self._strategy, self._operator.output
         if self._assign is not None:
             timestamps = timestamps_ms(self._assign(values, timestamps), values)
+        try:
+            self._emit(split, values, timestamps)
+        except OverflowError:
+            check_range(timestamps, values)
+            raise
+
+    def _emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
+        strategy, output = self._strategy, self._operator.output
         if strategy.generator is None:
             output.emit(values, timestamps)
             return

@@ -20,6 +20,8 @@ from funken.rest.settings import LOOPBACK_NAMES, RestSettings, is_loopback
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+KNOW = "funken.know"
+"""What the scope of a request may have: a function to be called when the peer may ask; its connection is kept then."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _POLICY = (
@@ -105,6 +107,8 @@ class Guard:
         path = scope["path"]
         found = rejection(self._settings, scope["method"], path, headers, path in self._public)
         if found is None:
+            if path not in self._public and KNOW in scope:
+                scope[KNOW]()
             await self._app(scope, receive, send_with_headers)
             return
         status, reason = found

@@ -11,9 +11,10 @@ import importlib.util
 import logging
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from funken import config
 from funken.config import Configuration
@@ -26,13 +27,13 @@ from funken.rest.settings import RestSettings, rest_settings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
-    from uvicorn import Server
+
+    from funken.rest.http.connections import Server
 
 logger = logging.getLogger(__name__)
 
 _NEEDED = ("starlette", "uvicorn")
-_BACKLOG = 128
-_CONNECTIONS = 256
+_BACKLOG = 4096
 _CLOSE_SECONDS = 2.0
 _READ_SECONDS = 3.0
 """The dashboard asks once a second, a command five times."""
@@ -58,30 +59,14 @@ class RestServer:
 
     def _run(self) -> None:
         try:
-            import uvicorn  # noqa: PLC0415 - an extra, and 100 ms that no job waits for
+            from funken.rest.app import application  # noqa: PLC0415 - an extra, and 100 ms that no job waits for
+            from funken.rest.http.connections import server  # noqa: PLC0415 - as above
 
-            from funken.rest.app import application  # noqa: PLC0415 - as above
-
-            secured: dict[str, Any] = {}
+            context = None
             if self._settings.certificate:
-                secured = {
-                    "ssl_certfile": self._settings.certificate,
-                    "ssl_keyfile": self._settings.key or None,
-                }
-            settings = uvicorn.Config(
-                (self._make or application)(self.jobs, self._settings),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                loop="asyncio",
-                ws="none",
-                server_header=False,
-                proxy_headers=False,
-                limit_concurrency=_CONNECTIONS,
-                timeout_graceful_shutdown=1,
-                **secured,
-            )
-            self._server = uvicorn.Server(settings)
+                context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+                context.load_cert_chain(self._settings.certificate, self._settings.key or None)
+            self._server = server((self._make or application)(self.jobs, self._settings), context)
             if not self._closing.is_set():
                 self._server.run(sockets=[self._socket])
         except Exception:

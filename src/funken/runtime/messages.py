@@ -267,6 +267,8 @@ class CheckpointAborted(TaskCommand):
     """A checkpoint is aborted."""
 
     checkpoint: int
+    rewrite: bool = False
+    """Whether snapshots are to be complete: what they build on was removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class TaskSettings:
     pausing: bool = False
     """Whether this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
     object_reuse: bool = False
+    inlining: bool = True
     block_records: int = 8000
     block_bytes: int = 256 * 1024
     buffer_timeout: int = 10
@@ -115,6 +116,7 @@ class TaskSettings:
             attempt=attempt,
             batch=batch,
             object_reuse=configuration.get(config.OBJECT_REUSE),
+            inlining=configuration.get(config.INLINING),
             block_records=configuration.get(config.BLOCK_RECORDS),
             block_bytes=configuration.get(config.BLOCK_BYTES),
             buffer_timeout=configuration.get(config.BUFFER_TIMEOUT),

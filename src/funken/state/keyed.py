@@ -37,7 +37,8 @@ from funken.state.delta_tables import OperatorTable, StateRow
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.isolation import SHARED, isolated, may_change
-from funken.state.keygroups import check_max_parallelism, owned_groups
+from funken.state.keygroups import check_max_parallelism, owned_groups, rows_by_key
+from funken.state.keys.normal import with_one_nan
 from funken.state.maps import MapState
 from funken.state.snapshot_writer import CHUNK, KeyedSnapshot, SnapshotWriter, snapshot_at_once
 from funken.state.ttl import (
@@ -334,7 +335,7 @@ class KeyedStateStore:
                     )
             for group in self.key_groups:
                 for name, rows in snapshot.groups.get(group, {}).items():
-                    self._load(name, rows)
+                    self._load(name, rows_by_key(rows, group, self.max_parallelism))
         self._forget_changes()
 
     def _load(self, name: str, rows: Iterable[StateRow]) -> None:
@@ -349,12 +350,10 @@ class KeyedStateStore:
                 handle.__class__ = isolated(type(handle))
         for key, namespace, stored in rows:
             kept = _copy(declared, stored, now)
-            if kept is ABSENT:
-                continue
-            if namespace is None:
-                self._table(name, declared, False)[key] = kept
-            else:
-                self._table(name, declared, True)[key, namespace] = kept
+            if kept is not ABSENT:
+                table = self._table(name, declared, namespace is not None)
+                slot = key if namespace is None else (key, namespace)
+                table[slot] = with_one_nan(kept) if declared.kind is StateKind.MAP else kept
 
 
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:

@@ -1,27 +1,25 @@
 """Keys to key groups to subtasks: stable over processes, machines, restarts and parallelism.
 
-Invariants: equal keys have equal hashes (``1 == 1.0 == True``), in every process (``hash(str)`` has not that property);
-a key group never moves between keys, only between subtasks. Flink's ``KeyGroupRangeAssignment``.
+Invariants: equal keys have equal hashes (``1 == 1.0 == True``), in every process (``hash(str)`` has not that property), as a
+hash is that of the key's form (``keys/forms.py``). A key group never moves between keys, only between subtasks. Flink's
+``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import enum
-import ipaddress
-import numbers
-import pathlib
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 from zlib import crc32
 
-from funken.errors import KeyNotHashable, StateError
+from funken.errors import CheckpointIncompatible, StateError
 from funken.ids import KeyGroup
-from funken.types.row import Row
+from funken.state.keys.form import EXACT, NAN, Named
+from funken.state.keys.forms import form_of
+from funken.state.keys.normal import PLAIN, normal_key, one_nan
 
 _MASK = 0xFFFFFFFF
+_NEVER_MOVED = frozenset({str, int, bytes, bool, type(None)})
+_NUMBERS = EXACT - {str, bytes, tuple, frozenset, type(None)}
 
 
 def _mix(h: int) -> int:
@@ -36,8 +34,9 @@ def _mix(h: int) -> int:
 def stable_hash(key: Any) -> int:
     """Hash a key to 32 bits, the same in every process; equal keys have equal hashes.
 
-    Takes numbers, strings, bytes, ``None``, tuples, frozen sets, enums, dataclasses, dates, UUIDs, paths, rows, and any
-    object with a method ``__stable_hash__() -> int``. Raises ``KeyNotHashable`` for anything else.
+    Takes numbers, strings, bytes, ``None``, tuples, frozen sets, enums, frozen dataclasses, dates and times, UUIDs, addresses,
+    paths, rows, classes, their like of NumPy and pandas, and any object with a method ``__stable_hash__() -> int``. Every NaN is
+    one key. Raises ``KeyNotHashable`` for anything else.
 
     >>> stable_hash(1) == stable_hash(1.0) == stable_hash(True)
     True
@@ -47,58 +46,42 @@ def stable_hash(key: Any) -> int:
     kind = type(key)
     if kind is str:
         return _mix(crc32(key.encode("utf-8", "surrogatepass")))
-    if kind is int or isinstance(key, numbers.Number):  # Python's own hash of numbers is fixed and honours equality
+    if kind is int:
         number = hash(key)
         return _mix((number ^ (number >> 32)) & _MASK)
-    if key is None:
+    if kind is tuple:
+        return _hash_items(key)
+    return _hash_form(form_of(key))
+
+
+def _hash_items(items: tuple[Any, ...]) -> int:
+    h = 0x345678 + len(items)
+    for item in items:
+        h = _mix((h * 31 + stable_hash(item)) & _MASK)
+    return h
+
+
+def _hash_form(form: Any) -> int:
+    kind = type(form)
+    if kind is Named:
+        return _hash_items(form.hashed)
+    if kind in _NUMBERS:  # Python's own hash of numbers is fixed and honours equality, but for NaN
+        number = hash(form)
+        return _mix((number ^ (number >> 32)) & _MASK)
+    if kind is str or kind is tuple:
+        return stable_hash(form)
+    if form is None:
         return 0x9E3779B9
-    if isinstance(key, tuple):
-        h = 0x345678 + len(key)
-        for item in key:
-            h = _mix((h * 31 + stable_hash(item)) & _MASK)
-        return h
-    return _hash_other(key)
-
-
-def _hash_other(key: Any) -> int:
-    if isinstance(key, Row):
-        return stable_hash(key.comparable())
-    own = getattr(key, "__stable_hash__", None)
-    if own is not None:
-        return _mix(int(own()) & _MASK)
-    if isinstance(key, enum.Enum):
-        return stable_hash((type(key).__qualname__, key.name))
-    if isinstance(key, str):
-        return stable_hash(str(key))
-    if isinstance(key, bytes):
-        return _mix(crc32(key) ^ 0x5BD1E995)
-    if isinstance(key, frozenset):
-        h = 0
-        for item in key:
+    if kind is bytes:
+        return _mix(crc32(form) ^ 0x5BD1E995)
+    if kind is frozenset:
+        h, items = 0, one_nan(form)
+        for item in items:
             h = (h + stable_hash(item)) & _MASK
-        return _mix(h ^ len(key))
-    if isinstance(key, datetime.datetime):
-        return stable_hash(("dt", key.timestamp() if key.tzinfo else key.isoformat()))
-    if isinstance(
-        key,
-        datetime.date | datetime.time | pathlib.PurePath | uuid.UUID | ipaddress.IPv4Address | ipaddress.IPv6Address,
-    ):
-        return stable_hash((type(key).__name__, str(key)))
-    if isinstance(key, datetime.timedelta):
-        return stable_hash(("td", key.days, key.seconds, key.microseconds))
-    if dataclasses.is_dataclass(key) and type(key).__hash__ not in (None, object.__hash__):
-        fields = (f for f in dataclasses.fields(key) if (f.compare if f.hash is None else f.hash))
-        return stable_hash((type(key).__qualname__, *(getattr(key, f.name) for f in fields)))
-    raise KeyNotHashable(
-        f"a key of type {type(key).__qualname__!r} ({_short(key)}) has no hash that is equal in every process. Return a "
-        "str, number, tuple, enum or frozen dataclass from the key selector, or give the type a method "
-        "__stable_hash__() -> int."
-    ) from None  # it is asked for when a lookup has failed, of which nobody needs to know
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+        return _mix(h ^ len(items))
+    if form is NAN:
+        return 0x7FC00000
+    return _mix(int(form.__stable_hash__()) & _MASK)
 
 
 def key_group_of(key: Any, max_parallelism: int) -> KeyGroup:
@@ -146,12 +129,45 @@ def owned_groups(max_parallelism: int, key_groups: range) -> Callable[[Any], int
         group: int = group_of[key]
         if group not in key_groups:
             raise StateError(
-                f"state of key {key!r} was written by a subtask that does not own the key: a key selector must give "
-                "the same key for the same record each time."
+                f"state of key {key!r} was written by a subtask that does not own the key: its record came here under another "
+                "key. A key selector must give equal keys for one record each time, in every process, and a key must not "
+                "change after that."
             )
         return group
 
     return owned_group
+
+
+def restored_key(key: Any, group: int, max_parallelism: int) -> Any:
+    """Return a key that was saved in a key group, to look up from now on.
+
+    Raises ``CheckpointIncompatible`` if it belongs to another group by now.
+
+    >>> restored_key("a", key_group_of("a", 128), 128)
+    'a'
+    """
+    if type(key) in _NEVER_MOVED:
+        return key
+    key = normal_key(key)
+    now = key_group_of(key, max_parallelism)
+    if now != group:
+        raise CheckpointIncompatible(
+            f"the state of key {key!r} was saved in key group {group}, but the key belongs to group {now}: the version of Funken "
+            "that saved it hashed such keys differently from others that are equal to them (docs/decisions/0076), or the "
+            "class's __stable_hash__ has changed. Start without the state of this operator, or read it with `funken state show`."
+        )
+    return key
+
+
+def rows_by_key(rows: Iterable[tuple[Any, ...]], group: int, max_parallelism: int) -> Collection[tuple[Any, ...]]:
+    """Return the rows of a key group that was saved, each with the key to look up; the key comes first.
+
+    Raises ``CheckpointIncompatible`` for a key of another group.
+    """
+    saved = list(rows)
+    if _NEVER_MOVED.issuperset(type(row[0]) for row in saved):
+        return saved
+    return [(restored_key(row[0], group, max_parallelism), *row[1:]) for row in saved]
 
 
 class KeyRouter:
@@ -186,7 +202,7 @@ class KeyRouter:
     def __getitem__(self, key: Any) -> Any:
         try:
             return self.known[key]
-        except KeyError:
+        except (KeyError, TypeError):
             return self.find(key)
 
     def of(self, keys: Iterable[Any]) -> list[Any]:
@@ -199,7 +215,11 @@ class KeyRouter:
         return [known[key] if key in known else find(key) for key in keys]
 
     def find(self, key: Any) -> Any:
-        """Find what is not known of a key."""
+        """Find what is not known of a key; every NaN comes here, and is known as one key."""
+        if type(key) not in PLAIN:
+            key = normal_key(key)
+            if key in self.known:
+                return self.known[key]
         if len(self.known) >= self._limit:
             self.known.clear()
             self.cleared += 1

@@ -16,6 +16,7 @@ from typing import Any
 from funken.state.backend import Slot, Table
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import State
+from funken.state.keys.normal import PLAIN, one_nan
 from funken.types.generics import Generic, K, R, T, V
 
 
@@ -110,7 +111,15 @@ class MapState(State, Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return the value of a key of the map, or ``None``."""
         stored = self.table.get(self.slot())
-        return None if stored is None else stored.get(key)
+        if stored is None:
+            return None
+        try:
+            value: V | None = stored.get(key)
+        except TypeError:  # as NumPy's ints and decimals cannot be compared
+            value = None
+        if value is None and type(key) not in PLAIN:
+            value = stored.get(one_nan(key))
+        return value
 
     def put(self, key: K, value: V) -> None:
         """Set the value of a key of the map."""
@@ -118,6 +127,12 @@ class MapState(State, Generic[K, V]):
             value = self._kept(value)
         table, slot = self.table, self.slot()
         stored = table.get(slot)
+        if type(key) not in PLAIN:  # a key that is found is normal
+            try:
+                if stored is None or key not in stored:
+                    key = one_nan(key)
+            except TypeError:
+                key = one_nan(key)
         if self._iterators:
             self._tell(slot, key_added=stored is None or key not in stored)
         if stored is None:
@@ -133,6 +148,8 @@ class MapState(State, Generic[K, V]):
 
     def remove(self, key: K) -> None:
         """Remove a key of the map, if it is there."""
+        if type(key) not in PLAIN:
+            key = one_nan(key)
         table, slot = self.table, self.slot()
         stored = table.get(slot)
         if stored is None or key not in stored:
@@ -147,7 +164,7 @@ class MapState(State, Generic[K, V]):
 
     def contains(self, key: object) -> bool:
         """Return whether the map has a key."""
-        return key in self.table.get(self.slot(), ())
+        return (key if type(key) in PLAIN else one_nan(key)) in self.table.get(self.slot(), ())
 
     def is_empty(self) -> bool:
         """Return whether the map has no entries."""
@@ -180,11 +197,12 @@ class MapState(State, Generic[K, V]):
 
     def _tell(self, slot: Slot, key_added: bool = False, key_removed: bool = False) -> None:
         """Tell the iterators over a slot, if there still are any, what is about to happen to it."""
+        same = {slot}  # keys whose hashes differ are not compared, which some cannot be
         for ref in self._iterators:
             iterator = ref()
             if iterator is None:
                 self._iterators = [ref for ref in self._iterators if ref() is not None]
-            elif iterator.slot == slot:
+            elif iterator.slot in same:
                 iterator.changing(key_added, key_removed)
 
     def current(self, slot: Slot, key: K) -> V:

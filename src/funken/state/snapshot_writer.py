@@ -15,6 +15,8 @@ from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from funken.dataclass import dataclass
+from funken.io.shapes import load_state
+from funken.state.keys.normal import with_one_nan
 
 CHUNK = 256
 """How many entries a step has by default."""
@@ -40,7 +42,7 @@ class Pickled:
         self._data = data
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self._data,)
+        return load_state, (self._data,)
 
 
 def is_immutable(value: Any) -> bool:
@@ -95,7 +97,7 @@ class OperatorStates:
         """Take over what another has."""
         self.split.update(other.split)
         self.union.update(other.union)
-        self.broadcast.update(other.broadcast)
+        self.broadcast.update({name: with_one_nan(entries) for name, entries in other.broadcast.items()})
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
+from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.maps import MapState
 from funken.state.ttl_config import (
     StateTtlConfig,
@@ -308,6 +309,8 @@ class TtlMapState(MapState):
         life, slot = self.life, self.slot()
         now = life.clock()
         stored = self.table.get(slot, {})
+        if type(key) not in PLAIN:
+            key = one_nan(key)
         wrapped = stored.get(key)
         value = default
         if wrapped is not None:

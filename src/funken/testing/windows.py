@@ -15,6 +15,7 @@ from funken.operators.context import OperatorContext, RuntimeContext
 from funken.state.descriptors import StateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.timing.clock import ManualClock
+from funken.timing.instants import checked_time
 from funken.timing.timers import InternalTimerService
 from funken.windowing.windows import GlobalWindow
 
@@ -191,11 +192,11 @@ class WindowContext:
         >>> ctx.event_time_timers
         []
         """
-        self._timers.register_event_time_timer(self._store.current_key, self.window, time)
+        self._timers.register_event_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def register_processing_time_timer(self, time: int) -> None:
         """Add to ``processing_time_timers``."""
-        self._timers.register_processing_time_timer(self._store.current_key, self.window, time)
+        self._timers.register_processing_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def delete_event_time_timer(self, time: int) -> None:
         """Take out of ``event_time_timers``.
@@ -206,11 +207,11 @@ class WindowContext:
         >>> ctx.event_time_timers
         []
         """
-        self._timers.delete_event_time_timer(self._store.current_key, self.window, time)
+        self._timers.delete_event_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def delete_processing_time_timer(self, time: int) -> None:
         """Take out of ``processing_time_timers``."""
-        self._timers.delete_processing_time_timer(self._store.current_key, self.window, time)
+        self._timers.delete_processing_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         """Return the state of the key and the window."""

@@ -34,6 +34,40 @@ def timestamp_ms(at: Any, record: Any = None) -> Millis:
     ...
     funken.errors.InvalidProgram: 1.5 (float) is no event timestamp, and was given to the record {'at': 1.5}: seconds since ...
     """
+    return _ms(at, "event timestamp", f", and was given to the record {_short.repr(record)}")
+
+
+def timer_ms(at: Any) -> Millis:
+    """Return the time of a timer as ms since the epoch: what ``timestamp_ms`` takes; raises ``InvalidProgram`` for anything else.
+
+    >>> timer_ms(None)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: None (NoneType) is no time of a timer: register none for a record without a time.
+    """
+    return _ms(at, "time of a timer", "", NoneType="register none for a record without a time.")
+
+
+def checked_time(at: Any) -> int:
+    """Return the time of a timer if it is an ``int`` of 64 bits, without any conversion, else ``timer_ms`` of it."""
+    if type(at) is int and MIN_TIMESTAMP <= at <= MAX_WATERMARK:
+        return at
+    return timer_ms(at)
+
+
+def watermark_ms(at: Any) -> Millis:
+    """Return a watermark as ms since the epoch: what ``timestamp_ms`` takes; raises ``InvalidProgram`` for anything else.
+
+    >>> watermark_ms(10**20)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: 100000000000000000000 (int) is no watermark: it is not in 64 bits; is it in ns or us? Give ms.
+    """
+    return _ms(at, "watermark", "", NoneType="emit none.")
+
+
+def _ms(at: Any, role: str, place: str, **remedies: str) -> Millis:
+    kind = type(at).__name__
     if isinstance(at, datetime):
         if at == at:  # noqa: PLR0124 - pandas' NaT is a datetime that equals nothing
             if at.utcoffset() is None:
@@ -44,21 +78,27 @@ def timestamp_ms(at: Any, record: Any = None) -> Millis:
             return Millis(int((at - _EPOCH) // _MILLISECOND))
     elif not isinstance(at, bool):
         try:
-            return Millis(index(at))
+            found = index(at)
         except TypeError:
             pass
-    kind = type(at).__name__
-    remedy = {
+        else:
+            if MIN_TIMESTAMP <= found <= MAX_WATERMARK:
+                return Millis(found)
+            remedies[kind] = "it is not in 64 bits; is it in ns or us? Give ms."
+    known = {
         "float": "seconds since the epoch are int(at * 1000).",
         "str": "parse it (datetime.fromisoformat) in the timestamp assigner.",
         "NoneType": "filter records without a time out before timestamps are assigned.",
         "NaTType": "filter records without a time out before timestamps are assigned.",
         "datetime64": "return int(at.astype('datetime64[ms]').astype(int)), if it is in UTC.",
         "date": "a day is no instant; say which time of which zone is meant.",
-    }.get(kind, "return milliseconds since the epoch as an int, or a datetime with a time zone.")
-    raise InvalidProgram(
-        f"{at!r} ({kind}) is no event timestamp, and was given to the record {_short.repr(record)}: {remedy}"
-    )
+    }
+    if role != "event timestamp":
+        known |= {"str": "parse it (datetime.fromisoformat) before.", "NaTType": "it is missing."}
+    default = "give milliseconds since the epoch as an int, or a datetime with a time zone."
+    if role == "event timestamp":
+        default = default.replace("give", "return", 1)
+    raise InvalidProgram(f"{_short.repr(at)} ({kind}) is no {role}{place}: {(known | remedies).get(kind, default)}")
 
 
 def timestamps_ms(assigned: list[Any], records: Iterable[Any]) -> list[int]:
@@ -67,9 +107,15 @@ def timestamps_ms(assigned: list[Any], records: Iterable[Any]) -> list[int]:
     >>> timestamps_ms([5, datetime(1970, 1, 1, tzinfo=UTC)], "ab")
     [5, 0]
     """
-    if set(map(type, assigned)) <= {int}:  # per record only a look at the type, by C
+    if set(map(type, assigned)) <= {int}:  # per record only a look at the type, by C; see check_range
         return assigned
     return [timestamp_ms(at, record) for at, record in zip(assigned, records, strict=True)]
+
+
+def check_range(timestamps: Iterable[Any] | None, records: Iterable[Any]) -> None:
+    """Raise ``InvalidProgram`` for a timestamp that is not in 64 bits, with its record: something overflowed."""
+    for at, record in zip(timestamps or (), records, strict=False):
+        timestamp_ms(at, record)
 
 
 def moment(millis: int) -> str:

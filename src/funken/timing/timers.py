@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
-from funken.state.keygroups import KeyRouter, check_max_parallelism
+from funken.state.keygroups import KeyRouter, check_max_parallelism, restored_key
 from funken.state.snapshot_writer import CHUNK, GroupedSnapshot, SnapshotWriter, snapshot_at_once
 
 logger = logging.getLogger(__name__)
@@ -342,8 +342,10 @@ class InternalTimerService:
             check_max_parallelism(snapshot.max_parallelism, self.max_parallelism)
             for group in self.key_groups:
                 timers = snapshot.groups.get(group, {})
-                for timestamp, key, namespace in timers.get("event", ()):
-                    self._event.add(key, namespace, timestamp)
-                for timestamp, key, namespace in timers.get("processing", ()):
-                    self._processing.add(key, namespace, timestamp)
+                for queue, saved in (
+                    (self._event, timers.get("event", ())),
+                    (self._processing, timers.get("processing", ())),
+                ):
+                    for timestamp, key, namespace in saved:
+                        queue.add(restored_key(key, group, self.max_parallelism), namespace, timestamp)
         self._forget_changes()

@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from funken.dataclass import dataclass
-from funken.ids import MIN_TIMESTAMP
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms
+from funken.timing.instants import watermark_ms
+from funken.types.callables import check_function
 from funken.types.generics import Generic, T_contra
 
 
@@ -39,6 +41,8 @@ class WatermarkOutput:
     def emit_watermark(self, watermark: int) -> None:
         """Promise that no timestamp at or below ``watermark`` (ms) follows."""
         self.idle = False
+        if type(watermark) is not int or watermark > MAX_WATERMARK:
+            watermark = watermark_ms(watermark)
         self.watermark = max(self.watermark, watermark)
 
     def mark_idle(self) -> None:
@@ -95,6 +99,8 @@ class BoundedOutOfOrderness(WatermarkGenerator):
     def on_block(self, timestamps: list[int]) -> None:
         """Remember the highest timestamp of a block; what makes a generator need no call per record."""
         highest = max(timestamps)
+        if highest > MAX_WATERMARK:
+            raise OverflowError("a timestamp is not in 64 bits")
         if self._highest is None or highest > self._highest:
             self._highest = highest
 
@@ -232,6 +238,7 @@ class WatermarkStrategy(Generic[T_contra]):
         extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
         if not callable(extract):
             raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function")
+        check_function(timestamp_assigner, "extract_timestamp", "with_timestamp_assigner()")
         return replace(self, assigner=extract)
 
     def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy[T_contra]:

@@ -7,6 +7,42 @@ from functools import lru_cache
 from typing import Any
 
 
+def parquet_file(source: Any) -> Any:
+    """Open a Parquet file.
+
+    Timestamps of the type INT96 (Hive, Impala, Spark) are read in microseconds, which reach from year 1 to 9999 as Python's do.
+    Arrow's nanoseconds end in 1677 and 2262, and those of other years become others without an error.
+
+    >>> import datetime, io
+    >>> import pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> file, never = io.BytesIO(), pa.array([datetime.datetime(9999, 12, 31)])
+    >>> parquet.write_table(pa.table({"until": never}), file, use_deprecated_int96_timestamps=True, store_schema=False)
+    >>> parquet_file(file).read().to_pylist()
+    [{'until': datetime.datetime(9999, 12, 31, 0, 0)}]
+    """
+    from pyarrow import parquet  # noqa: PLC0415 - who reads Parquet loads it
+
+    return parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
+
+
+def in_micros(array: Any) -> Any:
+    """Return an array whose times are in microseconds, as Python's are, if it has nanoseconds and none is finer than that.
+
+    >>> import pyarrow as pa
+    >>> in_micros(pa.array([1000], pa.timestamp("ns"))).type, in_micros(pa.array([1], pa.timestamp("ns"))).type
+    (TimestampType(timestamp[us]), TimestampType(timestamp[ns]))
+    """
+    import pyarrow as pa  # noqa: PLC0415 - who has an array has loaded it
+
+    if not pa.types.is_timestamp(array.type) or array.type.unit != "ns":
+        return array
+    try:
+        return array.cast(pa.timestamp("us", array.type.tz))
+    except pa.ArrowInvalid:
+        return array
+
+
 def python_values(array: Any) -> list[Any]:
     """Return the values of an array or chunked array; where a map has a key twice, the last value counts.
 
@@ -16,7 +52,7 @@ def python_values(array: Any) -> list[Any]:
     >>> python_values(pa.array([1, None]))
     [1, None]
     """
-    values: list[Any] = array.to_pylist()
+    values: list[Any] = in_micros(array).to_pylist()
     convert = _conversion(array.type)
     return values if convert is None else [convert(value) for value in values]
 
@@ -29,6 +65,9 @@ def python_rows(table: Any) -> list[dict[str, Any]]:
     >>> python_rows(pa.table({"n": [7], "counts": counts}))
     [{'n': 7, 'counts': {'to': 1}}]
     """
+    columns = [in_micros(column) for column in table.columns]
+    if any(new is not old for new, old in zip(columns, table.columns, strict=True)):
+        table = type(table).from_arrays(columns, names=table.schema.names)
     rows: list[dict[str, Any]] = table.to_pylist()
     for field in table.schema:
         convert = _conversion(field.type)
@@ -76,4 +115,4 @@ def _of_struct(made: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return convert
 
 
-__all__ = ["python_rows", "python_values"]
+__all__ = ["parquet_file", "python_rows", "python_values"]

@@ -144,6 +144,14 @@ class Row(_Parts):
         values = map(_unrow, self._values) if recursive else self._values
         return dict(zip(self._fields, values, strict=False))
 
+    def asDict(self, recursive: bool = False) -> dict[str, Any]:
+        """Return what ``as_dict`` returns, under the name that Spark's rows have for it.
+
+        >>> Row(a=1, b=2).asDict()
+        {'a': 1, 'b': 2}
+        """
+        return self.as_dict(recursive)
+
     # ---- access
 
     def _position(self, name: str) -> int:

@@ -10,9 +10,17 @@ from funken.checkpoint.store.completed import (
     copied,
     open_checkpoint,
 )
+from funken.checkpoint.store.epochs import Term
 from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
-from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StorageFailed
-from funken.io.storage import LocalStorage
+from funken.errors import (
+    CheckpointCorrupted,
+    CheckpointIncompatible,
+    CheckpointLost,
+    CheckpointNotFound,
+    LeadershipLost,
+    StorageFailed,
+)
+from funken.io.storage import DANGLING, LocalStorage
 from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 
@@ -286,7 +294,7 @@ def test_where_all_manifests_are_gone_no_job_begins_at_zero(job):
     names = job.names()
 
     store = again(job.storage)
-    with pytest.raises(CheckpointCorrupted, match=r"no manifest .* is left\. .* remove memory"):
+    with pytest.raises(CheckpointCorrupted, match=r"no manifest .* is left\. .* set execution.allow-fresh-start"):
         store.latest()
     store.sweep()
 
@@ -483,3 +491,129 @@ def test_what_is_copied_into_a_savepoint_is_what_was_written(job):
     job.storage.files[name] = bytes([job.storage.files[name][0] ^ 1]) + job.storage.files[name][1:]
     with pytest.raises(CheckpointCorrupted, match="its checksum does not fit"):
         copied(handle, job.storage, savepoint)
+
+
+# ---- files that somebody removes while the job runs
+
+
+def remove(job, prefix=""):
+    """Remove files of the folder, as somebody would by hand; return them."""
+    gone = {name: job.storage.files[name] for name in list(job.storage.files) if name.startswith(prefix)}
+    for name in gone:
+        del job.storage.files[name]
+    return gone
+
+
+def owner(job):
+    job.catalog.claim(Term())
+    return job
+
+
+def test_a_folder_that_is_removed_is_made_again_and_nobody_has_taken_over(job, caplog):
+    owner(job).complete(1, a=1)
+    remove(job)
+
+    job.catalog.check_owner()
+    assert "was removed while the job runs. It is made again" in caplog.text
+    assert {"_epoch/1", "_epoch/1-found", COMPLETED} <= job.storage.files.keys()
+    with pytest.raises(CheckpointCorrupted, match="there were complete checkpoints"):
+        again(job.storage).latest()
+
+
+def test_a_folder_that_another_driver_has_begun_in_after_it_was_removed_is_that_drivers(job):
+    owner(owner(job)).complete(1, a=1)
+    remove(job)
+    other = Job(job.storage)
+    other.catalog.claim(Term())
+
+    with pytest.raises(LeadershipLost):
+        job.catalog.check_owner()
+    other.catalog.check_owner()
+
+
+def test_a_driver_that_makes_its_folder_again_ends_the_one_that_begins_there_now(job):
+    owner(owner(job)).complete(1, a=1)
+    remove(job)
+    other = CompletedCheckpointStore(job.storage)
+    real = job.storage.write
+
+    def write(name, data, new=False):
+        job.storage.write = real
+        job.catalog.check_owner()  # just before the other one writes
+        return real(name, data, new)
+
+    job.storage.write = write
+    with pytest.raises(LeadershipLost):
+        other.claim(Term())
+    job.catalog.check_owner()
+
+
+def test_a_checkpoint_that_names_what_is_gone_does_not_complete_and_the_next_is_whole(job):
+    owner(job).complete(1, a=1, b=1)
+    remove(job, "shared/1-")
+    job.snapshot(2, a=2)
+    with pytest.raises(CheckpointLost, match="shared/1-.* which checkpoint 2 names, was removed"):
+        job.catalog.store(job.manifest(2))
+    assert job.catalog.rewrite
+
+    job.lineage.begin_anew()
+    assert job.lineage.wants_complete
+    job.complete(3, a=2, b=1)
+    assert not job.catalog.rewrite
+    assert again(job.storage, check_contents=True).latest().checkpoint == 3
+
+
+def test_between_two_attempts_what_is_not_whole_is_dropped_and_taken_back_when_it_is(job):
+    owner(job).complete(1, a=1)
+    job.complete(2, a=2)
+    gone = remove(job, "chk-2/")
+    assert job.catalog.refresh() == [2]
+    assert job.catalog.latest().checkpoint == 1
+    assert job.catalog.refresh() == []
+
+    gone |= remove(job)
+    assert job.catalog.refresh() == [1]
+    with pytest.raises(CheckpointCorrupted, match="was removed while the job ran.* execution.allow-fresh-start"):
+        job.catalog.latest()
+    assert job.catalog.latest(allow_fresh=True) is None
+    job.catalog.sweep()
+
+    job.storage.files.update(gone)
+    assert job.catalog.refresh() == []
+    assert job.catalog.latest().checkpoint == 2
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"other"])
+def test_a_manifest_that_is_changed_while_the_job_runs_is_written_again(job, content):
+    owner(job).complete(1, a=1)
+    name = "chk-1/_metadata"
+    was = job.storage.files.pop(name)
+    if content is not None:
+        job.storage.files[name] = content
+
+    assert job.catalog.refresh() == []
+    assert job.storage.files[name] == was
+
+
+def test_a_manifest_of_another_job_is_refused(job):
+    job.complete(1, a=1)
+    store = CompletedCheckpointStore(job.storage, job_id="mine")
+    store.scan()
+
+    assert "it is of checkpoint 1 of job 'job'" in store.rejected[1]
+    store = CompletedCheckpointStore(job.storage, job_id="job")
+    store.scan()
+    assert store.latest().checkpoint == 1
+
+
+def test_a_local_folder_shows_links_to_nothing_and_empty_folders(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    storage.write("chk-1/_metadata", b"x")
+    (tmp_path / "chk-2").mkdir()
+    (tmp_path / "chk-3").symlink_to("nowhere")
+    (tmp_path / "chk-1").rename(tmp_path / "moved")
+    (tmp_path / "chk-4").symlink_to("moved")
+
+    assert storage.sizes() == {"moved/_metadata": 1, "chk-4/_metadata": 1, "chk-2/": 0, "chk-3": DANGLING}
+    storage.delete("chk-4")
+    assert storage.sizes("moved") == {"moved/_metadata": 1}

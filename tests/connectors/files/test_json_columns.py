@@ -18,7 +18,7 @@ from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.arrow_columns import is_held
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.json_columns import JsonColumns
-from funken.connectors.formats.json_schema import parsed
+from funken.connectors.formats.json_types import JsonLeaves, parsed_exactly
 from funken.connectors.formats.record_types import from_documents, shape_of
 from funken.errors import OperatorFailed
 from tests.support import fields
@@ -150,12 +150,12 @@ def test_records_of_documents_are_those_that_their_dicts_make(seed, kind, quirks
     names = list(zip(["s", "n", "i"], ["s", "l", "i"], strict=True))
     if kind != "lists":
         names = list(zip(CsvSchema(declared).names, kinds_of(declared), strict=True))
-    schema, make = JsonSchema(declared), from_documents(shape_of(declared, "a test"))
+    schema, make = JsonSchema(declared), from_documents(shape_of(declared, "a test", leaves=JsonLeaves()))
     messages = [document(dice, names, quirks).encode("utf-8", "surrogatepass") for _ in range(dice.choice([1, 3, 20]))]
     messages += dice.sample([b"null", b"[1]", b"{", b'{"s": 1} {}', b""], int(dice.random() < quirks))
 
     def by_dict(message):
-        found = parsed(message)
+        found = parsed_exactly(message)
         return found if found is None else make(found)
 
     for message in messages:
@@ -171,9 +171,9 @@ def test_records_of_documents_are_those_that_their_dicts_make(seed, kind, quirks
 
 
 @pytest.mark.parametrize("text", [
-    '{"f": 1}', '{"f": null}', "{}", '{"f": 0.5}{"f": 0.5}', '{"f": Inf}', '{"f": 0.5, "o": [Inf]}', '{"f": -NaN}', ' {"f": 0.5}',
-    '{"f": 2.0, "\\u0066": 1}', '{"f": "0.5"}', '{"f": 0.5,\n"g": 1}', '[0.5]', '{"\\u0066": 1}', '{"f": 0.5, "o": "\udcff"}',
-    '{"f": 0.5, "f": 1}', '{"f": 0.5}\n\n{"f": 0.5}', '{"f":\n0.5}\n{"f": 0.5}{"f": 0.5}',
+    '{"f": null}', "{}", '{"f": 0.5}{"f": 0.5}', '{"f": Inf}', '{"f": 0.5, "o": [Inf]}', '{"f": -NaN}', ' {"f": 0.5}',
+    '{"f": 1e400}', '{"f": "0.5"}', '{"f": 0.5,\n"g": 1}', '[0.5]', '{"f": 0.5, "o": "\udcff"}',
+    '{"f": 0.5}\n\n{"f": 0.5}', '{"f":\n0.5}\n{"f": 0.5}{"f": 0.5}',
 ])  # fmt: skip
 def test_documents_that_the_parsers_take_differently_are_left_to_rows(text):
     schema = JsonSchema(Types.ROW_NAMED(["f"], [Types.DOUBLE()]))

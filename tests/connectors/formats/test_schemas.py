@@ -135,7 +135,7 @@ def test_protocol_buffers_of_a_generated_class_travel_by_name():
     assert schema.deserialize(schema.serialize(timestamp_pb2.Timestamp(seconds=7))).seconds == 7
     nested = ProtobufSchema(struct_pb2.ListValue, Types.ROW_NAMED(["values"], [Types.LIST(Types.STRING())]))
     there = struct_pb2.ListValue(values=[struct_pb2.Value(bool_value=True)])
-    assert nested.deserialize(there.SerializeToString()).values[0]["bool_value"] is True
+    assert nested.deserialize(there.SerializeToString()).values[0] is True
 
 
 @pytest.mark.parametrize("wrong", [lambda: ProtobufSchema(int), lambda: ProtobufSchema(timestamp_pb2.Timestamp, Sale)])

@@ -204,7 +204,7 @@ class Witness:
     "function",
     [
         lambda a, b: (b.x, a.y + b.z, {a.k: b.v}),
-        lambda a, b: a[b.i](b.j, a.m(b.n)) + a[0],
+        lambda a, b: a[b.i].get(b.j, a.split(b.n)) + a[0],
         lambda a, b: [b + a, {"k": a.x, "l": b.x}],
     ],
 )
@@ -240,3 +240,17 @@ def test_under_a_debugger_everything_is_called(monkeypatch, kind):
 
     assert watched()
     assert expression_of(lambda v: v[0], ["value"]) is None
+
+
+def test_functions_that_may_look_at_their_caller_are_called():
+    assert expression_of(lambda record: record.total(), ["value"]) is None
+    assert expression_of(lambda record: record["function"](1), ["value"]) is None
+    assert expression_of(lambda record: record.strip(), ["value"]) == "value.strip()"
+
+
+def test_a_function_with_builtins_of_its_own_is_called():
+    space = {"__builtins__": {"len": lambda value: 7}}
+    function = eval("lambda value: len(value)", space)
+
+    assert function("a") == 7
+    assert expression_of(function, ["value"], OuterVariables()) is None

@@ -64,12 +64,17 @@ def test_an_error_names_the_line_of_the_function():
     assert (last.filename, last.line) == (__file__, "return count, lambda value: value + start")
 
 
-def exits(function):
-    return (function(3),)
+class Exits:
+    def __int__(self):
+        sys.exit(3)
+
+
+def exits(value):
+    return (int(value),)
 
 
 def test_a_function_that_exits_has_its_frame():
     with pytest.raises(SystemExit) as exited:
-        loop_of(exits)([sys.exit])
+        loop_of(exits)([Exits()])
     add_frames(exited.value)
-    assert traceback.extract_tb(exited.value.__traceback__)[-1].name == "exits"
+    assert [each.name for each in traceback.extract_tb(exited.value.__traceback__)[-2:]] == ["exits", "__int__"]

@@ -55,6 +55,12 @@ def mapped(function: Any, read: Any = None) -> ColumnarMap:
     return ColumnarMap(UserFunction(function), traced, schema)
 
 
+@pytest.fixture(autouse=True)
+def told(monkeypatch):
+    """Funken's own tests raise what a program is only told."""
+    monkeypatch.delenv("FUNKEN_RAISE_FAULTS", raising=False)
+
+
 def test_results_that_differ_give_the_columns_up_and_are_told():
     watched = Watched(mapped(lambda n: n + 2, read=lambda n: n + 1))
 

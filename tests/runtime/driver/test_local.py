@@ -1,10 +1,12 @@
 """The runner without Spark: everything in one thread, and stopped like any other."""
 
 import signal
+import threading
 
 import pytest
 
 from funken import (
+    Configuration,
     DataGeneratorSource,
     JobStatus,
     MapFunction,
@@ -13,7 +15,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.api.jobs.watching import watch_jobs
-from funken.errors import OperatorFailed
+from funken.errors import JobExecutionError, OperatorFailed
 
 
 class Closes(MapFunction):
@@ -137,3 +139,41 @@ def test_a_reader_in_another_thread_is_woken_by_a_cancel(env):
 
     assert not reader.is_alive()
     assert ended[-1] == "JobCancelled"
+
+
+class Blocks(MapFunction):
+    """Comes back when there is a file: it looks all the time, so that it can be interrupted."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def map(self, value):
+        while value == 3 and not self.path.exists():
+            threading.Event().wait(0.01)
+        return value
+
+
+def test_a_checkpoint_times_out_while_a_function_blocks(tmp_path, caplog):
+    env = StreamExecutionEnvironment.create_local_environment(
+        1,
+        Configuration(
+            {
+                "execution.checkpointing.interval": "20 ms",
+                "execution.checkpointing.timeout": "50 ms",
+                "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+                "restart-strategy.type": "none",
+            }
+        ),
+    )
+    source = DataGeneratorSource(lambda index: index, None, 100)
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(Blocks(tmp_path / "released")).for_each(
+        lambda value: None
+    )
+    result = env.execute_async().get_job_execution_result()
+    try:
+        with pytest.raises(JobExecutionError, match="after 50 ms there was no answer from"):
+            result.result(30)
+    finally:
+        (tmp_path / "released").touch()
+
+    assert "a function does not return: " in caplog.text

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from funken.checkpoint.events import (
     Acknowledged,
     AttemptFailed,
@@ -150,3 +152,63 @@ def test_the_history_is_bounded_and_the_counts_are_not():
     assert seen.completed == 7
     assert life.history._times == {}
     assert replace(seen) == seen
+
+
+def completed(life, *numbers):
+    for number in numbers:
+        life.at(100 * number)
+        life.ack(number, READER, PRINTER)
+        life.tell(Stored(number), Committed(number))
+
+
+def discarded(seen):
+    return [each.id for each in seen.history if each.discarded]
+
+
+def test_checkpoints_that_retention_deletes_are_discarded():
+    life = Timeline(retained=2)
+    completed(life, 1, 2, 3)
+
+    seen = life.history.snapshot()
+    assert discarded(seen) == [1]
+    assert not seen.latest_completed.discarded
+
+
+@pytest.mark.parametrize(
+    ("kept_after", "outcome", "left"),
+    [
+        (frozenset(), Outcome.FINISHED, [2, 1]),
+        (frozenset(), Outcome.FAILED, [2, 1]),
+        (frozenset({Outcome.FAILED}), Outcome.CANCELLED, [2, 1]),
+        (frozenset({Outcome.FAILED}), Outcome.FAILED, [1]),
+        (frozenset(Outcome), Outcome.SUSPENDED, [1]),
+    ],
+)
+def test_what_the_end_of_a_job_deletes_is_discarded(kept_after, outcome, left):
+    life = Timeline(retained=1, kept_after=kept_after)
+    completed(life, 1, 2)
+    seen = life.tell(JobStopped(outcome))
+
+    assert discarded(seen) == left
+    assert seen.latest_completed.discarded == (2 in left)
+
+
+def test_a_failed_checkpoint_is_discarded_and_a_savepoint_never():
+    life = Timeline(retained=1, kept_after=frozenset())
+    life.tell(TriggerRequested("me", target="/savepoints/a"))
+    life.ack(1, READER, PRINTER)
+    life.tell(Stored(1))
+    life.at(100)
+    life.tell(Declined(1, READER, 2, "no"))
+    completed(life, 3)
+    life.tell(JobStopped(Outcome.CANCELLED))
+    life.history.folder_removed()
+
+    seen = life.history.snapshot()
+    assert [(each.kind, each.status, each.discarded) for each in seen.history] == [
+        ("checkpoint", "COMPLETED", True),
+        ("checkpoint", "FAILED", True),
+        ("savepoint", "COMPLETED", False),
+    ]
+    assert seen.latest_failed.discarded
+    assert not seen.latest_savepoint.discarded

@@ -1,6 +1,5 @@
 """What a task does with readers and writers: their context, their state, the checkpoints they are notified of."""
 
-import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +8,7 @@ from funken import Sink, SinkWriter, Source, SourceReader, StreamExecutionEnviro
 from funken.checkpoint.restore import ItemSource, SubtaskRestore
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.connectors import NEED_SPLITS, Batch, StaticSplits, Wait
+from funken.io.shapes import load_state
 from funken.io.storage import mounted
 from funken.runtime.messages import CheckpointAborted, CheckpointComplete, TaskId, TriggerCheckpoint
 from funken.runtime.settings import CheckpointPlan, TaskSettings
@@ -127,7 +127,7 @@ class Bench:
             committable
             for _, snapshot in self.snapshots[-1].snapshots.values()
             if snapshot.committables
-            for committable in pickle.loads(snapshot.committables)
+            for committable in load_state(snapshot.committables)
         ]
 
 

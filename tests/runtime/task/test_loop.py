@@ -1,5 +1,7 @@
 """The task loop: long blocks of slow records are cut, and failures name who is to blame."""
 
+import asyncio
+
 import pytest
 
 from funken import (
@@ -235,6 +237,9 @@ def test_an_error_of_close_fails_the_job_only_if_nothing_else_did():
         bench.steps()
 
 
+OWN = type("Own", (BaseException,), {})
+
+
 class Close(MapFunction):
     """Tells when it is closed, and then raises."""
 
@@ -250,7 +255,7 @@ class Close(MapFunction):
             raise self.error
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, OWN])
 def test_every_operator_is_closed_and_the_first_error_is_told(error):
     closed = []
 
@@ -285,7 +290,17 @@ def test_ctrl_c_in_a_close_is_told_once_all_are_closed(ended):
     assert sorted(closed) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), StopIteration("early"), ValueError(lambda: 1)])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3),
+        StopIteration("early"),
+        ValueError(lambda: 1),
+        GeneratorExit("x"),
+        asyncio.CancelledError(),
+        OWN("x"),
+    ],
+)
 def test_whatever_a_function_raises_is_blamed_on_it(error):
     def explode(value):
         raise error

@@ -1,7 +1,5 @@
 """A task with sources, by hand: when it reads, what its cuts have, and what a sink has prepared."""
 
-import pickle
-
 import cloudpickle
 import pytest
 
@@ -10,6 +8,7 @@ from funken.checkpoint.events import Stop
 from funken.checkpoint.restore import GroupSource, ItemSource, SubtaskRestore
 from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.store.blobs import BlobReader
+from funken.io.shapes import load_state
 from funken.io.storage import mounted
 from funken.runtime.messages import (
     CheckpointAborted,
@@ -72,7 +71,7 @@ class Bench:
         self.task.poll()
         self.task.handle_command(TriggerCheckpoint(checkpoint))
         return sum(
-            len(pickle.loads(snapshot.committables))
+            len(load_state(snapshot.committables))
             for _, snapshot in self.cuts[-1].snapshots.values()
             if snapshot.committables
         )

@@ -19,6 +19,7 @@ from funken.operators.process.contexts import KeyedContext, ProcessContext
 from funken.operators.process.contexts import OnTimerContext as TimerContext
 from funken.operators.tags import SideOutput
 from funken.operators.user_functions import UserFunction
+from funken.types.callables import check_function, check_methods
 from funken.types.generics import ACC, Generic, IN_contra, K_co, K_contra, OUT_co, S, T, T_contra
 
 
@@ -287,6 +288,9 @@ def as_user_function(function: object, method: str, role: str) -> UserFunction:
             f"{role} calls its function with one record, but {found!r} is @funken.vectorized and takes a whole block. Use it in "
             "map(), filter() or map_batches(), or give a function of one record."
         )
+    if not isinstance(function, UserFunction):
+        check_methods(function, Function, role)
+        check_function(function, method, role)
     return found
 
 

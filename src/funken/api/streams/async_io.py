@@ -18,6 +18,7 @@ from funken.operators.async_io.cache import CacheSpec
 from funken.operators.async_io.operator import AsyncWait
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
+from funken.types.callables import check_methods
 from funken.types.generics import A, Generic, IN_contra, OUT_co, R, S, T
 
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ def _as_async(function: object) -> Any:
     if inspect.iscoroutinefunction(function):
         return _Coroutine(function)
     invoke = getattr(function, "async_invoke", None)
+    if isinstance(function, AsyncFunction):
+        check_methods(function, AsyncFunction, "AsyncDataStream")
     if invoke is None:
         raise TypeError(
             f"AsyncDataStream needs an AsyncFunction or an 'async def' function, but got {function!r}. For a function "

@@ -24,6 +24,7 @@ from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, CoProcess, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import NodeInput
+from funken.types.callables import check_function
 from funken.types.generics import Generic, R, S, T1_co, T2_co, T_co
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ def _object(function: object, first: str, second: str, kind: str) -> UserFunctio
     if not (hasattr(function, first) and hasattr(function, second)):
         raise TypeError(f"a {kind} with the methods {first}() and {second}() is needed, but got {function!r}")
     as_user_function(function, first, kind)
+    check_function(function, second, kind)
     return UserFunction(function, None, hasattr(function, "open") and hasattr(function, "close"))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from funken.api.functions.base import as_user_function
+from funken.api.functions.base import Function, as_user_function
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.family import OfStreams, family
 from funken.errors import InvalidProgram
@@ -19,6 +19,7 @@ from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import WindowSpec
 from funken.operators.wrappers.converting import converted_reduce
 from funken.plan.nodes import NodeInput
+from funken.types.callables import check_function, check_methods
 from funken.types.generics import Generic, T_co, W
 from funken.windowing.evictors import CountEvictor
 from funken.windowing.triggers import CountTrigger, PurgingTrigger
@@ -118,6 +119,9 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         methods = ("create_accumulator", "add", "get_result")
         if isinstance(function, type) or not all(hasattr(function, name) for name in methods):
             raise TypeError(f"aggregate() needs an AggregateFunction object, but got {function!r}")
+        check_methods(function, Function, "aggregate()")
+        for name in methods:
+            check_function(getattr(function, name), name, "aggregate()")
         rich = hasattr(function, "open") and hasattr(function, "close")
         return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
 

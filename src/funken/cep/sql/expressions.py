@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from sqlglot import expressions as sql
 
+from funken.cep.sql.facts import Fact
 from funken.cep.sql.rows import NO_ROW, MatchedRows
 from funken.errors import InvalidProgram
 
@@ -52,6 +53,9 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 _AGGREGATES: dict[type, Callable[[list[Any]], Any]] = {
     sql.Sum: sum, sql.Avg: lambda found: sum(found) / len(found), sql.Min: min, sql.Max: max,
 }  # fmt: skip
+_FACTS: dict[type, tuple[str, ...]] = {
+    sql.Sum: ("sum", "values"), sql.Avg: ("sum", "values"), sql.Min: ("min",), sql.Max: ("max",),
+}  # fmt: skip
 
 
 class Compiler:
@@ -65,8 +69,10 @@ class Compiler:
         self._variables = variables
         self._get = column
         self._own = own
-        #: whether more than the last row of ``own`` is needed
+        #: whether more is needed than the last row of ``own`` and the rows before it in the partition
         self.looks_back = False
+        #: what is asked of the rows of variables
+        self.facts: set[Fact] = set()
         #: how many rows PREV goes back at most
         self.before = 0
         self._kinds: dict[type, Callable[[Any], Compiled]] = {
@@ -89,7 +95,7 @@ class Compiler:
         if kind in _UNARY:
             return _strict(_UNARY[kind], self.compile(given.this))
         if kind in _AGGREGATES:
-            return self._aggregate(_AGGREGATES[kind], given.this)
+            return self._aggregate(kind, given.this)
         if kind not in self._kinds:
             raise self._refused(given)
         return self._kinds[kind](given)
@@ -117,11 +123,10 @@ class Compiler:
         """Return a column of one row: of the first or last of its variable, or ``offset`` from there, or ``back`` before it."""
         (variable, name), get = self._column(given), self._get
         if self._own and variable in {"", self._own} and last and not offset:
-            self.looks_back |= bool(back)
             if back:
                 return lambda rows: _column_of(get, rows.at(len(rows.rows) - 1 - back), name)
             return lambda rows: get(rows.last(""), name)
-        self.looks_back = True
+        self._ask(Fact("last" if last else "first", variable, offset + 1))
         if last and not back:
             return lambda rows: _column_of(get, rows.last(variable, offset), name)
 
@@ -133,6 +138,11 @@ class Compiler:
 
         return pick
 
+    def _ask(self, fact: Fact) -> None:
+        self.looks_back = True
+        if fact.variable:  # all threads have the same rows
+            self.facts.add(fact)
+
     def _navigated(self, given: Any, last: bool, back: int = 0) -> Compiled:
         return self._pick(given.this, self._number(given.args.get("expression"), 0), last, back)
 
@@ -143,9 +153,10 @@ class Compiler:
             raise self._refused(given)
         return int(given.this)
 
-    def _aggregate(self, function: Callable[[list[Any]], Any], given: Any) -> Compiled:
-        (variable, name), get = self._column(given), self._get
-        self.looks_back = True
+    def _aggregate(self, kind: type, given: Any) -> Compiled:
+        (variable, name), get, function = self._column(given), self._get, _AGGREGATES[kind]
+        for fact in _FACTS[kind]:
+            self._ask(Fact(fact, variable, column=name))
 
         def aggregate(rows: MatchedRows) -> Any:
             found = [get(rows.rows[place], name) for place in rows.places(variable)]
@@ -159,7 +170,9 @@ class Compiler:
         if isinstance(given.this, sql.Star):
             return lambda rows: len(rows.rows)
         variable, name = self._column(given.this)
-        if isinstance(given.this.this, sql.Star):
+        star = isinstance(given.this.this, sql.Star)
+        self._ask(Fact("rows", variable) if star else Fact("values", variable, column=name))
+        if star:
             return lambda rows: len(rows.places(variable))
         get = self._get
         return lambda rows: sum(get(rows.rows[place], name) is not None for place in rows.places(variable))

@@ -1,7 +1,8 @@
 """SQL's MATCH_RECOGNIZE: PATTERN becomes a program that the operator of patterns runs, MEASURES the records of the result.
 
 Of the matches that begin with a row, SQL:2016 says which is preferred (``row_program.py``). A condition of DEFINE that looks at
-its own row alone is evaluated once per row. sqlglot parses the SQL; it comes with the extra ``cep``.
+its own row, and at those before it in the partition, is evaluated once per row. sqlglot parses the SQL; it comes with the extra
+``cep``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from funken.cep.nfa import Match
 from funken.cep.operator import MatchPattern, Settings
 from funken.cep.pattern import Pattern
 from funken.cep.skip import AfterMatchSkipStrategy
+from funken.cep.sql.facts import Fact
 from funken.cep.sql.row_nfa import BEFORE, NAMES, ROWS, RowNfa, RowPlan
 from funken.cep.sql.row_patterns import parse, variables_of
 from funken.cep.sql.row_program import compile_rows
@@ -219,12 +221,14 @@ class _Clause:
 
     def plan(self) -> RowPlan:
         """Return what finds matches; after ``measures``, which say how many rows before a match are needed."""
-        own, others = self._conditions()
+        own, others, facts = self._conditions()
         skip, targets = self._skip()
         return RowPlan(
             self.program,
             own,
             others,
+            facts,
+            self.column,
             skip,
             targets,
             {name: (*each, *(f"-{variable}" for variable in each)) for name, each in self.subsets.items()},
@@ -233,12 +237,13 @@ class _Clause:
             " ".join(self.shown.split()),
         )
 
-    def _conditions(self) -> tuple[dict[str, Compiled], dict[str, Compiled]]:
-        """Return the conditions that look at their own row, and the others."""
+    def _conditions(self) -> tuple[dict[str, Compiled], dict[str, Compiled], dict[str, tuple[Fact, ...]]]:
+        """Return the conditions that look at their own row and those before it, the others, and what these ask for."""
         from funken.cep.sql.expressions import Compiler  # noqa: PLC0415 - needs sqlglot
 
         own: dict[str, Compiled] = {}
         others: dict[str, Compiled] = {}
+        facts: dict[str, tuple[Fact, ...]] = {}
         for each in self.parsed.get("define") or ():
             name = each.alias
             if name not in self.variables:
@@ -248,8 +253,9 @@ class _Clause:
             compiler = Compiler(f"DEFINE {name}", [*self.variables, *self.subsets], self.column, own=name)
             compiled = compiler.compile(each.this)
             (others if compiler.looks_back else own)[name] = compiled
+            facts[name] = tuple(sorted(compiler.facts, key=repr))
             self.before = max(self.before, compiler.before)
-        return own, others
+        return own, others, facts
 
     def _skip(self) -> tuple[AfterMatchSkipStrategy, frozenset[str]]:
         """Return the strategy, and the names of the rows that it may skip to."""
@@ -316,6 +322,10 @@ def _parsed(query: str) -> tuple[int, str, Any]:
         if unit not in _UNITS:
             raise InvalidProgram(f"MATCH_RECOGNIZE, WITHIN: {unit} is not supported, but {', '.join(_UNITS)} are.")
         within = int(found[1]) * _UNITS[unit]
+        if not within:
+            raise InvalidProgram(
+                "MATCH_RECOGNIZE, WITHIN: an interval of 0 has room for no row. Leave WITHIN out for no bound."
+            )
         text = text[: found.start() + 1] + text[found.end() :]
     subsets = _SUBSET.search(text)
     if subsets:  # nor this one

@@ -3,7 +3,8 @@
 A *search* begins at a row; it has threads in the order of preference of SQL:2016, and perhaps a match that all of them are
 preferred to. It is decided when no thread is left. Searches are decided in the order of their first rows, and a match that
 is found discards those that begin before the row to skip to. What has come to an end with the input, or with the window of
-WITHIN, is decided then. Two threads in one state are one, the preferred one, unless a condition looks at more than its own row.
+WITHIN, is decided then. Two threads in one state are one, the preferred one, unless a condition that they may come to can tell
+them apart (``facts.py``). A thread for which the match ends if the partition does (``$``) outlives the window until the next row.
 
 The same interface to the operator as ``funken.cep.nfa``: ``RowState`` is immutable, and the same object is returned where an
 event changes nothing.
@@ -19,6 +20,7 @@ from typing import Any
 from funken.cep.buffer import Event, Node, Packed, pack, unpack
 from funken.cep.nfa import NEVER, Match, note
 from funken.cep.skip import AfterMatchSkipStrategy, SkipKind
+from funken.cep.sql.facts import Column, Fact, Facts, RowNode
 from funken.cep.sql.row_program import RowProgram
 from funken.cep.sql.rows import MatchedRows, RowsSoFar
 from funken.errors import CheckpointIncompatible
@@ -32,20 +34,28 @@ ROWS, NAMES, BEFORE = "rows", "names", "before"
 
 Test = Callable[[MatchedRows], Any]
 Thread = tuple[int, Node]
+_Wait = tuple[int, str, str, bool, bool, bool, bool]
+"""A state to come to: it, its variable, the name of the node, whether all threads have one result of the condition, whether a
+thread goes on from there, whether the match may end there, and whether conditions to come tell threads in it apart."""
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """A PATTERN clause with its conditions: ``own`` are those that look at their own row only."""
+    """A PATTERN clause with its conditions: ``own`` are those that look at their own row, and at rows before it in the partition.
+
+    ``facts`` has what each of the others asks of the rows that its search has taken.
+    """
 
     program: RowProgram
     own: dict[str, Test]
     others: dict[str, Test]
+    facts: dict[str, tuple[Fact, ...]]
+    column: Column
     skip: AfterMatchSkipStrategy
     targets: frozenset[str]
     subsets: dict[str, tuple[str, ...]]
     window: int
-    #: how many rows before a match PREV looks at
+    #: how many rows before a row PREV looks at
     before: int
     shown: str
 
@@ -76,7 +86,9 @@ class RowState:
         self.position = position
         self.recent = recent
         self.searches = searches
-        self.partials = tuple(thread for search in searches for thread in search.threads)
+        self.partials: tuple[Thread, ...] = ()
+        for search in searches:
+            self.partials += search.threads
         #: when the next search ends for lack of time
         self.deadline: int = NEVER
 
@@ -95,7 +107,7 @@ class RowState:
 def _restored(
     shape: int, position: int, recent: tuple[Any, ...], table: Packed, searches: list[Any], deadline: int
 ) -> RowState:
-    nodes = unpack(table)
+    nodes = unpack(table, RowNode)
     found = []
     for threads, end, before in searches:
         tails = tuple((state, nodes[at]) for state, at in threads)
@@ -128,13 +140,13 @@ def _with_a_chance(searches: list[Search]) -> list[Search]:
 
 
 class _Results(dict[str, bool]):
-    """The results of the conditions that look at a row alone, each evaluated when it is asked for."""
+    """The results of the conditions that are the same for all threads, each evaluated when it is asked for."""
 
     __slots__ = ("_plan", "_row")
 
-    def __init__(self, plan: RowPlan, value: Any) -> None:
+    def __init__(self, plan: RowPlan, value: Any, recent: tuple[Any, ...]) -> None:
         self._plan = plan
-        self._row = MatchedRows(("",), (value,))
+        self._row = MatchedRows(("",), (value,), recent)
 
     def own(self, name: str) -> bool:
         test = self._plan.own.get(name)
@@ -151,14 +163,28 @@ class RowNfa:
         self.plan = plan
         self.program = plan.program
         self.remembers = bool(plan.before) or plan.program.anchored
-        self.merges = not plan.others
+        self._facts = Facts(plan.program, plan.facts, plan.subsets, plan.column)
         self.shape = zlib.crc32(repr((self.program, plan.before)).encode())
         self.initial = RowState(self.shape, 0, (), ())
         first = {self.program.variables[state] for state in self.program.opening}
+        program = plan.program
+        self._waits = [self._after(waits) for waits in program.waits]
+        self._first, self._opening = self._after(program.first), self._after(program.opening)
+        self._closes = any(program.closes)
         #: the conditions of which one must hold for a row to begin a search, if all of them look at the row alone
         self._own_first = [plan.own[name] for name in first] if first <= plan.own.keys() else []
         #: no mask decides, and no condition alone
         self.starts: dict[int | None, Any] = {}
+
+    def _after(self, waits: Sequence[int]) -> tuple[_Wait, ...]:
+        program, found = self.program, []
+        for state in waits:
+            name = program.variables[state]
+            label = f"-{name}" if program.excluded[state] else name
+            goes_on = bool(program.waits[state]) or program.closes[state]
+            shared, tells_apart = name not in self.plan.others, bool(self._facts.asked[state])
+            found.append((state, name, label, shared, goes_on, program.accepts[state], tells_apart))
+        return tuple(found)
 
     def masks(self, events: list[Any]) -> None:
         """Return that masks of events are not known."""
@@ -192,16 +218,17 @@ class RowNfa:
                 "The state of a MATCH_RECOGNIZE clause was written by another one. Give the changed clause's operator "
                 "another uid, so that it starts without partial matches."
             )
-        program, event = self.program, Event(state.position, timestamp, value)
-        results = _Results(self.plan, value)
+        event = Event(state.position, timestamp, value)
+        results = _Results(self.plan, value, state.recent)
         searches: list[Search] = []
         try:
             for search in state.searches:
                 after = self._step(search, event, results) if search.threads else search
                 if after is not None:
                     searches.append(after)
-            first = program.opening if not state.position else program.first
-            threads, found = self._take(first, None, event, state.recent, results, set())
+            threads: list[Thread] = []
+            first = self._first if state.position else self._opening
+            found = self._take(first, None, event, state.recent, results, {}, threads)
         except Exception as error:
             note(error, value)
             raise
@@ -210,14 +237,14 @@ class RowNfa:
         elif not searches and not state.searches and not self.remembers:
             return state, []
         recent = (*state.recent, value)[-self.plan.before :] if self.plan.before else ()
-        return self._settle(state.position + 1, recent, searches)
+        return self._settle(state.position + 1, recent, searches, timestamp)
 
     def _step(self, search: Search, event: Event, results: _Results) -> Search | None:
         threads: list[Thread] = []
-        found, seen = search.found, set[int]()
-        for state, tail in search.threads:
-            more, end = self._take(self.program.waits[state], tail, event, search.before, results, seen)
-            threads += more
+        found, seen = search.found, dict[int, Any]()
+        over = self.plan.window and search.first.timestamp + self.plan.window <= event.timestamp
+        for state, tail in () if over else search.threads:
+            end = self._take(self._waits[state], tail, event, search.before, results, seen, threads)
             if end is not None:
                 found = end
                 break
@@ -226,28 +253,42 @@ class RowNfa:
         return Search(search.first, tuple(threads), found, search.before)
 
     def _take(
-        self, waits: Sequence[int], tail: Node | None, event: Event, before: tuple[Any, ...], results: _Results,
-        seen: set[int],
-    ) -> tuple[list[Thread], Node | None]:  # fmt: skip
-        """Return the threads that the row leads to, and the match that it ends; nothing is preferred less than that."""
-        program, threads = self.program, list[Thread]()
-        for state in waits:
-            if state in seen:
+        self, waits: Sequence[_Wait], tail: Node | None, event: Event, before: tuple[Any, ...], results: _Results,
+        seen: dict[int, Any], threads: list[Thread],
+    ) -> Node | None:  # fmt: skip
+        """Add the threads that the row leads to; return the match that it ends, if any: nothing is preferred less than that.
+
+        ``seen`` has, for each state that preferred threads have come to, the one thread, or the facts of several.
+        """
+        # Hot: once per row, search and thread.
+        for state, name, label, shared, goes_on, accepts, tells_apart in waits:
+            rivals = seen.get(state)
+            if rivals is not None and not tells_apart:
                 continue
-            name = program.variables[state]
             holds = results.get(name)
             if holds is None:
-                holds = results.own(name) if name not in self.plan.others else self._holds(name, tail, event, before)
+                holds = results.own(name) if shared else self._holds(name, tail, event, before)
             if not holds:
                 continue
-            if self.merges:
-                seen.add(state)
-            node = Node(tail, f"-{name}" if program.excluded[state] else name, event)
-            if program.waits[state] or program.closes[state]:
+            node = RowNode(tail, label, event)
+            if rivals is None:
+                seen[state] = node
+            elif not self._is_new(state, node, seen):
+                continue
+            if goes_on:
                 threads.append((state, node))
-            if program.accepts[state]:
-                return threads, node
-        return threads, None
+            if accepts:
+                return node
+        return None
+
+    def _is_new(self, state: int, node: Node, seen: dict[int, Any]) -> bool:
+        """Return whether the facts of a thread differ from those of all that came to its state before."""
+        rivals, facts = seen[state], self._facts
+        if type(rivals) is not set:
+            rivals = seen[state] = {facts.of(state, rivals)}
+        own, count = facts.of(state, node), len(rivals)
+        rivals.add(own)
+        return len(rivals) > count
 
     def _holds(self, name: str, tail: Node | None, event: Event, before: tuple[Any, ...]) -> bool:
         rows = RowsSoFar(tail, name, event.value, before, self.plan.subsets)
@@ -263,16 +304,19 @@ class RowNfa:
             if not ended and not (window and search.first.timestamp + window <= timestamp):
                 searches.append(search)
                 continue
+            closing = tuple(thread for thread in search.threads if self.program.closes[thread[0]])
             found = search.found
-            if ended:
-                found = next((tail for at, tail in search.threads if self.program.closes[at]), found)
-            if found is not None:
-                searches.append(Search(search.first, (), found, search.before))
-        state, matches = self._settle(state.position, state.recent, searches)
+            if ended and closing:
+                found, closing = closing[0][1], ()
+            if closing or found is not None:
+                searches.append(Search(search.first, closing, found, search.before))
+        state, matches = self._settle(state.position, state.recent, searches, timestamp)
         return state, matches, []
 
-    def _settle(self, position: int, recent: tuple[Any, ...], searches: list[Search]) -> tuple[RowState, list[Match]]:
-        """Emit what is decided, in the order of the first rows, and return the state that is left."""
+    def _settle(
+        self, position: int, recent: tuple[Any, ...], searches: list[Search], now: int
+    ) -> tuple[RowState, list[Match]]:
+        """Emit what is decided, in the order of the first rows, and return the state that is left at the time ``now``."""
         matches: list[Match] = []
         while searches and not searches[0].threads:
             search = searches.pop(0)
@@ -293,8 +337,14 @@ class RowNfa:
         if not searches and not self.remembers:
             return self.initial, matches
         state = RowState(self.shape, position, recent, tuple(searches))
-        if self.plan.window and searches:
-            state.deadline = searches[0].first.timestamp + self.plan.window
-        elif any(each.found is not None or any(self.program.closes[at] for at, _ in each.threads) for each in searches):
-            state.deadline = END_OF_INPUT
+        if self.plan.window:
+            for each in searches:
+                end = each.first.timestamp + self.plan.window
+                if end > now and each.threads:
+                    state.deadline = end
+                    return state, matches
+        for each in searches:
+            if each.found is not None or (self._closes and any(self.program.closes[at] for at, _ in each.threads)):
+                state.deadline = END_OF_INPUT
+                break
         return state, matches

@@ -46,7 +46,7 @@ from funken.checkpoint.store.blobs import (
     write_blob,
 )
 from funken.checkpoint.store.databases import is_table, joined, segments_of, write_files
-from funken.checkpoint.store.handles import Blob, NamedBlob, SubtaskHandle
+from funken.checkpoint.store.handles import Blob, NamedBlob, SavedClass, SubtaskHandle
 from funken.checkpoint.store.manifest import SHARED, folder_of
 from funken.dataclass import dataclass
 from funken.errors import CheckpointError, StorageFailed
@@ -141,6 +141,17 @@ class IncrementalSnapshots:
     _files: dict[str, Blob] = field(default_factory=dict)
     #: the generation that has a complete state to build on
     _begun: int = -1
+    #: the generation that ``parts`` are of; of the background
+    _of_parts: int = 0
+    #: the classes that the state may have objects of
+    classes: dict[SavedClass, None] = field(default_factory=dict)
+
+    @property
+    def dumps(self) -> Dumps:
+        """What pickles a table or an item, and takes note of the classes."""
+        return state_pickler(
+            self.operator, self.subtask, lambda table, shape: self.classes.setdefault((table, shape), None)
+        )
 
     def resume(self, origins: Sequence[Origin], exact: bool, files: Iterable[NamedBlob] = ()) -> None:
         """Continue from what this subtask was restored from, before the first snapshot.
@@ -161,6 +172,10 @@ class IncrementalSnapshots:
 
     # ---- in the task's thread
 
+    def begin_anew(self) -> None:
+        """Build on nothing that was written until now: it was removed. The next snapshot is complete."""
+        self._generation += 1
+
     @property
     def wants_complete(self) -> bool:
         """Whether the next snapshot must be complete; else it may have only what changed since the last one."""
@@ -174,7 +189,7 @@ class IncrementalSnapshots:
         ``final`` is for a subtask that has ended; ``checkpoint`` is then greater than any that it has taken part in.
         """
         generation = self._generation  # read once: the background may raise it meanwhile
-        dumps, changes, whole = state_pickler(self.operator, self.subtask), changes_of(state), whole_sections(state)
+        dumps, changes, whole = self.dumps, changes_of(state), whole_sections(state)
         if not self.options.incremental or self._begun != generation:
             self._digests.clear()
             if is_complete(state, changes):
@@ -239,12 +254,14 @@ class IncrementalSnapshots:
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are changes to what "
                 "cannot be read any more. The next snapshot is complete."
             )
+        if self._of_parts != snapshot.generation:
+            self._of_parts = snapshot.generation
+            self.parts, self._origins, self._files = (), (), {}
         try:
             return write()
         except CheckpointError as error:
             if not isinstance(error, StorageFailed):
                 self._generation += 1
-                self.parts, self._origins = (), ()
             raise StorageFailed(
                 f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: {error}"
             ) from error
@@ -253,7 +270,8 @@ class IncrementalSnapshots:
         parts = self._write_parts(snapshot, storage, savepoint)
         own = self._write_own(snapshot, storage, savepoint)
         files = self._write_files(snapshot, storage) if savepoint is None else ()
-        return SubtaskHandle(parts, own, snapshot.states, snapshot.committables, files=files)
+        classes = frozenset(self.classes.copy())
+        return SubtaskHandle(parts, own, snapshot.states, snapshot.committables, files=files, classes=classes)
 
     def skip(self, snapshot: OperatorSnapshot) -> None:
         """Drop a snapshot; its changes are part of the next write, as those of a failed one are."""
@@ -278,7 +296,7 @@ class IncrementalSnapshots:
                 write_blob(savepoint or storage, name, self._with(in_rows, _joined(snapshot.groups)), (), inline)
             )
         shared = f"{SHARED}/{snapshot.checkpoint}-"
-        dumps = state_pickler(self.operator, self.subtask)
+        dumps = self.dumps
         if self._origins:
             segments = (pair for o in self._origins for pair in merged(o.storage, o.parts, True, dumps, o.groups))
             self.parts = _there(write_blob(storage, shared + unique(), segments, (), inline))

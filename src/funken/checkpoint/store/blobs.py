@@ -19,17 +19,21 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from funken.checkpoint.store.handles import Blob, GroupSegment, RedistributeMode, StateItem
 from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
-from funken.io.pickling import dumps
+from funken.io.pickling import dumps_by_value
+from funken.io.shapes import ClassChanged, Find, Shape, any_adapted, dumps_state, is_adapted, load_state, load_stream
 from funken.io.storage import Storage
+from funken.state.keygroups import key_group_of
+from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.rocksdb.backend import DatabaseSnapshot
 from funken.state.snapshot_writer import GroupedSnapshot, KeyedSnapshot, OperatorStates, PendingSection
 
@@ -143,9 +147,18 @@ def encode_frames(table: str, change: Change, dumps: Callable[[Any, str], bytes]
     return b"".join([first, *(dumps((table, False, chunk, ()), table) for chunk in chunks)])
 
 
-def state_pickler(operator: str, subtask: int) -> Callable[[Any, str], bytes]:
-    """Return a function that pickles a table or an item."""
-    return lambda value, table: dumps(value, _not_saved, table, operator, subtask)
+def state_pickler(
+    operator: str, subtask: int, met: Callable[[str, Shape], None] = lambda table, shape: None
+) -> Callable[[Any, str], bytes]:
+    """Return a function that pickles a table or an item; ``met`` is called with the shapes of its classes."""
+
+    def pickled(value: Any, table: str) -> bytes:
+        try:
+            return dumps_state(value, partial(met, table))
+        except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the retry reports it
+            return dumps_by_value(value, _not_saved, table, operator, subtask)
+
+    return pickled
 
 
 def _not_saved(error: Exception, table: str, operator: str, subtask: int) -> StateError:
@@ -210,9 +223,13 @@ class BlobReader:
         segment = self._groups.get(group)
         return b"" if segment is None else self._read(segment, f"key group {group}")
 
-    def item(self, item: StateItem) -> Any:
-        """Return an item."""
-        return _loads(self._read(item, item.name), f"{self._storage.uri}/{self._blob.name}")
+    def item(self, item: StateItem, find: Find | None = None) -> Any:
+        """Return an item; ``find`` finds classes in place of Python."""
+        data, where = self._read(item, item.name), f"{self._storage.uri}/{self._blob.name}"
+        try:
+            return load_state(data, find)
+        except Exception as error:
+            raise _not_made(error, where) from error
 
     def _read(self, segment: GroupSegment | StateItem, what: str) -> bytes:
         begin = segment.offset - self._start
@@ -233,14 +250,13 @@ class BlobReader:
         return data
 
 
-def _loads(data: bytes, where: str) -> Any:
-    try:
-        return pickle.loads(data)
-    except Exception as error:
-        raise CheckpointIncompatible(
-            f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. Start with "
-            "the code, and the packages, that define its class."
-        ) from error
+def _not_made(error: Exception, where: str) -> CheckpointIncompatible:
+    if isinstance(error, ClassChanged):
+        return CheckpointIncompatible(f"{where}: {error}")
+    return CheckpointIncompatible(
+        f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. Start with "
+        "the code, and the packages, that define its class."
+    )
 
 
 class Folded:
@@ -259,15 +275,16 @@ class Folded:
             self.whole = True
             self.rows.clear()
             self.gone.clear()
-        for slot in change.gone:
+        timers = table.startswith(_TIMERS)
+        for slot in _with_one_nan(change.gone, timers):
             self.rows.pop(slot, None)
             self.gone[slot] = None
         if table == _OPERATOR:
             self.rows.update(enumerate(change.rows, len(self.rows)))
-        elif table.startswith(_TIMERS):
-            self.rows.update(dict.fromkeys(change.rows))
+        elif timers:
+            self.rows.update(dict.fromkeys(_with_one_nan(change.rows, timers)))
         else:
-            self.rows.update({row[:2]: row for row in change.rows})
+            self.rows.update({row[:2]: row for row in _with_one_nan(change.rows, timers)})
 
     def change(self, table: str, complete: bool) -> Change:
         """Return it as one change; ``complete``: nothing is before it."""
@@ -276,19 +293,25 @@ class Folded:
         return Change(self.whole or complete, rows, gone)
 
 
-def fold(segments: Iterable[bytes], where: str = "") -> dict[str, Folded]:
-    """Apply the segments of one key group, oldest first."""
+def _with_one_nan(rows: Collection[tuple[Any, ...]], timers: bool) -> Collection[tuple[Any, ...]]:
+    """Return rows, or slots, that were unpickled with keys that are equal to those of other frames."""
+    if PLAIN.issuperset(map(type, map(itemgetter(timers), rows))):
+        return rows
+    if timers:
+        return [(at, one_nan(key), *rest) for at, key, *rest in rows]
+    return [(one_nan(key), *rest) for key, *rest in rows]
+
+
+def fold(segments: Iterable[bytes], where: str = "", find: Find | None = None) -> dict[str, Folded]:
+    """Apply the segments of one key group, oldest first; ``find`` finds classes in place of Python."""
     tables: dict[str, Folded] = {}
     for segment in segments:
         stream = io.BytesIO(segment)
         while stream.tell() < len(segment):
             try:
-                table, whole, rows, gone = pickle.load(stream)
+                table, whole, rows, gone = load_stream(stream, find)
             except Exception as error:
-                raise CheckpointIncompatible(
-                    f"{where}: state was saved as an object that cannot be made again: {type(error).__name__}: {error}. "
-                    "Start with the code, and the packages, that define its class."
-                ) from error
+                raise _not_made(error, where) from error
             change = Change(whole, rows, gone)
             if table.startswith(ALL):
                 for name in [name for name in tables if name.startswith(table.removeprefix(ALL))]:
@@ -300,6 +323,9 @@ def fold(segments: Iterable[bytes], where: str = "") -> dict[str, Folded]:
 def keyed_part(group: int, tables: dict[str, Folded], max_parallelism: int, states: Any) -> SubtaskState:
     """Return the state of one key group, in the form that the stores and operators take."""
     rows = {name: table.change(name, complete=True).rows for name, table in tables.items()}
+    for name, found in rows.items() if any_adapted() else ():
+        if name != _OPERATOR:
+            _check_keys(name, [row[name.startswith(_TIMERS)] for row in found], group, max_parallelism)
 
     def those(prefix: str) -> dict[int, dict[str, Any]]:
         named = {name[len(prefix) :]: found for name, found in rows.items() if name.startswith(prefix) and found}
@@ -310,6 +336,16 @@ def keyed_part(group: int, tables: dict[str, Folded], max_parallelism: int, stat
         timers=GroupedSnapshot(max_parallelism, those(_TIMERS)),
         operator={group: rows[_OPERATOR]} if rows.get(_OPERATOR) else None,
     )
+
+
+def _check_keys(table: str, keys: Iterable[Any], group: int, max_parallelism: int) -> None:
+    """Raise if a key is another one now, because its class has changed."""
+    for key in keys:
+        if is_adapted(key) and key_group_of(key, max_parallelism) != group:
+            raise CheckpointIncompatible(
+                f"{table.removeprefix(_STATE)!r}: a key is of a class that has changed, so it is another key now: {key!r:.200}. "
+                "Start with the class as it was: no field of a key may change."
+            )
 
 
 def own_part(items: Iterable[tuple[str, Any]]) -> SubtaskState:

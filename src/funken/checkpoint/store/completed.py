@@ -13,6 +13,9 @@ or when the last usable one is deleted. While no usable one is there, and none h
 With the first complete checkpoint a driver writes ``_completed``, which is deleted before the last one. So a folder that has it
 and no manifest has lost its checkpoints, and no job begins at zero there.
 
+Somebody may remove files while the job runs. A manifest is written only if all that it names is there (else ``CheckpointLost``);
+between two attempts ``refresh`` drops the complete checkpoints that are not whole any more, and takes back those that are again.
+
 A driver that starts claims the folder (``epochs.py``). One that lost it stores and deletes nothing any more; a manifest that
 it wrote in that very moment is not its own to commit, and counts only if the other has found it.
 
@@ -25,18 +28,29 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
+from pathlib import Path
 
-from funken.checkpoint.store.epochs import Epoch, Found, Term
+from funken import config
+from funken.checkpoint.store.epochs import Epoch, EpochStatus, Found, Term
 from funken.checkpoint.store.handles import Blob, SubtaskHandle
 from funken.checkpoint.store.manifest import METADATA, SHARED, Manifest, SnapshotKind, folder_of, write_manifest
 from funken.dataclass import dataclass
-from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, LeadershipLost, StorageFailed
+from funken.errors import (
+    CheckpointCorrupted,
+    CheckpointError,
+    CheckpointLost,
+    CheckpointNotFound,
+    LeadershipLost,
+    StorageFailed,
+)
 from funken.ids import CheckpointId
-from funken.io.storage import Storage, open_storage
+from funken.io.storage import DANGLING, LocalStorage, Storage, open_storage
 
 logger = logging.getLogger(__name__)
 
 COMPLETED = "_completed"
+_MOST_NAMED = 10
+_FOLDER = re.compile(r"chk-(\d+)(?:/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,12 @@ class CompletedCheckpointStore:
     complete: dict[CheckpointId, Manifest] = field(default_factory=dict)
     #: checkpoints that were found and refused, with the reason
     rejected: dict[CheckpointId, str] = field(default_factory=dict)
+    #: complete checkpoints that somebody has removed since, in part or whole, with the reason
+    lost: dict[CheckpointId, tuple[Manifest, str]] = field(default_factory=dict)
+    #: the job whose checkpoints these are, if that is known
+    job_id: str = ""
+    #: whether tasks are to write their state as a whole: what they build on was removed
+    rewrite: bool = False
     #: greater than every id that has left a trace
     next_id: CheckpointId = field(default_factory=lambda: CheckpointId(1))
     _left_over: set[str] = field(default_factory=set)
@@ -68,6 +88,7 @@ class CompletedCheckpointStore:
     _kept: dict[CheckpointId, frozenset[str]] = field(default_factory=dict)
     _epoch: Epoch | None = None
     _replaced: bool = False
+    _warned: set[str] = field(default_factory=set)
     #: whether ``_completed`` is there
     _marked: bool = False
     #: up to which checkpoint the folders of those that failed are deleted
@@ -93,36 +114,130 @@ class CompletedCheckpointStore:
                 continue
             try:
                 manifest = Manifest.from_bytes(self.storage.read(name), f"{self.storage.uri}/{name}")
+                self._check_identity(manifest, checkpoint)
                 if not noted.counts(checkpoint, manifest.epoch):
                     logger.warning(
                         "%s/%s does not count: a driver wrote it that had been replaced", self.storage.uri, name
                     )
                     continue
                 verify(manifest, self.storage, sizes, check_contents)
-            except CheckpointNotFound:  # the driver before this one deletes it now
+            except CheckpointNotFound:  # a link to nothing, or the driver before this one deletes it now
                 continue
             except CheckpointCorrupted as error:
                 self.rejected[checkpoint] = str(error)
                 logger.warning("checkpoint %d is refused: %s", checkpoint, error)
             else:
                 self.complete[checkpoint] = manifest
+        self._warn_of_what_has_no_manifest(sizes)
 
-    def latest(self) -> Manifest | None:
-        """Return the newest complete checkpoint; raises ``CheckpointCorrupted`` if there were some, but none to use."""
+    def _check_identity(self, manifest: Manifest, checkpoint: CheckpointId) -> None:
+        """Raise ``CheckpointCorrupted`` if a manifest is not the one that was written into this folder."""
+        own = manifest.checkpoint == checkpoint and manifest.kind is SnapshotKind.CHECKPOINT
+        if not own or (self.job_id and manifest.job_id != self.job_id):
+            raise CheckpointCorrupted(
+                f"{self.storage.uri}/{folder_of(checkpoint)}/{METADATA} is not what was written there: it is of "
+                f"{manifest.kind.value} {manifest.checkpoint} of job {manifest.job_id!r}. To start from it, name its folder (-s)."
+            )
+
+    def _warn_of_what_has_no_manifest(self, sizes: Iterable[str]) -> None:
+        newest = max(self.complete, default=CheckpointId(0))
+        folders = {CheckpointId(int(found[1])) for name in sizes if (found := _FOLDER.match(name)) is not None}
+        for checkpoint in sorted(folders - self.complete.keys() - self.rejected.keys()):
+            if checkpoint > newest:
+                used = f"checkpoint {newest} is used" if newest else "no checkpoint before it is complete"
+                self._warn(
+                    f"{self.storage.uri}/{folder_of(checkpoint)} is there, but no manifest ({METADATA}) that can be read: the "
+                    f"checkpoint was not complete when its driver ended, or somebody has removed the manifest; {used}"
+                )
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning("%s", text)
+
+    def latest(self, allow_fresh: bool = False) -> Manifest | None:
+        """Return the newest complete checkpoint; raises ``CheckpointCorrupted`` if there were some, but none to use.
+
+        With ``allow_fresh`` it returns ``None`` then: somebody has decided to begin anew.
+        """
         if self.complete:
             return self.complete[max(self.complete)]
-        if self.rejected:
-            raise CheckpointCorrupted(
-                f"none of the checkpoints in {self.storage.uri} can be used: {' '.join(self.rejected.values())} Put back "
-                f"what is missing, start from a savepoint with another job id, or, to begin anew, remove {self.storage.uri}."
-            )
+        reason = self.unusable
+        if not reason:
+            return None
+        if allow_fresh:
+            self._warn(f"the job begins without its state, as {config.ALLOW_FRESH_START.key} allows: {reason}")
+            return None
+        raise CheckpointCorrupted(
+            f"{reason} Put back what is missing, start from a savepoint with another job id, or, to begin anew without the "
+            f"state, set {config.ALLOW_FRESH_START.key} (--allow-fresh-start)."
+        )
+
+    @property
+    def unusable(self) -> str:
+        """Why a job that had complete checkpoints has none to start from; empty if it has one, or never had."""
+        if self.complete:
+            return ""
+        reasons = [*self.rejected.values(), *(reason for _, reason in self.lost.values())]
+        if reasons:
+            return f"none of the checkpoints in {self.storage.uri} can be used: {' '.join(reasons)}"
         if self._marked:
-            raise CheckpointCorrupted(
-                f"there were complete checkpoints in {self.storage.uri}, but no manifest (chk-<number>/{METADATA}) is left. "
-                "Put them back, start from a savepoint with another job id, or, to begin anew, remove "
-                f"{self.storage.uri}."
-            )
+            return f"there were complete checkpoints in {self.storage.uri}, but no manifest (chk-<number>/{METADATA}) is left."
+        return ""
+
+    def refresh(self) -> list[CheckpointId]:
+        """Find out which complete checkpoints are still whole, between two attempts; return those that are not any more."""
+        self.check_owner()
+        known = {number: manifest for number, (manifest, _) in self.lost.items()} | self.complete
+        gone = []
+        for checkpoint, manifest in sorted(known.items()):
+            missing = self._missing(manifest)
+            if missing is None:
+                self._rewrite_manifest(manifest)
+                self.lost.pop(checkpoint, None)
+                self.complete[checkpoint] = manifest
+                continue
+            self.complete.pop(checkpoint, None)
+            if checkpoint not in self.lost:
+                reason = (
+                    f"{self.storage.uri}/{missing}, a part of checkpoint {checkpoint}, was removed while the job ran."
+                )
+                self.lost[checkpoint] = manifest, reason
+                gone.append(checkpoint)
+                logger.warning("%s", reason)
+        self.complete = dict(sorted(self.complete.items()))
+        return gone
+
+    def _missing(self, manifest: Manifest) -> str | None:
+        """Return a file that a manifest names and that is not there; ``None`` if all are."""
+        there = {name for folder in {_folder(name) for name in manifest.files} for name in self.storage.sizes(folder)}
+        for name in sorted(manifest.files - there):
+            try:
+                self.storage.read(name, 0, 1)  # a listing may be older than the file
+            except CheckpointNotFound:
+                return name
         return None
+
+    def _rewrite_manifest(self, manifest: Manifest) -> None:
+        """Write a manifest again if somebody has removed or changed it: another driver needs it, this one has it."""
+        name = f"{folder_of(manifest.checkpoint)}/{METADATA}"
+        try:
+            if Manifest.from_bytes(self.storage.read(name), name) == manifest:
+                return
+        except StorageFailed:
+            raise
+        except CheckpointError:  # it is not there, or not what was written
+            pass
+        try:
+            self.storage.write(name, manifest.to_bytes())
+        except StorageFailed as error:
+            logger.warning(
+                "%s/%s is not what was written, and cannot be written again: %s", self.storage.uri, name, error
+            )
+        else:
+            logger.warning(
+                "%s/%s was removed or changed while the job ran; it is written again", self.storage.uri, name
+            )
 
     def claim(self, term: Term = Term()) -> None:  # noqa: B008 - it is frozen
         """Make this the driver that may store checkpoints here, and find out which there are.
@@ -142,12 +257,35 @@ class CompletedCheckpointStore:
 
     def check_owner(self) -> None:
         """Raise ``LeadershipLost`` if another driver has claimed the folder."""
-        if self._epoch is not None and not self._epoch.held(self.storage):
+        if self._epoch is None:
+            return
+        held = self._epoch.status(self.storage)
+        if held is EpochStatus.REMOVED:
+            self._renew(self._epoch)
+            held = self._epoch.status(self.storage)
+        if held is not EpochStatus.HELD:
             self._replaced = True
             raise LeadershipLost(
                 f"another driver has taken over the checkpoints in {self.storage.uri}. Stop one of the two, or give each job "
                 "an id of its own."
             )
+
+    def _renew(self, epoch: Epoch) -> None:
+        """Make the folder this driver's again, and note what a later start has to know: there were complete checkpoints."""
+        logger.warning(
+            "%s, or what is in it, was removed while the job runs. It is made again; checkpoints that were in it are gone "
+            "unless somebody puts them back. No other driver has taken over.", self.storage.uri,
+        )  # fmt: skip
+        epoch.renew(self.storage)
+        epoch.note(self.storage, {number: each.epoch for number, each in self.complete.items()})
+        if self._marked:
+            self._marked = False
+            self._mark(max(self.complete, default=CheckpointId(0)))
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another driver has taken over."""
+        return self._replaced
 
     def _may_delete(self) -> bool:
         try:
@@ -173,6 +311,13 @@ class CompletedCheckpointStore:
     def store(self, manifest: Manifest) -> None:
         """Write a manifest; raises ``StorageFailed`` only if it is not there, ``LeadershipLost`` if it does not count."""
         self.check_owner()
+        missing = self._missing(manifest)
+        if missing is not None:
+            self.rewrite = True
+            raise CheckpointLost(
+                f"{self.storage.uri}/{missing}, which checkpoint {manifest.checkpoint} names, was removed while the job runs. "
+                "The next checkpoint is written as a whole. See what removes files there, and stop it."
+            )
         folder = folder_of(manifest.checkpoint)
         if self._epoch is not None:
             manifest = replace(manifest, epoch=self._epoch.number)
@@ -185,6 +330,8 @@ class CompletedCheckpointStore:
                 self._unsure.add(folder)
             raise
         self.complete[manifest.checkpoint] = manifest
+        self.lost.clear()  # nothing starts from what is older
+        self.rewrite = False
         self._unsure.discard(folder)
         self._mark(manifest.checkpoint)
         self._clear_left_over()
@@ -260,7 +407,7 @@ class CompletedCheckpointStore:
 
         Where there are checkpoints and none can be used, someone has to look, and nothing is deleted.
         """
-        if (self.rejected or self._marked) and not self.complete:
+        if (self.rejected or self.lost or self._marked) and not self.complete:
             return
         oldest, kept, doomed = min(self.complete, default=None), self._named(), set[str]()
         try:
@@ -308,6 +455,10 @@ class CompletedCheckpointStore:
         return True
 
 
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
 def _label(name: str) -> CheckpointId | None:
     """Return the checkpoint that a file was written for, by its name."""
     found = re.match(rf"chk-(\d+)(?:/|$)|{SHARED}/(\d+)-", name)
@@ -340,7 +491,7 @@ def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_conte
     for blob in manifest.blobs():
         found = sizes.get(blob.name)
         if found != blob.length:
-            fact = "is missing" if found is None else f"has {found} bytes instead of {blob.length}"
+            fact = "is missing" if found in (None, DANGLING) else f"has {found} bytes instead of {blob.length}"
             raise CheckpointCorrupted(f"{root.uri}/{blob.name}, a part of checkpoint {manifest.checkpoint}, {fact}.")
         if check_contents:
             _verify_content(root, blob)
@@ -349,6 +500,13 @@ def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_conte
 def _verify_content(root: Storage, blob: Blob) -> None:
     if not blob.fits(root.read(blob.name)):
         raise CheckpointCorrupted(f"{root.uri}/{blob.name} is not what was written: its checksum does not fit.")
+
+
+def _checkpoints_in(folder: Storage) -> list[str]:
+    """Return the folders right in a folder that have a manifest; a local one is not searched any deeper."""
+    if isinstance(folder, LocalStorage):
+        return sorted(path.parent.name for path in Path(folder.uri).glob(f"*/{METADATA}"))
+    return sorted({name.partition("/")[0] for name in folder.sizes() if name.endswith(f"/{METADATA}")})
 
 
 def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
@@ -362,8 +520,10 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
     try:
         content = folder.read(METADATA)
     except CheckpointNotFound as error:
-        there = sorted({name.partition("/")[0] for name in folder.sizes() if name.endswith(f"/{METADATA}")})
-        hint = f" It has these: {', '.join(there)}." if there else ""
+        there = _checkpoints_in(folder)
+        hint = (
+            f" It has these: {', '.join(there[:_MOST_NAMED])}{', ...' if there[_MOST_NAMED:] else ''}." if there else ""
+        )
         raise CheckpointNotFound(
             f"{uri} is no savepoint or checkpoint: there is no {METADATA} in it.{hint} Give the folder of one."
         ) from error

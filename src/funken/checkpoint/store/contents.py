@@ -1,13 +1,14 @@
 """What is in a savepoint or checkpoint, for people: its operators, their states, and the entries, without the job.
 
 Listing reads the manifest alone. Reading entries unpickles them, which runs whatever code the file names: a savepoint is
-to be trusted as a program is.
+to be trusted as a program is. Objects of classes that cannot be imported, or have changed, are shells (``shells.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from funken.checkpoint.store.blobs import BlobReader, fold
@@ -15,6 +16,7 @@ from funken.checkpoint.store.completed import RestorePoint
 from funken.checkpoint.store.databases import opened, rows_of
 from funken.checkpoint.store.handles import INFLIGHT, RedistributeMode, StateItem, SubtaskHandle
 from funken.checkpoint.store.manifest import OperatorEntry
+from funken.checkpoint.store.shells import leniently
 from funken.dataclass import dataclass
 from funken.errors import CheckpointNotFound, KeyNotHashable
 from funken.state.keygroups import key_group_of
@@ -98,7 +100,7 @@ def _items(found: RestorePoint, handle: SubtaskHandle) -> Iterator[tuple[str, st
         return
     reader = BlobReader(found.root, handle.own)
     for item in handle.own.items:
-        value = reader.item(item)
+        value = leniently(partial(reader.item, item))
         kind = _kind(item)
         for element in value if kind.endswith("list") else (value,):
             yield _shown(item.name), kind, element
@@ -107,11 +109,13 @@ def _items(found: RestorePoint, handle: SubtaskHandle) -> Iterator[tuple[str, st
 def _rows(found: RestorePoint, handle: SubtaskHandle, groups: int) -> Iterator[tuple[int, str, Any]]:
     if handle.files:
         with opened(found.root, handle.files) as database:
-            for group, state, row in rows_of(database, handle.states, range(groups)):
+            for group, state, row in rows_of(database, handle.states, range(groups), lenient=True):
                 yield group, f"state/{state}", row
     readers = [BlobReader(found.root, blob) for blob in handle.parts]
     for group in sorted({segment.group for blob in handle.parts for segment in blob.groups}):
-        for name, table in sorted(fold((reader.group(group) for reader in readers), found.root.uri).items()):
+        segments = [reader.group(group) for reader in readers]
+        tables = leniently(partial(fold, segments, found.root.uri))
+        for name, table in sorted(tables.items()):
             for row in table.change(name, complete=True).rows:
                 yield group, name, row
 

@@ -13,17 +13,19 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from funken.checkpoint.store.blobs import Change, encode_frames, state_pickler
 from funken.checkpoint.store.handles import Blob, NamedBlob
+from funken.checkpoint.store.shells import leniently
 from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StateError, StorageFailed
 from funken.io.storage import LocalStorage, Storage
 from funken.state.descriptors import StateKind
 from funken.state.rocksdb.backend import DatabaseSnapshot, RocksDBBackend
 from funken.state.rocksdb.database import Database
 from funken.state.rocksdb.keys import decode_key
-from funken.state.rocksdb.tables import row_parts, unpack_row
+from funken.state.rocksdb.layout import row_parts, unpack_row
 from funken.state.ttl import sweep
 
 _CHUNK = 4 * 2**20
@@ -180,12 +182,11 @@ def load(backend: RocksDBBackend, storage: Storage, sources: Sequence[DatabaseFi
     assert not (sources and backend.opened), "an operator has used its state before it was restored: not in open()"
     if len(sources) == 1 and sources[0].whole:
         read_files(storage, sources[0].files, backend.place())
-        _ = backend.database
+        backend.rename(backend.database)
         return
     for source in sorted(sources, key=lambda source: source.groups.start):
         with opened(storage, source.files, os.path.dirname(backend.place())) as database:
-            start, stop = (group.to_bytes(2, "big") for group in (source.groups.start, source.groups.stop))
-            backend.database.take_sorted(database.scan(start, stop))
+            backend.take(database, source.groups)
 
 
 @contextlib.contextmanager
@@ -207,16 +208,20 @@ def opened(storage: Storage, files: Iterable[NamedBlob], parent: str | None = No
 
 
 def rows_of(
-    database: Database, states: States, groups: Iterable[int], now: int = 0
+    database: Database, states: States, groups: Iterable[int], now: int = 0, lenient: bool = False
 ) -> Iterator[tuple[int, str, GroupRow]]:
-    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out."""
+    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out.
+
+    ``lenient``: shells stand for what cannot be made again.
+    """
     for group in groups:
         last: tuple[str, Any, dict[Any, Any]] | None = None  # a map whose entries continue
-        for state, namespaced, parts, stored in _entries(database, group):
+        of_last: set[Any] = set()  # a set: keys whose hashes differ are not compared, which some cannot be
+        for state, namespaced, parts, stored in _entries(database, group, lenient):
             about = states[state]
             if about["kind"] != StateKind.MAP.value:
                 slot = parts
-            elif last is not None and last[:2] == (state, parts[:-1]):
+            elif last is not None and (state, parts[:-1]) in of_last:
                 last[2][parts[-1]] = stored
                 continue
             else:
@@ -227,16 +232,20 @@ def rows_of(
             if slot is parts:
                 yield from _row(group, state, slot, stored, states, now)
             else:
-                last = state, slot, {parts[-1]: stored}
+                last, of_last = (state, slot, {parts[-1]: stored}), {(state, slot)}
             assert len(slot) == 1 + namespaced
         if last is not None:
             yield from _row(group, *last, states, now)
 
 
-def _entries(database: Database, group: int) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:
+def _entries(database: Database, group: int, lenient: bool) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:
     for row, value in database.scan(group.to_bytes(2, "big"), (group + 1).to_bytes(2, "big")):
         state, at = decode_key(row, 2)
-        yield state, bool(row[at]), row_parts(row, value, at + 1), unpack_row(value, state)
+        if lenient:
+            parts = leniently(partial(row_parts, row, value, at + 1))
+            yield state, bool(row[at]), parts, leniently(partial(unpack_row, value, state))
+        else:
+            yield state, bool(row[at]), row_parts(row, value, at + 1), unpack_row(value, state)
 
 
 def _row(

@@ -11,6 +11,9 @@ epoch is still the newest. Only then it begins. Of every manifest that an earlie
 * it was there before the new epoch was: the new driver has found and noted it; or
 * it was written after that: the driver that wrote it looks at the epochs again, and finds that it has been replaced.
 
+A folder without any epoch was removed, by hand or with its disk, and is not another driver's: the driver that works in it writes
+its epoch again (``renew``). If a driver has begun there meanwhile, it finds that epoch newer than its own, and ends.
+
 So a driver that was stopped between its check and its write, for however long, does no harm: what it writes names its own
 epoch, is not among what its successor has found, and is never started from, by that one or any later one.
 
@@ -22,6 +25,7 @@ token that is not its own.
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -47,12 +51,23 @@ class Term:
     number: int = 0
 
 
+class EpochStatus(enum.Enum):
+    """What became of an epoch."""
+
+    HELD = "held"
+    REMOVED = "removed"
+    """The folder has no epoch any more."""
+    REPLACED = "replaced"
+    """Another driver has claimed the folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A claim of a job's folder; it is held until another driver claims it."""
+    """A claim of a job's folder; it is held until another driver claims it. ``content`` is what its file has."""
 
     number: int
     token: str
+    content: bytes = b""
 
     @staticmethod
     def claim(storage: Storage, term: Term) -> Epoch:
@@ -76,20 +91,41 @@ class Epoch:
                 if not isinstance(error.__cause__, FileExistsError):
                     raise
             else:
-                return Epoch(newest + 1, token)
+                return Epoch(newest + 1, token, content)
         raise StorageFailed(
             f"other drivers claim {storage.uri} without end ({_TRIES} times in a row). Stop all but one of them, or give each "
             "job an id of its own."
         )
 
+    def status(self, storage: Storage) -> EpochStatus:
+        """Return whether another driver has claimed the folder since, or somebody has removed it."""
+        for _ in range(_TRIES):
+            numbers = _numbers(storage)
+            if not numbers:
+                return EpochStatus.REMOVED
+            if max(numbers) != self.number:
+                return EpochStatus.REPLACED
+            with contextlib.suppress(CheckpointNotFound):  # removed just now: by a later driver, or by hand
+                return (
+                    EpochStatus.HELD
+                    if _content(storage, self.number).get("token") == self.token
+                    else EpochStatus.REPLACED
+                )
+        return EpochStatus.REPLACED
+
     def held(self, storage: Storage) -> bool:
-        """Return whether no other driver has claimed the folder since."""
-        if max(_numbers(storage), default=self.number) != self.number:
-            return False
+        """Return whether the folder is this driver's."""
+        return self.status(storage) is EpochStatus.HELD
+
+    def renew(self, storage: Storage) -> None:
+        """Write the epoch again: somebody has removed it."""
         try:
-            return _content(storage, self.number).get("token") == self.token
-        except CheckpointNotFound:  # a later driver has removed it
-            return False
+            storage.write(f"{EPOCHS}/{self.number}", self.content, new=True)
+        except StorageFailed as error:
+            if not isinstance(
+                error.__cause__, FileExistsError
+            ):  # else another driver has it, which the next look shows
+                raise
 
     def note(self, storage: Storage, found: Mapping[CheckpointId, int]) -> None:
         """Note which checkpoints were found, each with its epoch."""

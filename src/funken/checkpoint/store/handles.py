@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from funken.checkpoint.store.fields import LARGEST, Fields, Malformed, as_list, as_number, as_text
 from funken.dataclass import dataclass
+from funken.io.shapes import Shape
 from funken.state.descriptors import StateKind
 
 INFLIGHT = "inflight"
@@ -80,6 +81,9 @@ class Blob:
         return len(content) == self.length and hashlib.sha256(content).hexdigest() == self.sha256
 
 
+SavedClass: TypeAlias = tuple[str, Shape]
+"""A table or item, and a class that it has objects of."""
+
 NamedBlob: TypeAlias = tuple[str, Blob]
 """A file of a database, by the database's own name."""
 
@@ -92,7 +96,7 @@ class SubtaskHandle:
     in a database, its ``files`` hold that, and parts what else belongs to keys. ``own`` holds what is not keyed.
     ``states`` are the names of keyed states, each with its kind and lifetime (ms). ``committables`` is what the sink prepared
     and the driver has not committed for certain, as a pickled list. ``finished``: the subtask has ended with its input, and
-    is not to run again.
+    is not to run again. ``classes`` are the classes that its state may have objects of, each with the table that has them.
     """
 
     parts: tuple[Blob, ...] = ()
@@ -101,6 +105,7 @@ class SubtaskHandle:
     committables: bytes = b""
     finished: bool = False
     files: tuple[NamedBlob, ...] = ()
+    classes: frozenset[SavedClass] = frozenset()
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
@@ -152,6 +157,8 @@ def handle_to_json(handle: SubtaskHandle) -> dict[str, Any]:
         written["finished"] = True
     if handle.files:
         written["files"] = [(name, _blob_to_json(blob)) for name, blob in handle.files]
+    if handle.classes:
+        written["classes"] = [[table, *shape] for table, shape in sorted(handle.classes)]
     return written
 
 
@@ -176,7 +183,16 @@ def handle_from_json(entry: Any, path: str = "", max_parallelism: int = LARGEST)
         committables=fields.content("committables", ""),
         finished=fields.flag("finished", False),
         files=tuple(_file(file, at, max_parallelism) for at, file in fields.items("files", [])),
+        classes=frozenset(_class(each, at) for at, each in fields.items("classes", [])),
     )
+
+
+def _class(each: Any, path: str) -> SavedClass:
+    *texts, names = as_list(each, path, 5)
+    if not isinstance(names, list):
+        raise Malformed(f"{path}[4]: it is no list of fields")
+    table, module, name, form = (as_text(text, path) for text in texts)
+    return table, Shape(module, name, form, tuple(as_text(field, path) for field in names))
 
 
 def _state(about: Any, path: str) -> dict[str, Any]:

@@ -25,18 +25,23 @@ _JAVA_SECONDS = 30.0
 def options(part: str) -> None:
     """List the options that -D and Configuration take.
 
-    With PART, only those that have it in their name.
+    With PART, only those that have it in their name. Without a terminal, each is one line: option, default, a tab, meaning.
     """
+    found = [option for option in config.options() if part in option.key]
+    if not found:
+        raise click.ClickException(f"no option has {part!r} in its name.")
+    defaults = ["" if option.default in ("", {}) else str(option.default) for option in found]
+    console = Console(highlight=False)
+    if not console.is_terminal:  # one option, one line, for grep and the like
+        for option, default in zip(found, defaults, strict=True):
+            click.echo(f"{option.key} = {default}\t{' '.join(option.doc.split())}")
+        return
     table = Table(box=None, padding=(0, 2, 1, 0), header_style="bold")
     table.add_column("option = default", no_wrap=True)
     table.add_column("meaning")
-    for option in config.options():
-        if part in option.key:
-            default = "" if option.default in ("", {}) else str(option.default)
-            table.add_row(Text(f"{option.key}\n  = {default}"), Text(option.doc))
-    if not table.rows:
-        raise click.ClickException(f"no option has {part!r} in its name.")
-    Console(highlight=False).print(table)
+    for option, default in zip(found, defaults, strict=True):
+        table.add_row(Text(f"{option.key}\n  = {default}"), Text(option.doc))
+    console.print(table)
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 from dis import get_instructions
 from types import FunctionType
@@ -38,10 +39,23 @@ def article(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def tests_bases(cls: type) -> bool:
+    """Return True if ``isinstance`` looks for a class among the bases of a value's class, and asks nobody.
+
+    >>> import collections.abc
+    >>> tests_bases(int), tests_bases(collections.abc.Sized), tests_bases(abc.ABC)
+    (True, True, False)
+    """
+    if type(cls) is type:
+        return True
+    # A class of the program may have a hook, or be registered later.
+    return type(cls) is abc.ABCMeta and cls.__module__ in ("collections.abc", "numbers")
+
+
 def kept_attribute(target: Any, name: str) -> Any:
     """Return an attribute of an object that no method but ``__init__`` sets; raise ``NotVectorizable`` if it is no such thing."""
     found = None if target is None else attribute_of(target, name)
-    if found is None or (name not in getattr(target, "__dict__", {}) and hasattr(type(found[0]), "__get__")):
+    if found is None:
         raise NotVectorizable(f"uses self.{name}")
     for cls in type(target).__mro__:
         for method, function in vars(cls).items():

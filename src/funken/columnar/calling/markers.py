@@ -14,6 +14,8 @@ class Marker:
         self.kind = kind
         self.name = name
         self.value = value
+        #: a list as an expression: the same one each time, as it is one object
+        self.listed: Expression | None = None
 
 
 class Outside(Marker):
@@ -34,9 +36,11 @@ def expression_on(found: Any) -> Expression:
     if isinstance(found, Expression):
         return found
     if isinstance(found, Marker) and found.kind == "list":
-        if any(isinstance(each, Unpacked) for each in found.value):
-            return Invoke("display", tuple(found.value))
-        return Listed(tuple(found.value))
+        if found.listed is None:
+            items = tuple(found.value)
+            unpacks = any(isinstance(each, Unpacked) for each in items)
+            found.listed = Invoke("display", items) if unpacks else Listed(items)
+        return found.listed
     if isinstance(found, Marker) and found.name:
         raise NotVectorizable(f"uses {found.name}")
     raise NotVectorizable("calls a function")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import CodeType
 
 from funken.columnar.expressions import Expression, NotVectorizable, RecordSchema
 
 _MOST_STEPS = 2000
+_MOST_PATHS = 128
+"""A function of ``flat_map`` has so many ways through it: each is compared with all that came before it."""
 
 
 class Steps:
@@ -15,6 +18,9 @@ class Steps:
 
     def __init__(self) -> None:
         self.taken = 0
+        self.paths = 0
+        #: the code of the functions that are being followed
+        self.codes: list[CodeType] = []
         self.depth = 0
         self.loops = 0
         self.catches = False
@@ -32,11 +38,29 @@ class Steps:
         finally:
             self.own = outer
 
-    def count(self) -> None:
-        """Count one; raise ``NotVectorizable`` if there are too many."""
-        self.taken += 1
+    def count(self, steps: int = 1) -> None:
+        """Count steps; raise ``NotVectorizable`` if there are too many."""
+        self.taken += steps
         if self.taken > _MOST_STEPS:
             raise NotVectorizable("branches too often")
+
+    def end(self) -> None:
+        """Count a way through the function; raise ``NotVectorizable`` if there are too many."""
+        self.paths += 1
+        if self.paths > _MOST_PATHS:
+            raise NotVectorizable("branches too often")
+
+    @contextmanager
+    def within(self, code: CodeType, name: str) -> Iterator[None]:
+        """Go into a function that is called; raise ``NotVectorizable`` if it is being followed: it may call itself for ever."""
+        if code in self.codes:
+            raise NotVectorizable(f"calls {name}(), which calls itself")
+        self.codes.append(code)
+        try:
+            with self.inside():
+                yield
+        finally:
+            self.codes.pop()
 
 
 __all__ = ["Steps"]

@@ -10,6 +10,7 @@ from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
+from funken.columnar.faults import reads
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Traced, Tracer, function_of_method
 from funken.dataclass import dataclass
@@ -25,6 +26,7 @@ class TracedWithContext:
     asks: bool
 
 
+@reads
 def trace_with_context(target: Any, method: str) -> TracedWithContext:
     """Return what a method of ``target`` makes of a record and a context; raise ``NotVectorizable`` with the reason.
 

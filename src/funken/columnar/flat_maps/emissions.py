@@ -9,25 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 from funken.columnar.dependencies import Dependency, holds
+from funken.columnar.evaluated import add_evaluated
 from funken.columnar.expressions import (
     Argument,
-    Choose,
     Constant,
     Expression,
-    Loop,
     NotVectorizable,
     RecordSchema,
     Sequence,
-    children,
     nodes_of,
     schema_repr,
 )
+from funken.columnar.faults import reads
 from funken.columnar.lists.calls import element_of
+from funken.columnar.typed.aliases import Given, changeable, check_aliases
 from funken.columnar.typed.documents import with_wanted
-from funken.columnar.typed.inference import check_kept
+from funken.columnar.typed.inference import Inference, check_kept
 from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.results import looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
@@ -47,6 +48,8 @@ class Emission:
     emits: bool = True
     side: str | None = None
     """The id of the side output that it gives to; ``None``: the main output."""
+    outside: tuple[Expression, ...] = field(default=(), compare=False)
+    """What was there before the loop over items, until it is typed: each of the results may hold the same object."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
@@ -81,6 +84,7 @@ class TracedFlatMap:
         function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
         return holds(function, self.dependencies, None if method is None else target)
 
+    @reads
     def typed(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema]:
         """Return it for records of a schema, as kernels compute it, and the schema of its results.
 
@@ -91,6 +95,7 @@ class TracedFlatMap:
             raise NotVectorizable("gives no results")
         return typed, found
 
+    @reads
     def typed_or_nothing(
         self, schema: RecordSchema, with_none: bool = False
     ) -> tuple[TracedFlatMap, RecordSchema | None]:  # fmt: skip
@@ -114,6 +119,8 @@ class TracedFlatMap:
                     raise NotVectorizable(f"gives sometimes {schema_repr(given)} and sometimes {schema_repr(result)}")
                 found[each.side] = either(given, result)
             made.append(emission.replaced(sharing.of))
+        if any(map(changeable, found.values())):
+            _check_aliases(self.emissions, schema)
         made = _with_wanted(made)
         sides = tuple((side, schema) for side, schema in found.items() if side is not None)
         return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
@@ -129,6 +136,24 @@ def either(one: RecordSchema, other: RecordSchema) -> RecordSchema:
         return unified(one, other)
     except NotVectorizable:
         raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}") from None
+
+
+def _check_aliases(emissions: Iterable[Emission], schema: RecordSchema) -> None:
+    """Raise ``NotVectorizable`` if results, of one place or of several, share an object that can be changed."""
+    results = []
+    for each in filter(lambda each: each.emits, emissions):
+        element = _element(each, schema)
+        inference = Inference((schema,) if element is None else (schema, element))
+        results.append(
+            Given(
+                each.result, partial(_schema_in, inference), (*each.guards, *each.conditions), each.items, each.outside
+            )
+        )
+    check_aliases(results)
+
+
+def _schema_in(inference: Inference, expression: Expression) -> RecordSchema:
+    return inference.of(expression)[1]
 
 
 def _with_wanted(emissions: list[Emission]) -> list[Emission]:
@@ -172,7 +197,12 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
         return None
     check_kept(kind)
     typed = replace(
-        each, result=result, guards=tuple(conditions[:guards]), items=items, conditions=tuple(conditions[guards:])
+        each,
+        result=result,
+        guards=tuple(conditions[:guards]),
+        items=items,
+        conditions=tuple(conditions[guards:]),
+        outside=(),
     )
     return typed, kind
 
@@ -206,28 +236,13 @@ def checked(dropped: tuple[Expression, ...], at: Emission, others: list[Emission
             elif each.segment == at.segment and _begins(at.conditions, each.conditions):
                 parts += [*each.conditions, each.result]
             for part in parts:
-                _add_evaluated(part, surely)
+                add_evaluated(part, surely)
     left = tuple(each for each in dropped if id(each) not in surely)
     return replace(at, result=Sequence(left, Constant(0)), emits=False) if left else None
 
 
 def _begins(whole: tuple[Expression, ...], part: tuple[Expression, ...]) -> bool:
     return len(part) <= len(whole) and all(one is other for one, other in zip(part, whole, strict=False))
-
-
-def _add_evaluated(expression: Expression, surely: set[int]) -> None:
-    """Add what is evaluated whenever an expression is; expressions share their parts."""
-    if id(expression) not in surely:
-        surely.add(id(expression))
-        match expression:
-            case Choose(condition):
-                parts = [condition]
-            case Loop(items):  # which may be empty
-                parts = [items]
-            case _:
-                parts = children(expression)
-        for each in parts:
-            _add_evaluated(each, surely)
 
 
 def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int, ...]]:

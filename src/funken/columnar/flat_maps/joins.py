@@ -14,6 +14,7 @@ from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import INT, Argument, Expression, NotVectorizable, RecordSchema
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Variables
 from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
@@ -32,6 +33,7 @@ def pair_schema(left: RecordSchema, right: RecordSchema) -> RecordSchema:
     return left, right, INT, INT, INT
 
 
+@reads
 def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
     """Return what ``function(left, right, context)`` gives; raise ``NotVectorizable`` with the reason.
 
@@ -48,6 +50,7 @@ def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
     return _with_method(_JoinTracer(function, target, method is not None, given).read(), function, method)
 
 
+@reads
 def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
     """Return what ``function(left, right)`` gives: one result, or, if it is ``flat``, several.
 

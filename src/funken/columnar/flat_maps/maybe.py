@@ -19,12 +19,14 @@ from funken.columnar.expressions import (
     Sequence,
     Unary,
 )
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer, under
 from funken.columnar.tracing import Traced, function_of_method, plain_function
 
 
+@reads
 def trace_maybe(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
     """Return what a function of one record gives if it is not ``None``; raise ``NotVectorizable`` with the reason.
 
@@ -40,6 +42,7 @@ def trace_maybe(target: Any, method: str | None, schema: RecordSchema | None = N
     return replace(traced, dependencies=(*traced.dependencies, known))
 
 
+@reads
 def drops_none(condition: Traced) -> bool:
     """Whether the condition of a filter is never true of ``None``, whatever happens to the variables that it uses.
 

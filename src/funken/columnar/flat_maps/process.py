@@ -13,6 +13,7 @@ from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker, Outside, expression_on
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code, LoopAround, Variables
 from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
@@ -23,6 +24,7 @@ from funken.columnar.tracing import function_of_method, plain_function
 RECORD, STAMP = (Argument(0, (number,)) for number in range(2))
 
 
+@reads
 def trace_process(target: Any, method: str | None) -> TracedFlatMap:
     """Return what a process function gives; raise ``NotVectorizable`` with the reason.
 

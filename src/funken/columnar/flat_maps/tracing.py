@@ -7,7 +7,7 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -34,6 +34,7 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
 )
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code, LoopAround, Then, Variables
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.lists.comprehensions import dropping, operations_of
@@ -47,6 +48,7 @@ _THROUGH = 1 << 30
 """Where states are that are through with the body of a loop: behind all others."""
 
 
+@reads
 def trace_flat_map(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
     """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
 
@@ -130,7 +132,7 @@ class FlatMapTracer(Tracer):
         self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
         return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()), catches=self._steps.catches)
 
-    def given(self) -> Iterable[Expression]:
+    def given(self) -> list[Expression]:
         """Return the results so far."""
         return [each.result for each in self._found]
 
@@ -164,7 +166,7 @@ class FlatMapTracer(Tracer):
         loop: LoopAround | None,
     ) -> None:  # fmt: skip
         """Follow the function, or the body of a loop, from an operation to its end."""
-        agenda = Agenda(self._steps, self.meets, drops_tests=True)
+        agenda = Agenda(self._steps, self.meets)
         run = _Run(code, at, loop, agenda, labels_of(code.operations))
         run.agenda.add(State(number, stack, variables, dropped), number)
         while states := run.agenda.take():
@@ -216,6 +218,7 @@ class FlatMapTracer(Tracer):
                 )
                 return
             if name in ("JUMP", "JUMP_BACKWARD"):
+                _check_jump(argument, number, loop)
                 number = argument
             elif name == "END_FOR":  # the loop has taken what it would
                 number += ends_loops_twice()
@@ -280,6 +283,7 @@ class FlatMapTracer(Tracer):
         return target
 
     def _fork(self, run: _Run, name: str, here: int, there: int, state: State) -> None:
+        _check_jump(there, here, run.loop)
         run.agenda.branch(name, here, there, state)
 
     def _iterate(self, run: _Run, here: int, stop: int, state: State) -> None:
@@ -311,7 +315,7 @@ class FlatMapTracer(Tracer):
             run.agenda.add(state, stop)
             return
         if at.items is None and self._only_carries(code, here, stop, iterator, variables):
-            carried = reader.carry(here, stop, iterator, variables)
+            carried = reader.carry(here, stop, iterator, variables, stack.depth())
             run.agenda.add(replace(state, dropped=(*dropped, *carried)), stop)
             return
 
@@ -372,7 +376,11 @@ class FlatMapTracer(Tracer):
         assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
         known = {name: found for name, found in variables.items() if name not in assigned}
         before, texts = len(self._found), expression_on(items)
-        body = replace(at, items=texts, segment=self._next())
+        there = [*known.values(), *(stack.item(depth) for depth in range(1, stack.depth() + 1))]
+        outside = tuple(
+            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
+        )
+        body = replace(at, items=texts, segment=self._next(), outside=outside)
         with self._steps.inside():
             run(_ITEM, known, (), body, lambda variables, dropped, at: self._end(dropped, at))
         then(known, dropping((), texts) if len(self._found) == before else (), at)
@@ -425,9 +433,16 @@ class FlatMapTracer(Tracer):
         self._found.append(emission)
 
     def _end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
+        self._steps.end()
         check = checked(dropped, at, self._found)
         if check is not None:
             self._found.append(check)
+
+
+def _check_jump(there: int, here: int, loop: LoopAround | None) -> None:
+    """Raise ``NotVectorizable`` for a jump back that is not to the next item of the loop: ``while`` may go on for ever."""
+    if there < here and (loop is None or there != loop.at):
+        raise NotVectorizable("has a loop")
 
 
 def under(at: Emission, condition: Expression) -> Emission:

@@ -15,6 +15,7 @@ from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Binary, Constant, Expression
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Variables
 from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import TracedFlatMap
@@ -27,6 +28,7 @@ _END = Argument(0, (2, 1))
 _METHOD = "a method of its window"
 
 
+@reads
 def trace_window_function(
     target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
 ) -> TracedFlatMap:

@@ -24,6 +24,10 @@ class FallBackToRows(FunkenError):
     """A block that the kernels cannot compute."""
 
 
+class KernelFault(FallBackToRows):
+    """A kernel failed, which is a defect of Funken: the function is not tried on columns again."""
+
+
 def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tuple[int, int]]:
     def bounds(a: int, b: int, c: int, d: int) -> tuple[int, int]:
         found = (op(a, c), op(a, d), op(b, c), op(b, d))

@@ -15,7 +15,7 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, leaves_of
-from funken.columnar.records import ROW, NamedFields
+from funken.columnar.records import NOT_READ, ROW, NamedFields
 
 Array = Any
 """A NumPy array, or for text an Arrow array."""
@@ -322,7 +322,9 @@ def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> lis
 
 
 def column_of(values: list[Any], kind: str) -> Column:
-    """Make a column of Python values, which have to be of the kind exactly."""
+    """Make a column of Python values, which have to be of the kind exactly, or fields that were not read."""
+    if values and values[0] is NOT_READ:
+        return Column(kind, NOT_READ, True)
     if isinstance(kind, ListOf) and not kind.endswith("?"):
         counts = np.fromiter(map(len, values), np.int64, len(values))
         return lists_with(kind.element, counts, columns_of(list(chain.from_iterable(values)), kind.element))

@@ -42,6 +42,7 @@ from funken.columnar.expressions import (
     Unary,
     leaves_of,
 )
+from funken.columnar.faults import described, noted
 from funken.columnar.kernels.arithmetic import (
     ARROW_COMPARE,
     BITS,
@@ -51,6 +52,7 @@ from funken.columnar.kernels.arithmetic import (
     PYTHON,
     RANGES,
     FallBackToRows,
+    KernelFault,
     any_zero,
     as_float,
     constant,
@@ -124,7 +126,14 @@ class ExpressionEvaluation:
         """Compute an expression."""
         known = self._known.get(id(expression))
         if known is None:
-            known = self._known[id(expression)] = self._compute(expression)
+            try:
+                known = self._known[id(expression)] = self._compute(expression)
+            except FallBackToRows:
+                raise
+            except Exception as error:  # noqa: BLE001 - all but refusals are faults
+                raise KernelFault(described(error)) from noted(
+                    error, f"{type(expression).__name__} could not be computed: "
+                )
         return known
 
     def knows(self, expression: Expression) -> bool:

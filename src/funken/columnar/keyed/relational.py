@@ -229,6 +229,8 @@ def total(block: Columns, hows: Sequence[str], so_far: Any = None) -> Any:
             value = old if how == FIRST and before is not None else column.cut(slice(at, at + 1)).to_list(1)[0]
         else:
             _check_exact(column, how, length)
+            if old != old and how != SUM:  # noqa: PLR0124
+                raise FallBackToRows("NaN has no place in an order")
             value = _total_of_leaf(column.array(length), how, old)
         leaves.append(Column(column.kind, value, True))
     return Columns(block.schema, leaves, 1).to_list()[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from types import CodeType
 from typing import Any, TypeVar, cast
@@ -66,7 +66,7 @@ class VariablesReader:
         """Return the names of a dict; ``None`` if they are not known."""
         return names_of(found, self._steps.schema)
 
-    def given(self) -> Iterable[Expression]:
+    def given(self) -> Sequence[Expression]:
         """Return what the function has given so far, and goes on behind it."""
         return ()
 
@@ -113,8 +113,10 @@ class VariablesReader:
             stack.push(function)
         elif name not in ("MAKE_CELL", "END_SEND"):
             if self.changes:
-                evaluated = changed(operation, stack, variables, self._steps.own, self.given())
+                given = self.given()
+                evaluated = changed(operation, stack, variables, self._steps.own, given)
                 if evaluated is not None:
+                    self._steps.count(len(given))  # each was looked at
                     return dropping(dropped, evaluated)
             stack.step(operation)
             made = is_made(operation, stack)
@@ -216,8 +218,11 @@ class VariablesReader:
 
     # ---- loops that are none
 
-    def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any]) -> list[Expression]:
-        """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there."""
+    def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any], depth: int) -> list[Expression]:
+        """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there.
+
+        ``depth`` is how much the stack holds below the loop: what leaves it early takes that off, too.
+        """
         inner = self._operations[here + 1 : stop]
         assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
         if isinstance(iterator.value, Marker | Make):
@@ -230,7 +235,8 @@ class VariablesReader:
         before = {name: expression_on(variables[name]) for name in carried}
         body = {name: found for name, found in variables.items() if name not in assigned}
         body |= places | {name: Marker("collected", "a list") for name in collected}
-        stack = Stack(cast("FunctionReader", self), [iterator, Argument(number)])
+        below = [Marker("below", "what is around a loop")] * depth
+        stack = Stack(cast("FunctionReader", self), [*below, iterator, Argument(number)])
         tree = self._follow(here + 1, stack, body, (), here, carried)
         loop = Loop(expression_on(iterator.value), number, (), Constant(None))
         of_variables = frozenset(each.argument for each in places.values())
@@ -304,7 +310,12 @@ def cells_of(code: CodeType, found: list[Operation]) -> frozenset[str]:
 
 
 def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
-    """Return what was evaluated and dropped, with one more value."""
+    """Return what was evaluated and dropped, with one more value; of a list or set with its items."""
+    if isinstance(value, Marker) and value.kind == "list":
+        for each in value.value:
+            dropped = dropping(dropped, Invoke("display", (each,)) if isinstance(each, Unpacked) else each)
+    if isinstance(value, Marker) and value.kind == "set":
+        value = value.value
     if not isinstance(value, Expression) or is_pure(value) or any(value is each for each in dropped):
         return dropped
     return (*dropped, value)

@@ -28,8 +28,8 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.records import DICT, NamedFields
 
-CHANGED, SET, WITHOUT = "changed", "attribute set", "without"
-"""Forms of ``Record``: items of its last part, a ``Unpacked``, replaced or added; attributes of it set; without an item."""
+CHANGED, UPDATED, SET, WITHOUT = "changed", "updated", "attribute set", "without"
+"""Forms of ``Record``: its last part, a ``Unpacked``, with an item set, items updated, an attribute set, or without an item."""
 VIEWS = ("items", "keys", "values")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge
@@ -44,8 +44,8 @@ def names_of(found: Any, schema: RecordSchema | None) -> tuple[str, ...] | None:
     ('n', 'user')
     """
     match found:
-        case Record(form, names) if form in (DICT, CHANGED):
-            first = -1 if form == CHANGED else 0  # of a changed one, what was there before stands last
+        case Record(form, names) if form in (DICT, CHANGED, UPDATED):
+            first = 0 if form == DICT else -1  # of a changed one, what was there before stands last
             known: list[str] = []
             for name, each in (*zip(names[first:], found.items[first:]), *zip(names[:first], found.items[:first])):  # noqa: B905
                 inner = names_of(each.record, schema) if isinstance(each, Unpacked) else (str(name),)
@@ -137,4 +137,4 @@ def known_truth(condition: Expression) -> bool | None:
     return None
 
 
-__all__ = ["CHANGED", "SET", "VIEWS", "WITHOUT", "dict_of", "known_truth", "names_of", "text_of", "view_of"]
+__all__ = ["CHANGED", "SET", "UPDATED", "VIEWS", "WITHOUT", "dict_of", "known_truth", "names_of", "text_of", "view_of"]

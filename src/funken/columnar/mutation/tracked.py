@@ -28,7 +28,7 @@ from funken.columnar.expressions import (
     children,
     nodes_of,
 )
-from funken.columnar.mutation.names import CHANGED, SET, WITHOUT, text_of
+from funken.columnar.mutation.names import CHANGED, SET, UPDATED, WITHOUT, text_of
 from funken.columnar.stack import Stack
 
 _MAKING = ("BUILD_MAP", "BUILD_CONST_KEY_MAP", "DICT_UPDATE", "CALL", "CALL_KW")
@@ -52,8 +52,9 @@ def changed(
     own: list[Expression],
     given: Iterable[Expression] = (),
 ) -> Expression | None:
-    """Change a record, if that is what an operation does; return what is evaluated for it, ``None`` if it does something else.
+    """Change a record, if that is what an operation does; return the changed record, ``None`` if it does something else.
 
+    That it can be changed is part of what the function does, also if its result does not show the record: it is evaluated.
     ``own`` are the records that the function alone has, ``given`` what it has given to others since.
     """
     before = len(own)
@@ -63,7 +64,10 @@ def changed(
         assert isinstance(made, Record)
         last = made.items[-1]
         parts = _parts(last.record, own) if isinstance(last, Unpacked) else []
-        if any(_has(each, part) for each in given for part in parts):
+        seen: list[set[int]] = [
+            set() for _ in parts
+        ]  # what is known not to have them: results share most of their parts
+        if any(_has(each, part, known) for each in given for part, known in zip(parts, seen, strict=True)):
             raise NotVectorizable("changes a record that it has given")
     return evaluated
 
@@ -72,17 +76,19 @@ def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own:
     name, argument = operation.name, operation.argument
     if name == "STORE_SUBSCR" and _is_own(stack.item(2), own):
         key, record, value = stack.pop(), stack.pop(), expression_on(stack.pop())
-        _replace(record, Record(CHANGED, (_name(key), None), (value, Unpacked(record))), stack, variables, own)
-        return value
+        made = Record(CHANGED, (_name(key), None), (value, Unpacked(record)))
+        _replace(record, made, stack, variables, own)
+        return made
     if name == "STORE_ATTR" and _is_own(stack.item(1), own):
         record, value = stack.pop(), expression_on(stack.pop())
-        _replace(record, Record(SET, (argument, None), (value, Unpacked(record))), stack, variables, own)
-        return value
+        made = Record(SET, (argument, None), (value, Unpacked(record)))
+        _replace(record, made, stack, variables, own)
+        return made
     if name == "DELETE_SUBSCR" and _is_own(stack.item(2), own):
         key, record = stack.pop(), stack.pop()
-        found = GetItem(record, _name(key))
-        _replace(record, Record(WITHOUT, (_name(key),), (Unpacked(record),)), stack, variables, own)
-        return found
+        made = Record(WITHOUT, (_name(key),), (Unpacked(record),))
+        _replace(record, made, stack, variables, own)
+        return made
     if name not in ("CALL", "CALL_KW"):
         return None
     count = argument + (name == "CALL_KW")
@@ -106,7 +112,7 @@ def _called(
         parts = (*(Unpacked(each) for each in given[:unnamed]), *given[unnamed:])
         if not parts:
             raise NotVectorizable("calls update() with nothing")
-        made = Record(CHANGED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
+        made = Record(UPDATED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
         result: Expression = Constant(None)
     else:
         if names or len(given) not in (1, 2):
@@ -136,7 +142,7 @@ def _replace(
 ) -> None:
     """Put the changed record where the record was; raise ``NotVectorizable`` if something else has it, too."""
     own.append(made)
-    parts = _parts(record, own)
+    parts: list[tuple[Expression, set[int]]] = [(part, set()) for part in _parts(record, own)]
     known: dict[int, Any] = {}
 
     def replaced(found: Any) -> Any:
@@ -150,7 +156,7 @@ def _replace(
                 known[id(found)] = Choose(found.condition, one, other)
                 own.append(known[id(found)])
                 return own[-1]
-        elif any(_has(found, part) for part in parts):
+        elif any(_has(found, part, seen) for part, seen in parts):
             raise NotVectorizable("changes a record that is in another")
         return found
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from funken.columnar.expressions import Expression, Make, NotVectorizable, Record, Unpacked, schema_repr
-from funken.columnar.mutation.names import CHANGED, SET, WITHOUT
+from funken.columnar.mutation.names import CHANGED, SET, UPDATED, WITHOUT
 from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
 from funken.columnar.typed.values import Typed, after, project
 
 REPLACE, REPLACE_TUPLE = "replace", "_replace"
 """Forms of a ``Record`` that is another one with some fields replaced."""
-CHANGES = (CHANGED, SET, WITHOUT, REPLACE, REPLACE_TUPLE)
+CHANGES = (CHANGED, UPDATED, SET, WITHOUT, REPLACE, REPLACE_TUPLE)
 _Of = Callable[[Expression], Typed]
-_FORMS = {CHANGED: (DICT, DOCUMENT, ROW), SET: (DATACLASS, ROW), WITHOUT: (DICT,)}
+_FORMS = {CHANGED: (DICT, DOCUMENT, ROW), UPDATED: (DICT, DOCUMENT), SET: (DATACLASS, ROW), WITHOUT: (DICT,)}
 _GROWING = (DICT, DOCUMENT)
 
 

@@ -16,6 +16,7 @@ from funken.columnar.bytecode import Operation, is_plain
 from funken.columnar.declared.states import bits_of_leaves, kept_schema
 from funken.columnar.dependencies import cell_of, fingerprint, same
 from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, kinds_of, schema_of_value
+from funken.columnar.faults import reads
 from funken.columnar.lists.comprehensions import operations_of
 from funken.columnar.stateful.floats import widened
 from funken.columnar.stateful.lifetimes import StateLifetime, known_lifetime, lifetime_in, makes_lifetimes
@@ -65,6 +66,7 @@ class DeclaredState:
         return lifetime_in(handle) == self.lifetime and same(getattr(descriptor, "default", None), self.default)
 
 
+@reads
 def declared_states(target: Any) -> tuple[DeclaredState, ...]:
     """Return the states that an object declares in ``open()``; raise ``NotVectorizable`` if that cannot be read.
 

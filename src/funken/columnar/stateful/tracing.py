@@ -19,6 +19,7 @@ from funken.columnar.calling.constants import constant_of
 from funken.columnar.calling.markers import Marker, expression_on
 from funken.columnar.dependencies import Dependency, attribute_of, fingerprint
 from funken.columnar.expressions import Constant, Expression, NotVectorizable, Unary
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code, LoopAround, Variables
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import under
@@ -47,6 +48,7 @@ _METHODS = ("state method", "context method", "timer method")
 _NOTHING = object()
 
 
+@reads
 def trace_with_state(
     target: Any, method: str, states: tuple[DeclaredState, ...], context: bool = True, gives: str = "several"
 ) -> TracedState:

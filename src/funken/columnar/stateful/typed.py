@@ -32,6 +32,7 @@ from funken.columnar.expressions import (
     schema_of_value,
     schema_repr,
 )
+from funken.columnar.faults import reads
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
@@ -64,6 +65,7 @@ class TypedState:
     accesses: tuple[Access, ...] = ()
 
 
+@reads
 def typed_states(
     functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
 ) -> tuple[list[TypedState], list[RecordSchema]]:
@@ -161,6 +163,7 @@ def _kinds(
     return known
 
 
+@reads
 def fills_of(
     functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
 ) -> list[Any]:

@@ -53,6 +53,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.library import HASH, MATCH, OPERATORS, is_table
 from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_lists, listed
+from funken.columnar.lists.parts import unsplit
 from funken.columnar.lists.reads import Reads
 from funken.columnar.mutation.typed import CHANGES, changed_record
 from funken.columnar.typed import values as fields
@@ -87,6 +88,8 @@ class Inference:
         self._truths: dict[tuple[int, frozenset[int]], Expression] = {}
         self._opened: dict[int, Choose] = {}
         self._parts: dict[int, frozenset[int]] = {}
+        self._raising: dict[int, bool] = {}
+        self._looked_at: list[Expression] = []
         #: what is known not to be ``None`` in this branch, by the number of the object that stands for all that are alike
         self._present: frozenset[int] = frozenset()
         self._sharing = Sharing()
@@ -219,7 +222,7 @@ class Inference:
         found = [self.of(_without_value(each)) for each in before]
         for each in found:
             self.reads.count(each, -1)  # what is in it does not matter
-        return [made for made, _ in found]
+        return [made for made, _ in found if self._raises(unsplit(made))]
 
     def _owner(self, record: Expression) -> Typed | None:
         return None if isinstance(record, Constant) and is_table(record.value) else self.of(record)
@@ -327,8 +330,12 @@ class Inference:
         schema = fields.unified(one[1], two[1])
         for kind in kinds_of(schema):
             check_known(kind)
-        lazy = any(may_raise(made) or (kind == STR and isinstance(made, Binary | Text)) for made, kind in (one, two))
-        return Choose(decides, one[0], two[0], lazy, not may_raise(decides)), schema
+        lazy = any(self._raises(made) or (kind == STR and isinstance(made, Binary | Text)) for made, kind in (one, two))
+        return Choose(decides, one[0], two[0], lazy, not self._raises(decides)), schema
+
+    def _raises(self, made: Expression) -> bool:
+        self._looked_at.append(made)  # another one would get its number
+        return may_raise(made, self._raising)
 
     def look_at(self, never: Expression) -> None:
         """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""

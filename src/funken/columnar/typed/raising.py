@@ -7,15 +7,17 @@ from funken.columnar.expressions import At, Binary, Constant, Expression, Loop, 
 _RAISING = {"/", "//", "%", "<<", ">>"}
 
 
-def may_raise(expression: Expression) -> bool:
+def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
     """Whether evaluating an expression may raise something, or calls a function for each value.
+
+    ``known`` is what was found before, by the numbers of expressions that are kept.
 
     >>> from funken.columnar.expressions import Argument
     >>> quotient = Binary("//", Argument(0), Argument(1))
     >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
     (True, False)
     """
-    return _may_raise(expression, {})
+    return _may_raise(expression, {} if known is None else known)
 
 
 def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:

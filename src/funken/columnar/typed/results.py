@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Several
 
 from funken.columnar.expressions import Expression, NotVectorizable, Raises, RecordSchema
+from funken.columnar.typed.aliases import Given, changeable, check_aliases
 from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import Inference, check_kept
 from funken.columnar.typed.sharing import Sharing
@@ -33,6 +34,8 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     if isinstance(made, Raises):
         raise NotVectorizable("always raises an exception")
     check_kept(schema)
+    if changeable(schema):
+        check_aliases([Given(expression, lambda each: inference.of(each)[1])])
     return (with_wanted([Sharing().of(made)])[0], schema), inference.reads.paths(
         arguments[0]
     ) if arguments else frozenset()

@@ -220,7 +220,10 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
         assert isinstance(traced, Constant)
         kinds = table_kinds(traced.value)
         assert kinds is not None
-        return Rowwise("item", (traced, typed(given)[0]), kinds[1]), kinds[1]
+        key, kind = typed(given)
+        if not isinstance(kind, str):
+            raise NotVectorizable("looks up a record")
+        return Rowwise("item", (traced, key), kinds[1]), kinds[1]
     made, schema = record
     if isinstance(schema, str):
         return _item_of_value(made, schema, typed(given), of)

@@ -24,6 +24,7 @@ from funken.columnar.expressions import (
     RecordSchema,
     optional,
 )
+from funken.columnar.faults import reads
 from funken.columnar.kernels.columns import Column, Columns, column_of
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.columnar.records import DICT, ROW, NamedFields, form_of
@@ -36,6 +37,7 @@ _KINDS: dict[type, str] = {
 _NOTHING = type(None)
 
 
+@reads
 def columns_of_alike(records: list[Any]) -> Columns:
     """Return the columns of records, at least one; raise ``NotVectorizable`` with the reason if there are none.
 

@@ -14,10 +14,11 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import fields_of_leaves, leaves_of
 from funken.connectors.formats.arrow_batches import batch_of_columns
 from funken.connectors.formats.arrow_columns import columns_of_batch
+from funken.connectors.formats.arrow_values import array_of
 from funken.connectors.formats.text_columns import whole_array
 from funken.connectors.sql.records import RowMaker
 from funken.errors import ValueDoesNotFit
-from funken.types.arrow import python_rows
+from funken.types.arrow import parquet_file, python_rows
 from funken.types.info import TupleTypeInfo
 
 ROWS_PER_FILE = 500_000
@@ -66,8 +67,8 @@ class ParquetFiles:
         arrays = []
         for column, cells in zip(self._schema, zip(*rows, strict=True), strict=True):
             try:
-                arrays.append(pa.array(cells, column.type))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+                arrays.append(array_of(cells, column.type))
+            except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
                 raise ValueDoesNotFit(
                     f"{self._who}: column {column.name!r} of the table is {column.type}, which a record does not fit ({error}); "
                     "convert it."
@@ -169,7 +170,7 @@ class ParquetRows:
         wanted: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self._source = files.open_input_file(path)
-        self._file = parquet.ParquetFile(self._source)
+        self._file = parquet_file(self._source)
         self._group, self._skipped = 0, start
         self._more, self._schema, self._wanted = more, schema, wanted
         self._names = self._file.schema_arrow.names

@@ -221,9 +221,12 @@ class DeltaReader(QueuedReader):
         """Return the next rows of the file at the front."""
         while self.queue:
             split = self.queue[0]
-            file = self._rows or self._open(split)
-            before = file.size
-            rows = file.take(limit)
+            try:
+                file = self._rows or self._open(split)
+                before = file.size
+                rows = file.take(limit)
+            except (OSError, pa.ArrowException, ValueError) as error:
+                raise self._failure(split, error) from error
             self._bytes.inc(file.size - before)
             if len(rows):
                 self.queue[0] = replace(split, row=split.row + len(rows))
@@ -236,16 +239,17 @@ class DeltaReader(QueuedReader):
     def _open(self, split: DeltaSplit) -> ParquetRows:
         files, folder = self._place.files()
         path = split.id if "://" in split.id else f"{folder}/{split.id}"
-        try:
-            self._rows = ParquetRows(files, path, split.row, dict(split.partition), *self._columns)
-        except OSError as error:
-            raise SourceNotReadable(
-                f"operator {self._context.operator!r}: data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "
-                f"({error}); was it removed (vacuum) meanwhile? Start without the checkpoint.",
-                self._context.operator,
-                self._context.subtask,
-            ) from error
+        self._rows = ParquetRows(files, path, split.row, dict(split.partition), *self._columns)
         return self._rows
+
+    def _failure(self, split: DeltaSplit, error: Exception) -> SourceNotReadable:
+        return SourceNotReadable(
+            f"operator {self._context.operator!r}: data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "
+            f"after row {split.row} ({error}); was it removed (vacuum) or damaged meanwhile? Start without the checkpoint, or "
+            "restore the file.",
+            self._context.operator,
+            self._context.subtask,
+        )
 
     def close(self) -> None:
         """Close the file."""

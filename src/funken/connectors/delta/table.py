@@ -6,7 +6,8 @@ import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from datetime import date
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from pyarrow import fs, types
 
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError
+from funken.types.parsing import datetime_of, timestamp_of
 
 
 def deltalake(module: str = "deltalake") -> Any:
@@ -83,17 +85,28 @@ def converter_of(kind: Any) -> Callable[[str], Any]:
         return float
     if types.is_date(kind):
         return date.fromisoformat
+    if types.is_decimal(kind):
+        return Decimal
+    if types.is_timestamp(kind):
+        return _instant if kind.tz is not None else timestamp_of
     return str
+
+
+def _instant(text: str) -> datetime:
+    value = datetime_of(text)
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def text_of(value: Any) -> str | None:
     """Return how a value of a partition column is written in the log.
 
-    >>> text_of(True), text_of(7), text_of(None)
-    ('true', '7', None)
+    >>> text_of(True), text_of(7), text_of(None), text_of(datetime(2026, 1, 1, tzinfo=UTC))
+    ('true', '7', None, '2026-01-01 00:00:00')
     """
     if value is None:
         return None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -21,10 +21,13 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups, batch_of_columns
 from funken.connectors.formats.arrow_columns import schema_of_file, schema_of_type
+from funken.connectors.formats.arrow_values import array_of, check_values
 from funken.connectors.formats.declared import schema_of_records
 from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
+from funken.connectors.formats.stored_types import StoredLeaves
 from funken.dataclass import dataclass
-from funken.errors import InvalidConfiguration
+from funken.errors import InvalidConfiguration, InvalidProgram
+from funken.types.arrow import parquet_file
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
 _GROUP_BYTES = 32 << 20
@@ -48,7 +51,10 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         if self.record_type is not None and self.fields is not None:
             raise InvalidConfiguration(f"{self._name} takes a record type or the names of fields, not both.")
         if self.record_type is not None:
-            shape_of(self.record_type, self._name).types()
+            self._check_types(shape_of(self.record_type, self._name).types())
+
+    def _check_types(self, schema: Any) -> None:
+        """Raise ``InvalidProgram`` for a type that the files do not have."""
 
     def of_type(self, type_info: TypeInformation | None) -> _ColumnarFormat:
         """Write the declared type, unless the format has one of its own."""
@@ -91,7 +97,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         return ArrowColumns(groups, self._shape(), self.fields, split.position or 0, schema, wanted)
 
     def _shape(self) -> RecordShape | None:
-        return None if self.record_type is None else shape_of(self.record_type, self._name)
+        return None if self.record_type is None else shape_of(self.record_type, self._name, leaves=StoredLeaves())
 
     def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
         """Return the schema of a file, and which of its columns are known to have nulls."""
@@ -159,8 +165,7 @@ class ParquetFormat(_ColumnarFormat):
     _name = "ParquetFormat"
 
     def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
-        parquet = importlib.import_module("pyarrow.parquet")
-        opened = parquet.ParquetFile(file)
+        opened = parquet_file(file)
         about = opened.metadata
         found = []
         for index in range(about.num_row_groups):
@@ -174,7 +179,7 @@ class ParquetFormat(_ColumnarFormat):
         return RowGroups(schema.names, found, {field.name: field.type for field in schema}, paths)
 
     def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
-        opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)
+        opened = parquet_file(file)
         about, nullable = opened.metadata, set()
         for group in range(about.num_row_groups):
             for number in range(about.num_columns):
@@ -184,7 +189,7 @@ class ParquetFormat(_ColumnarFormat):
         return opened.schema_arrow, nullable
 
     def _tables(self, file: IO[bytes]) -> Iterator[Any]:
-        opened = importlib.import_module("pyarrow.parquet").ParquetFile(file)
+        opened = parquet_file(file)
         return (opened.read_row_group(index) for index in range(opened.metadata.num_row_groups))
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
@@ -214,6 +219,13 @@ class OrcFormat(_ColumnarFormat):
 
     suffix = ".orc"
     _name = "OrcFormat"
+
+    def _check_types(self, schema: Any) -> None:
+        for field in schema:
+            if "time64" in str(field.type) or "time32" in str(field.type):
+                raise InvalidProgram(
+                    f"OrcFormat: field {field.name!r}: ORC has no times of day; declare Types.SQL_TIMESTAMP() or text."
+                )
 
     def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
         opened = importlib.import_module("pyarrow.orc").ORCFile(file)
@@ -253,6 +265,21 @@ def _write_tables(writer: Any, tables: list[Any]) -> None:
         writer.write_table(table)
     else:
         writer.write(table)
+
+
+def _array(field: Any, values: Sequence[Any]) -> Any:
+    try:
+        return array_of(list(values), field.type)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"field {field.name!r}: {error}") from error
+
+
+def _refuse_mixed_zones(field: Any, documents: Sequence[Any]) -> None:
+    """Raise ``ValueError`` for times with and without a zone in one column, whose type Arrow found out."""
+    if importlib.import_module("pyarrow").types.is_timestamp(field.type):
+        there = [value for document in documents if (value := document.get(field.name)) is not None]
+        if len({getattr(value, "tzinfo", None) is None for value in there}) > 1:
+            raise ValueError(f"field {field.name!r} has times with a zone, and without")
 
 
 class ArrowWriter:
@@ -299,7 +326,7 @@ class ArrowWriter:
         arrow = importlib.import_module("pyarrow")
         try:
             return batch_of_columns(block, self._format.record_type, self._schema)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError, ValueError) as error:
+        except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise self._misfit(error) from error
 
     def _append(self, batch: Any) -> None:
@@ -316,12 +343,17 @@ class ArrowWriter:
         try:
             if self._shape is not None:
                 columns = zip(*map(self._shape.values, records), strict=True)
-                arrays = [arrow.array(list(part), each.type) for part, each in zip(columns, self._schema, strict=True)]
+                arrays = [_array(each, part) for part, each in zip(columns, self._schema, strict=True)]
                 batch = arrow.RecordBatch.from_arrays(arrays, schema=self._schema)
             else:
-                batch = arrow.RecordBatch.from_pylist([as_document(one) for one in records], schema=self._schema)
+                documents = [as_document(one) for one in records]
+                for each in self._schema or ():
+                    check_values([document.get(each.name) for document in documents], each.type)
+                batch = arrow.RecordBatch.from_pylist(documents, schema=self._schema)
+                for each in batch.schema:
+                    _refuse_mixed_zones(each, documents)
                 self._schema = batch.schema
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError, AttributeError, ValueError) as error:
+        except (arrow.ArrowException, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise self._misfit(error) from error
         self._append(batch)
 
@@ -336,7 +368,10 @@ class ArrowWriter:
         if self._writer is None:
             self._writer = self._format.open_writer(self._file, self._schema)
         batches, self._batches, self._bytes = self._batches, [], 0
-        _write_tables(self._writer, [arrow.Table.from_batches(batches)])
+        try:
+            _write_tables(self._writer, [arrow.Table.from_batches(batches)])
+        except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid) as error:
+            raise self._misfit(error) from error
 
     def size(self) -> int:
         """Return the bytes in the file and of the columns that wait."""

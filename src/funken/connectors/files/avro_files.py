@@ -14,7 +14,17 @@ from typing import IO, Any
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
-from funken.connectors.formats.avro_schema import AvroColumns, avro_of, avro_record_schema, fastavro, parsed
+from funken.connectors.formats.avro_schema import (
+    AvroColumns,
+    avro_of,
+    avro_record_schema,
+    avro_shape,
+    document_maker,
+    fastavro,
+    parsed,
+    readable,
+)
+from funken.connectors.formats.avro_values import own_defaults, writer_of
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.reading.decoding import Attempts
 from funken.dataclass import dataclass
@@ -124,8 +134,12 @@ class AvroRecords:
         self, format: AvroFormat, file: IO[bytes], split: FileSplit, done: int, columns: AvroColumns | None = None
     ) -> None:
         self._to_columns = None if columns is None else Attempts(columns.of_documents)
-        self._make = None if format.record_type is None else from_documents(shape_of(format.record_type, "AvroFormat"))
-        self._blocks = _blocks(file, split, None if format.schema is None else parsed(format.schema))
+        self._make = (
+            None if format.record_type is None else from_documents(avro_shape(format.record_type, "AvroFormat"))
+        )
+        schema = None if format.schema is None else readable(parsed(format.schema))
+        self._own = None if schema is None else own_defaults(schema)
+        self._blocks = _blocks(file, split, schema)
         self._row = 0
         self._size = 0
         self._done = done
@@ -138,7 +152,7 @@ class AvroRecords:
             if self._row + block.num_records <= self._done:  # it is skipped as it is, not decoded
                 self._row += block.num_records
                 continue
-            records = list(block)
+            records = list(block) if self._own is None else list(map(self._own, block))
             if self._done > self._row:
                 records = records[self._done - self._row :]
                 self._row = self._done
@@ -194,7 +208,10 @@ class AvroWriter:
     def __init__(self, format: AvroFormat, file: IO[bytes]) -> None:
         text = format.schema or json.dumps(avro_of(format.record_type))
         self._file = file
-        self._document = _document(format)
+        self._document: Callable[[Any], Any] = as_document
+        if format.record_type is not None:
+            self._document = document_maker(avro_shape(format.record_type, "AvroFormat"))
+        self._convert = writer_of(parsed(text))
         write = importlib.import_module("fastavro.write")
         try:
             self._writer = write.Writer(file, parsed(text), format.codec)
@@ -205,11 +222,11 @@ class AvroWriter:
 
     def write(self, values: list[Any]) -> None:
         """Write a block of records."""
-        write, document = self._writer.write, self._document
+        write, document, convert = self._writer.write, self._document, self._convert
         try:
             for value in values:
-                write(document(value))
-        except (TypeError, AttributeError, KeyError) as error:
+                write(convert(document(value)))
+        except (TypeError, AttributeError, KeyError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"a record does not fit the schema ({type(error).__name__}: {error}); correct either"
             ) from error
@@ -224,14 +241,6 @@ class AvroWriter:
     def finish(self) -> None:
         """Write the last block."""
         self._writer.flush()
-
-
-def _document(format: AvroFormat) -> Any:
-    if format.record_type is None:
-        return as_document
-    shape = shape_of(format.record_type, "AvroFormat")
-    names, values = shape.names, shape.values
-    return lambda record: dict(zip(names, map(as_document, values(record)), strict=True))
 
 
 __all__ = ["AvroFormat"]

@@ -2,6 +2,9 @@ r"""Files of delimited text, with or without a header, and what their columns mi
 
 A quoted field may have line breaks in it, so where a record begins is only known from the beginning of a file: one subtask reads
 a file. Where no field has any, ``LineFormat(CsvSchema(...))`` shares large files among the subtasks.
+
+A byte order mark of UTF-8 at the beginning of a file is no data. What is not text in the charset, or no row (a quote within a
+field), is a malformed message: the policy decides about it.
 """
 
 from __future__ import annotations
@@ -19,13 +22,13 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
+from funken.connectors.files.csv_rows import CsvRow, Joined, NoRow, Raw, rows_of_lines, text_of, without_mark
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
 from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.files.lines import COLUMN_CHUNK
 from funken.connectors.formats.csv_schema import CsvSchema, HeaderNames
 from funken.connectors.formats.text_columns import Delimiters
 from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
-from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 from funken.io.filesystem import absolute, locate
@@ -85,6 +88,10 @@ class CsvReaderFormat(FileFormat):
         """Read a file."""
         return CsvRecords(self, file, split, context)
 
+    def counts(self, split: FileSplit) -> str:
+        """Return what positions count."""
+        return "row"
+
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the schema of the records; no file is looked into."""
         return self.schema.record_schema()
@@ -101,21 +108,6 @@ class CsvReaderFormat(FileFormat):
         return CsvColumnRecords(self, file, split, context, schema, wanted)
 
 
-class CsvRow(DeserializationSchema):
-    """What makes records of rows, as the decoder wants it; its name is in the errors."""
-
-    def __init__(self, record: Callable[[Sequence[str]], Any]) -> None:
-        self._record = record
-
-    def deserialize(self, message: Any) -> Any:
-        """Make a record of the fields of a row."""
-        return self._record(message)
-
-    def deserialize_block(self, messages: Sequence[Any]) -> list[Any]:
-        """Make records of rows."""
-        return list(map(self._record, messages))
-
-
 class CsvRecords:
     """The records of one file; positions count the rows."""
 
@@ -127,29 +119,30 @@ class CsvRecords:
         self._row = 0  # number of the chunk's first row
         self._size = 0
         self._of: Sequence[int] = ()
-        self._begin(file, split.position or 0)
+        self._begin(without_mark(file, format.schema.charset), split.position or 0)
 
-    def _begin(self, file: IO[bytes] | _Joined, done: int) -> None:
+    def _begin(self, file: IO[bytes] | Joined, done: int) -> None:
         """Start with the header, and go on after the rows that are done."""
         self._rows = self._rows_of(file)
         names = None
         if self._format.header:
-            names = next((row for row in self._next_rows(_CHUNK) if row), None)
+            names = next((row for row in self._rows if row), None)
+            if isinstance(names, NoRow):
+                raise names.error
         self._decode_as(self._columns_of(names))
         if self._format.skip_first_row:
-            next((row for row in self._next_rows(_CHUNK) if row), None)
+            next((row for row in self._rows if row), None)
         self._skip(done)
 
-    def _rows_of(self, file: IO[bytes] | _Joined) -> Iterator[list[str]]:
-        schema = self._format.schema
-        text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=schema.charset, newline="")
-        return iter(schema.rows(text))
+    def _rows_of(self, file: IO[bytes] | Joined) -> Iterator[list[str]]:
+        charset = self._format.schema.charset
+        text = io.TextIOWrapper(io.BufferedReader(Raw(file)), charset, "surrogateescape", newline="")
+        return rows_of_lines(self._format.schema, text)
 
     def _columns_of(self, header: list[str] | None) -> list[str] | None:
         """Return the columns of a file by its header (``None``: there is none); ``None``: those that were declared."""
         if header is None or self._format.names is HeaderNames.IGNORE:
             return None
-        header[0] = header[0].removeprefix("\ufeff")
         declared = self._format.schema.names
         if self._format.names is HeaderNames.MATCH:
             if tuple(header) != declared:
@@ -165,27 +158,22 @@ class CsvRecords:
         record: Callable[[Sequence[str]], Any] = schema.record
         if names is not None:
             record = schema.of_columns(names)
-        delimiter = schema.delimiter
+        delimiter, charset = schema.delimiter, schema.charset
         self._decoder = MessageDecoder(
-            CsvRow(record), self._format.malformed, self._malformed, lambda row: delimiter.join(row).encode()
-        )
+            CsvRow(record, charset), self._format.malformed, self._malformed,
+            lambda row: delimiter.join(row).encode(charset, "surrogateescape"),
+        )  # fmt: skip
 
     def _skip(self, rows: int) -> None:
         for _ in itertools.islice(self._rows, rows):
             pass
         self._row += rows
 
-    def _next_rows(self, count: int) -> Iterator[list[str]]:
-        try:
-            yield from itertools.islice(self._rows, count)
-        except csv.Error as error:
-            raise ValueError(f"it is no CSV ({error}); correct delimiter, quote and escape of the schema") from error
-
     def next(self) -> Sequence[Any]:
         """Return the records of the next rows."""
         while True:
             self._row += self._size
-            rows = list(self._next_rows(_CHUNK))
+            rows = list(itertools.islice(self._rows, _CHUNK))
             self._size = len(rows)
             if not rows:
                 return ()
@@ -217,8 +205,8 @@ class CsvColumnRecords(CsvRecords):
         self._columns = schema, wanted
         super().__init__(format, file, split, context)
 
-    def _begin(self, file: IO[bytes] | _Joined, done: int) -> None:
-        self._file: IO[bytes] | _Joined = file
+    def _begin(self, file: IO[bytes] | Joined, done: int) -> None:
+        self._file: IO[bytes] | Joined = file
         self._rest, self._left = b"", done  # ``_left``: rows that are done, and still in the file
         self._delimiters = Delimiters(self._format.schema.delimiter, self._format.schema.quote)
         self._by_rows = self._format.skip_first_row
@@ -231,9 +219,11 @@ class CsvColumnRecords(CsvRecords):
             first = None if ends is None or not len(ends) else data[: ends[0] + 1]
             if first is None or not first.strip() or self._format.schema.comment:
                 self._by_rows = True
-                super()._begin(_Joined(data + self._rest, file), done)
+                super()._begin(Joined(data + self._rest, file), done)
                 return
-            header = next(iter(self._format.schema.rows(io.StringIO(first.decode(), newline=""))))
+            header = next(rows_of_lines(self._format.schema, text_of(first)))
+            if isinstance(header, NoRow):
+                raise header.error
             names = self._columns_of(header)
             self._rest = data[len(first) :] + self._rest
         self._decode_as(names)
@@ -285,7 +275,7 @@ class CsvColumnRecords(CsvRecords):
         return block
 
     def _of_rows(self, data: bytes) -> list[Any]:
-        rows: list[list[str]] = list(self._format.schema.rows(io.StringIO(data.decode(), newline="")))
+        rows = list(rows_of_lines(self._format.schema, text_of(data)))
         done = min(self._left, len(rows))
         self._left -= done
         self._row += done
@@ -293,38 +283,9 @@ class CsvColumnRecords(CsvRecords):
         return self._decode(rows[done:])
 
     def _go_on_by_rows(self, data: bytes) -> None:
-        self._rows = self._rows_of(_Joined(data + self._rest, self._file))
+        self._rows = self._rows_of(Joined(data + self._rest, self._file))
         self._by_rows = True
         self._skip(self._left)
-
-
-class _Joined:
-    """Bytes that were read already, and then the rest of a file."""
-
-    def __init__(self, begin: bytes, file: IO[bytes] | _Joined) -> None:
-        self._begin = begin
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        if not self._begin:
-            return self._file.read(size)
-        data, self._begin = self._begin[:size], self._begin[size:]
-        return data
-
-
-class _Raw(io.RawIOBase):
-    """Any file, as Python's buffers want it: those of Arrow and of decompressors know less."""
-
-    def __init__(self, file: IO[bytes] | _Joined) -> None:
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 # ---- what the columns might be
@@ -354,7 +315,8 @@ def infer_csv(
             ending = compression_of(within)
             if ending:
                 file = opened.enter_context(decompressed(file, ending))
-            text = io.TextIOWrapper(io.BufferedReader(_Raw(file)), encoding=charset, newline="")
+            data = without_mark(file, charset)
+            text = io.TextIOWrapper(io.BufferedReader(Raw(data)), encoding=charset, newline="")
             rows = list(itertools.islice((row for row in text_only.rows(text) if row), records + header))
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise SourceNotReadable(f"the columns of {os.fspath(path)!r} cannot be found out: {error}.") from error
@@ -362,7 +324,7 @@ def infer_csv(
         raise SourceNotReadable(
             f"the columns of {os.fspath(path)!r} cannot be found out: it has no rows; declare them."
         )
-    names = [name.removeprefix("\ufeff") for name in rows[0]] if header else [f"f{i}" for i in range(len(rows[0]))]
+    names = list(rows[0]) if header else [f"f{i}" for i in range(len(rows[0]))]
     columns = [[row[index] for row in rows[header:] if index < len(row)] for index in range(len(names))]
     null = null_literal or ""
     kinds = [_kind([text for text in column if text != null]) for column in columns]
@@ -372,14 +334,14 @@ def infer_csv(
 
 
 _PADDED = re.compile(r"[+-]?0\d+")  # 007 is a name
-_CANDIDATES = (Types.LONG, Types.DOUBLE, Types.BOOLEAN, Types.SQL_DATE, Types.SQL_TIMESTAMP)
+_CANDIDATES = (Types.LONG, Types.BIG_INT, Types.DOUBLE, Types.BOOLEAN, Types.SQL_DATE, Types.SQL_TIMESTAMP)
 
 
 def _kind(texts: list[str]) -> Any:
     """Return the first type that all texts fit."""
     for candidate in _CANDIDATES if texts else ():
         schema = CsvSchema(Types.TUPLE([candidate()]), quote=None, delimiter="\x1f")
-        if candidate in (Types.LONG, Types.DOUBLE) and any(map(_PADDED.fullmatch, texts)):
+        if candidate in (Types.LONG, Types.BIG_INT, Types.DOUBLE) and any(map(_PADDED.fullmatch, texts)):
             continue
         try:
             for text in texts:

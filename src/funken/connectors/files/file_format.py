@@ -52,8 +52,8 @@ class FileFormat:
     r"""How files become records; subclass it and define ``reader``.
 
     A splittable format takes ranges of bytes: a record belongs to the range that its first byte is in. ``container``: the file
-    says itself how it is compressed, whatever its name ends with. What ``reader`` or its methods raise as ``OSError``,
-    ``EOFError`` or ``ValueError`` is reported with the path.
+    says itself how it is compressed, whatever its name ends with. What ``reader`` or its methods raise is reported with the
+    path, and with the position that was reached.
 
     >>> class Chunks:
     ...     def __init__(self, file, done):
@@ -88,6 +88,16 @@ class FileFormat:
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Return what reads a split; ``file`` is seekable unless the file is compressed."""
         raise NotImplementedError
+
+    def counts(self, split: FileSplit) -> str:
+        """Return what positions of a split count, for errors: records, unless the format says otherwise.
+
+        >>> from funken.connectors.files.lines import StreamFormat
+        >>> split = FileSplit("/in", FileStatus("/in/a.gz", 9, 0), 0, 9, whole=True)
+        >>> StreamFormat().counts(split), FileFormat().counts(split)
+        ('line', 'record')
+        """
+        return "record"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the schema of the records, if ``column_reader`` makes columns of them; raise ``NotVectorizable`` if not.

@@ -20,15 +20,17 @@ from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileForm
 from funken.connectors.files.lines import (
     CHUNK,
     COLUMN_CHUNK,
+    MARK,
     Charset,
     RangeLines,
     StreamLines,
     first_lines,
+    is_utf_8,
     split_bytes,
 )
 from funken.connectors.files.part_files import Encoder
 from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
-from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.connectors.schemas import ByteArraySchema, DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.types.info import TypeInformation
@@ -41,7 +43,7 @@ _COLLECTION = "read the file with json.load() and pass the list to from_collecti
 
 @dataclass(frozen=True)
 class LineFormat(FileFormat):
-    r"""A message per line, read by a schema; empty lines are no records.
+    r"""A message per line, read by a schema; empty lines are no records, and neither is a byte order mark of UTF-8.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -64,14 +66,23 @@ class LineFormat(FileFormat):
         position, skip = split.position if isinstance(split.position, tuple) else (split.position, 0)
         return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
 
+    def counts(self, split: FileSplit) -> str:
+        """Return what positions count: lines of a stream, bytes of a range."""
+        return "line" if split.whole else "byte"
+
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the schema of the records, by the first lines of a file if they are not declared."""
         of_schema = getattr(self.schema, "record_schema", None)  # a schema of PyFlink has none
         if of_schema is None or type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
             raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
         needs_sample = getattr(self.schema, "needs_sample", False)
-        schema: RecordSchema = self.schema.schema_of_sample(first_lines(first())) if needs_sample else of_schema()
-        return schema
+        if not needs_sample:
+            schema: RecordSchema = of_schema()
+            return schema
+        sample = first_lines(first())
+        if sample and has_mark(self.schema):
+            sample[0] = sample[0].removeprefix(MARK)
+        return self.schema.schema_of_sample(sample)
 
     def column_reader(
         self,
@@ -85,6 +96,11 @@ class LineFormat(FileFormat):
         assert not isinstance(split.position, tuple)  # a schema whose messages hold several records makes no columns
         lines = _lines(file, split, split.position, COLUMN_CHUNK)
         return ColumnLines(self, lines, split, context, self.schema.lines_to_columns(schema, wanted))
+
+
+def has_mark(schema: Any) -> bool:
+    """Whether a byte order mark of UTF-8 before the messages of a schema is none of their data."""
+    return not isinstance(schema, ByteArraySchema) and is_utf_8(getattr(schema, "charset", "UTF-8"))
 
 
 def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -> RangeLines | StreamLines:
@@ -114,13 +130,25 @@ class DecodedLines:
         malformed = context.metrics.counter("malformedRecords")
         self._decoder = MessageDecoder(format.schema, format.malformed, malformed, remedy=_remedy)
         self._operator, self._is_first = context.operator, True
+        done = split.position[0] if isinstance(split.position, tuple) else split.position
+        self._may_begin = split.start == 0 and not done and has_mark(format.schema)
         self._of: list[int] | None = None  # by record, the line
         self._total = 0
         self._dropped = 0  # of the first line in this chunk
 
+    def _next_bytes(self) -> bytes:
+        """Return the next lines; at the beginning of the file without its byte order mark, which positions count."""
+        data = self._lines.next_bytes()
+        if self._may_begin:
+            self._may_begin = False
+            if data == MARK:
+                return b"\n"  # there is nothing else: an empty line
+            return data.removeprefix(MARK)
+        return data
+
     def next(self) -> Sequence[Any]:
         """Return the records of the next chunk that has any."""
-        while data := self._lines.next_bytes():
+        while data := self._next_bytes():
             records = self._decode(split_bytes(data))
             if records:
                 return records
@@ -185,7 +213,7 @@ class ColumnLines(DecodedLines):
 
     def next(self) -> Any:
         """Return the records of the next chunk that has any."""
-        while data := self._lines.next_bytes():
+        while data := self._next_bytes():
             block = self._to_columns(data)
             if block is not None:
                 self._of = None  # each line is a record

@@ -32,6 +32,19 @@ COLUMN_CHUNK = 1 << 20
 _SAMPLE_BYTES, _SAMPLE_LINES = 1 << 18, 1000
 
 
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which a file may have before its data."""
+
+
+def is_utf_8(charset: str) -> bool:
+    """Whether a charset is UTF-8, by any of its names.
+
+    >>> is_utf_8("utf8"), is_utf_8("utf-8-sig")
+    (True, False)
+    """
+    return codecs.lookup(charset).name == "utf-8"
+
+
 class BadBytes(ValueError):
     """Bytes that are not text in the expected charset."""
 
@@ -56,7 +69,7 @@ def newline_is_a_byte(charset: str) -> bool:
     >>> [newline_is_a_byte(name) for name in ("UTF-8", "ISO-8859-1", "windows-1252", "UTF-16", "gb18030", "cp037")]
     [True, True, True, False, False, False]
     """
-    if codecs.lookup(charset).name == "utf-8":
+    if is_utf_8(charset):
         return True
     if "\u4e00".encode(charset, "ignore"):  # a charset of more than 256 characters, perhaps with states
         return False
@@ -292,13 +305,22 @@ class StreamFormat(Charset, FileFormat):
         assert not isinstance(split.position, tuple)
         return _reading(file, split, self, CHUNK)
 
+    def counts(self, split: FileSplit) -> str:
+        """Return what positions count: lines of a stream, bytes of a range.
+
+        >>> from funken.io.filesystem import FileStatus
+        >>> StreamFormat().counts(FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14))
+        'byte'
+        """
+        return "line" if split.whole else "byte"
+
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
 
         >>> StreamFormat.text_line_format().record_schema(first=lambda: open("never opened", "rb"))
         'str'
         """
-        if type(self) is not StreamFormat or codecs.lookup(self.name).name != "utf-8" or self.errors != "strict":
+        if type(self) is not StreamFormat or not is_utf_8(self.name) or self.errors != "strict":
             raise NotVectorizable(f"reads text by {self!r}")
         return STR
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from funken.errors import InvalidProgram
 from funken.types.info import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TimeType
+from funken.types.parsing import date_of, decimal_number, real_number, single_number, whole_number
 from funken.types.row import Row, make_row
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -68,6 +69,16 @@ def partitions_of(path: str) -> dict[str, str | None]:
     return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}
 
 
+_PARSERS: dict[BasicType, Callable[[str], Any]] = {
+    BasicType.STRING: str, BasicType.BYTE: whole_number(8), BasicType.SHORT: whole_number(16), BasicType.INT: whole_number(32),
+    BasicType.LONG: whole_number(64), BasicType.BIG_INT: whole_number(None), BasicType.FLOAT: single_number,
+    BasicType.DOUBLE: real_number, BasicType.BIG_DEC: decimal_number,
+}  # fmt: skip
+_OF_PYTHON: dict[Any, Callable[[str], Any]] = {
+    str: str, int: whole_number(None), float: real_number, decimal.Decimal: decimal_number, datetime.date: date_of,
+}  # fmt: skip
+
+
 def partition_parser(declared: Any) -> Callable[[str], Any]:
     """Return what makes a value of the text in a path; raises ``InvalidProgram`` for a type that has none.
 
@@ -75,16 +86,12 @@ def partition_parser(declared: Any) -> Callable[[str], Any]:
     (7, '07')
     """
     if isinstance(declared, BasicTypeInfo):
-        declared = {
-            BasicType.STRING: str, BasicType.BYTE: int, BasicType.SHORT: int, BasicType.INT: int, BasicType.LONG: int,
-            BasicType.BIG_INT: int, BasicType.FLOAT: float, BasicType.DOUBLE: float, BasicType.BIG_DEC: decimal.Decimal,
-        }.get(declared.basic_type)  # fmt: skip
-    elif isinstance(declared, SqlTimeTypeInfo) and declared.time_type is TimeType.DATE:
-        declared = datetime.date
-    if declared is datetime.date:
-        return datetime.date.fromisoformat
-    if declared in (str, int, float, decimal.Decimal):
-        parse: Callable[[str], Any] = declared
+        parse = _PARSERS.get(declared.basic_type)
+    elif isinstance(declared, SqlTimeTypeInfo):
+        parse = date_of if declared.time_type is TimeType.DATE else None
+    else:
+        parse = _OF_PYTHON.get(declared)
+    if parse is not None:
         return parse
     raise InvalidProgram(f"a field in a path cannot be {declared!r}; declare str, int, float, Decimal or date.")
 

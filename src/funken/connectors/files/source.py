@@ -12,9 +12,7 @@ its beginning. So move finished files in, and do not write them in place.
 from __future__ import annotations
 
 import contextlib
-import lzma
 import os
-import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -31,11 +29,18 @@ from funken.connectors.files.paths import PartitionFields, matches, partition_pa
 from funken.connectors.formats.texts import text_schema
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
-from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
+from funken.errors import (
+    FunkenError,
+    InvalidConfiguration,
+    InvalidProgram,
+    SourceNotReadable,
+)
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
 
+_NOT_THE_FILE = (FunkenError, NotVectorizable)
+"""Errors that say themselves what they are about."""
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
 
@@ -141,12 +146,20 @@ class FileSource(Source):
         if self.partition_fields:
             raise NotVectorizable("adds fields of folders to its records")
         with contextlib.ExitStack() as opened:
-            schema = self.format.record_schema(lambda: self._open_first(opened))
+            try:
+                schema = self.format.record_schema(lambda: self._open_first(opened))
+            except _NOT_THE_FILE:
+                raise
+            except Exception as error:  # whoever reads the file says what is wrong with it, and where
+                raise NotVectorizable(f"a file cannot be looked into ({type(error).__name__})") from error
         return text_schema("utf-8", self._first_lines) if type(self.format) is StreamFormat else schema
 
     def _first_lines(self) -> list[str]:
         with contextlib.ExitStack() as opened:
-            return [line.decode(errors="replace") for line in first_lines(self._open_first(opened))]
+            try:
+                return [line.decode(errors="replace") for line in first_lines(self._open_first(opened))]
+            except (OSError, EOFError) as error:
+                raise NotVectorizable(f"a file cannot be looked into ({type(error).__name__})") from error
 
     def _open_first(self, opened: contextlib.ExitStack) -> IO[bytes]:
         try:
@@ -328,14 +341,18 @@ class FileReader(QueuedReader):
                     f"{split.file.path}: {error}; name its charset, e.g. text_line_format('ISO-8859-1'), "
                     f"or let text_line_format(errors='replace') replace what is not text."
                 ) from error
-            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            except (OSError, EOFError) as error:
                 raise self._failure(
-                    f"{split.file.path} cannot be read: {error}; is the path there, readable and whole on every worker?"
+                    f"{split.file.path} cannot be read{self._place(split)}: {error}; is the path there, readable and whole on "
+                    "every worker?"
                 ) from error
-            except ValueError as error:
+            except _NOT_THE_FILE:
+                raise
+            except Exception as error:
+                what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
                 raise self._failure(
-                    f"{split.file.path} cannot be read by {type(self._source.format).__name__}: {error}; is it such a file, and "
-                    "does it have the declared fields?"
+                    f"{split.file.path} cannot be read by {type(self._source.format).__name__}{self._place(split)}: {what}; is "
+                    "it such a file, and does it have the declared fields?"
                 ) from error
             if len(records):
                 return Batch(records, split=split.id)
@@ -381,6 +398,15 @@ class FileReader(QueuedReader):
         if self._columns is not None:
             return format.column_reader(file, split, self._context, *self._columns)
         return format.reader(file, split, self._context)
+
+    def _place(self, split: FileSplit) -> str:
+        """Say how far the file was read; nothing where it begins."""
+        position = split.position if self._reader is None else self._reader.position(len(self._records))
+        done = position[0] if isinstance(position, tuple) else position
+        if not done:
+            return f" from byte {split.start} on" if split.start else ""
+        unit = self._source.format.counts(split)
+        return f" after {unit} {done}{f' of the part from byte {split.start} on' if split.start and unit != 'byte' else ''}"
 
     def _failure(self, message: str) -> SourceNotReadable:
         return SourceNotReadable(f"{self._context.operator}: {message}", self._context.operator, self._context.subtask)

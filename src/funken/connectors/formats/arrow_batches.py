@@ -11,10 +11,13 @@ from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, R
 from funken.columnar.library import DATE
 from funken.columnar.records import DICT, NOT_READ, ROW, NamedFields, name_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
+from funken.connectors.formats.arrow_values import array_of, check_singles
 from funken.connectors.formats.declared import names_of
 from funken.connectors.formats.record_types import RecordShape
+from funken.connectors.formats.stored_types import has_other_values
 from funken.types.arrow import python_values
 from funken.types.info import RowTypeInfo, TupleTypeInfo
+from funken.types.parsing import without_zone
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
@@ -246,6 +249,8 @@ def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     >>> batch_of_columns(block, None, None).to_pylist()
     [{'n': 1}, {'n': 2}]
     """
+    if record_type is not None and has_other_values(record_type):
+        return None
     arrow = importlib.import_module("pyarrow")
     names = list(schema.names) if schema is not None else list(getattr(block.schema, "names", ()))
     places = places_of(block.schema, record_type, names) if names else None
@@ -277,9 +282,13 @@ def _array(arrow: Any, column: Column, length: int, wanted: Any) -> Any:
             return made
     if not alike:
         times = None if wanted is None else array_of_times(column, wanted)
-        return arrow.array(column.to_list(length), wanted) if times is None else times
+        if times is not None:
+            return times
+        return arrow.array(column.to_list(length)) if wanted is None else array_of(column.to_list(length), wanted)
     array = column.array(length)
     made = array if kind == STR else arrow.array(array)
+    if wanted is not None and arrow.types.is_float32(wanted):
+        check_singles(array)
     return made if wanted is None or made.type == wanted else made.cast(wanted)
 
 
@@ -316,6 +325,8 @@ def array_of_times(column: Column, wanted: Any) -> Any:
         return arrow.array(column.micros.view("M8[us]").astype("M8[D]")) if arrow.types.is_date32(wanted) else None
     if not arrow.types.is_timestamp(wanted) or wanted.unit != "us":
         return None
+    if column.zone is not None and wanted.tz is None and len(column.micros):
+        without_zone(column.to_list(1)[0])  # raises
     return arrow.array(column.micros.view("M8[us]")).cast(arrow.int64()).cast(wanted)
 
 

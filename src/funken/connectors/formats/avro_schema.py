@@ -20,8 +20,10 @@ from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVector
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
 from funken.columnar.records import DICT, NamedFields
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
+from funken.connectors.formats.avro_values import own_defaults, with_defaults, writer_of
 from funken.connectors.formats.declared import names_of, schema_of_records
-from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of
+from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of, shape_of_dicts
+from funken.connectors.formats.stored_types import StoredLeaves
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
@@ -61,15 +63,24 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     writer_schema: str | None = None
     _parsed: Any = field(init=False, repr=False, compare=False)
     _written: Any = field(init=False, repr=False, compare=False)
+    _wanted: Any = field(init=False, repr=False, compare=False)
+    _own: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
+    _writer: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
+    _document: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what is no schema, before the job runs."""
         object.__setattr__(self, "_parsed", parsed(self.schema))
         written = self._parsed if self.writer_schema is None else parsed(self.writer_schema)
         object.__setattr__(self, "_written", written)
-        make = None if self.record_type is None else from_documents(shape_of(self.record_type, "AvroSchema"))
-        object.__setattr__(self, "_make", make)
+        wanted = None if written is self._parsed else readable(self._parsed)
+        object.__setattr__(self, "_wanted", wanted)
+        object.__setattr__(self, "_own", None if wanted is None else own_defaults(wanted))
+        object.__setattr__(self, "_writer", writer_of(self._parsed))
+        shape = None if self.record_type is None else avro_shape(self.record_type, "AvroSchema")
+        object.__setattr__(self, "_make", None if shape is None else from_documents(shape))
+        object.__setattr__(self, "_document", as_document if shape is None else document_maker(shape))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.schema, self.record_type, self.writer_schema)
@@ -133,14 +144,14 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 
     def _documents(self, messages: Sequence[bytes]) -> list[Any]:
         read, written = fastavro().schemaless_reader, self._written
-        wanted = None if self._written is self._parsed else self._parsed
+        wanted, own = self._wanted, self._own
         records = []
         for message in messages:
             file = io.BytesIO(message)
             record = read(file, written, wanted)
             if file.read(1):
                 raise ValueError("there are bytes after the record; it was written with another schema")
-            records.append(record)
+            records.append(record if own is None else own(record))
         return records
 
     def serialize(self, value: Any) -> bytes:
@@ -149,11 +160,16 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 
     def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
         """Write records."""
-        write, parsed_schema = fastavro().schemaless_writer, self._parsed
+        write, parsed_schema, convert, document = (
+            fastavro().schemaless_writer,
+            self._parsed,
+            self._writer,
+            self._document,
+        )
         messages = []
         for value in values:
             file = io.BytesIO()
-            write(file, parsed_schema, as_document(value))
+            write(file, parsed_schema, convert(document(value)))
             messages.append(file.getvalue())
         return messages
 
@@ -242,12 +258,55 @@ _KINDS = {
 }  # fmt: skip
 
 
+def avro_shape(record_type: Any, who: str) -> RecordShape:
+    """Return the shape of records of a declared type, as Avro has their values."""
+    return shape_of(record_type, who, leaves=StoredLeaves())
+
+
+def document_maker(shape: RecordShape) -> Callable[[Any], Any]:
+    """Return what makes dicts of records of a type; dicts may have fewer fields, or more."""
+    names, values, of_dicts = shape.names, shape.values, shape_of_dicts(shape)
+
+    def make(record: Any) -> Any:
+        if isinstance(record, dict):
+            return of_dicts(as_document(record))
+        return dict(zip(names, map(as_document, values(record)), strict=True))
+
+    return make
+
+
+def readable(schema: Any) -> Any:
+    """Return a parsed schema to read by, whose defaults are values; raises ``InvalidConfiguration``."""
+    try:
+        return with_defaults(schema)
+    except ValueError as error:
+        raise InvalidConfiguration(f"this schema of Avro cannot be read by: {error}; correct it.") from None
+
+
+def _real_defaults(schema: Any) -> None:
+    """Make defaults of ``float`` and ``double`` that are whole numbers real ones, as ``fastavro`` wants them in some places."""
+    if isinstance(schema, list):
+        for each in schema:
+            _real_defaults(each)
+    elif isinstance(schema, dict):
+        for part in (schema.get("items"), schema.get("values"), schema.get("type"), schema.get("fields")):
+            _real_defaults(part)
+        if type(schema.get("default")) is int and _kind_of_default(schema.get("type")) in ("float", "double"):
+            schema["default"] = float(schema["default"])
+
+
+def _kind_of_default(schema: Any) -> Any:
+    return _kind_of_default(schema["type"]) if isinstance(schema, dict) else schema
+
+
 def parsed(schema: str) -> Any:
     """Return the schema as ``fastavro`` wants it; raises ``InvalidConfiguration``."""
     library = fastavro()
     errors = importlib.import_module("fastavro.schema")
     try:
-        return library.parse_schema(json.loads(schema))
+        document = json.loads(schema)
+        _real_defaults(document)
+        return library.parse_schema(document)
     except (ValueError, KeyError, TypeError, errors.SchemaParseException, errors.UnknownType) as error:
         what = f"{type(error).__name__}: {error}"
         raise InvalidConfiguration(f"this is no schema of Avro ({what}): {schema[:200]}; pass its JSON.") from None

@@ -6,9 +6,7 @@ A field that is the null literal is ``None``; without a null literal, so is an e
 
 from __future__ import annotations
 
-import base64
 import csv
-import datetime
 import decimal
 import enum
 import importlib
@@ -19,15 +17,14 @@ from typing import Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import RecordSchema
-from funken.connectors.formats.declared import schema_of_records
-from funken.connectors.formats.record_types import RecordShape, shape_of
+from funken.connectors.formats.declared import schema_of_records, without_null
+from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
 from funken.connectors.formats.text_columns import CsvColumns, Quoting, csv_record_schema, fields_of, texts_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
-from funken.types.delimited import ValueTexts, digits_of, rounded
+from funken.types.delimited import TextColumn, ValueTexts, parser_of
 
-_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
 """What stands behind an escape for a character."""
 _INSTEAD = {"\n": "\udc0a", "\r": "\udc0d"}
@@ -67,7 +64,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     >>> schema.deserialize(b"tea|many")
     Traceback (most recent call last):
     ...
-    ValueError: field 'n': invalid literal for int() with base 10: 'many'
+    ValueError: field 'n': 'many' is no whole number
     >>> schema.deserialize(b"tea")
     Traceback (most recent call last):
     ...
@@ -109,20 +106,18 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             raise InvalidConfiguration(
                 f"CsvSchema: array_delimiters has {unknown[0]!r}, which is none of {', '.join(shape.names)}."
             )
-        declared = getattr(self.record_type, "field_types", None) or (None,) * len(shape.names)
         columns = [
             (
-                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal or ""),
-                each.type,
-                digits_of(each.type, info),
+                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal),
+                TextColumn(each.type, without_null(of)),
             )
-            for each, info in zip(shape.types(), declared, strict=True)
+            for each, of in zip(shape.types(), field_types(self.record_type) or (None,) * len(shape.names), strict=True)
         ]
-        parsers = tuple(self._parser(kind, text.delimiter, digits) for text, kind, digits in columns)
+        parsers = tuple(self._parser(column, text.delimiter) for text, column in columns)
         object.__setattr__(self, "_parsers", parsers)
         object.__setattr__(self, "_in_lines", self._quoting())
         quoted = self._written_text()
-        object.__setattr__(self, "_writers", tuple(text.writer(kind, digits, quoted) for text, kind, digits in columns))
+        object.__setattr__(self, "_writers", tuple(text.writer(column, quoted) for text, column in columns))
 
     @staticmethod
     def _check_character(name: str, character: str | None) -> None:
@@ -221,8 +216,13 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     ) -> CsvColumns:
         """Return what makes columns of text whose columns have these names, in their order (``None``: those declared)."""
         if names is None:
-            return CsvColumns(self, self._parsers, schema, wanted)
-        return CsvColumns(self, self._parsers, schema, wanted, [names.index(name) for name in self.names], len(names))
+            return CsvColumns(self, self._parsers, self._types(), schema, wanted)
+        return CsvColumns(
+            self, self._parsers, self._types(), schema, wanted, [names.index(name) for name in self.names], len(names)
+        )
+
+    def _types(self) -> list[Any]:
+        return [each.type for each in self._shape.types()]
 
     def serialize(self, value: Any) -> bytes:
         """Write a line, without a line feed."""
@@ -251,19 +251,25 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             return super().messages_of(block)
         if self.charset.lower() not in ("utf-8", "utf8") or len(fields) == 1:
             return self._lines(field.to_list(len(block)) for field in fields)
-        kinds = [each.type for each in self._shape.types()]
-        texts = [
-            texts_of(field, len(block), kind, write, self._in_lines)
-            for field, kind, write in zip(fields, kinds, self._writers, strict=True)
-        ]
+        kinds = self._types()
+        texts = []
+        for name, column, kind, write in zip(self.names, fields, kinds, self._writers, strict=True):
+            try:
+                texts.append(texts_of(column, len(block), kind, write, self._in_lines))
+            except ValueError as error:
+                raise ValueError(f"field {name!r}: {error}") from error
         arrow = importlib.import_module("pyarrow")
         lines = importlib.import_module("pyarrow.compute").binary_join_element_wise(*texts, self.delimiter)
         found: list[bytes] = lines.cast(arrow.binary()).to_pylist()
         return found
 
     def _lines(self, columns: Iterable[Iterable[Any]]) -> list[bytes]:
-        charset = self.charset
-        texts = [map(write, column) for write, column in zip(self._writers, columns, strict=True)]
+        charset, texts = self.charset, []
+        for name, write, column in zip(self.names, self._writers, columns, strict=True):
+            try:
+                texts.append(list(map(write, column)))
+            except ValueError as error:
+                raise ValueError(f"field {name!r}: {error}") from error
         lines = map(self.delimiter.join, zip(*texts, strict=True))
         if len(self._writers) == 1 and self.quote is not None:  # an empty line is no record
             return [(line or 2 * self.quote).encode(charset) for line in lines]
@@ -306,29 +312,18 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
         return escaped
 
-    def _parser(self, kind: Any, delimiter: str, digits: int | None) -> Callable[[str], Any]:
-        arrow = importlib.import_module("pyarrow.types")
-        if arrow.is_list(kind):
-            element = self._parser(kind.value_type, delimiter, None)
-            return self._or_null(lambda text: [element(each) for each in text.split(delimiter)] if text.strip() else [])
-        if arrow.is_struct(kind):
-            parts = {
-                each.name: self._parser(each.type, delimiter, None) for each in map(kind.field, range(kind.num_fields))
-            }
-            return self._or_null(lambda text: _row_of(parts, text.split(delimiter)))
-        if arrow.is_decimal(kind) and digits is not None:
-            return self._or_null(rounded(digits))
-        for is_kind, parse in (
-            ("is_string", str), ("is_integer", int), ("is_floating", float), ("is_boolean", _boolean),
-            ("is_decimal", decimal.Decimal), ("is_timestamp", datetime.datetime.fromisoformat),
-            ("is_date", datetime.date.fromisoformat), ("is_time", datetime.time.fromisoformat),
-            ("is_binary", _binary),
-        ):  # fmt: skip
-            if getattr(arrow, is_kind)(kind):
-                return self._or_null(parse)
-        raise InvalidProgram(
-            f"CsvSchema: a field of text cannot be {kind}; declare numbers, text, dates, or lists or rows of them."
-        )
+    def _parser(self, column: TextColumn, delimiter: str, is_within: bool = False) -> Callable[[str], Any]:
+        if not column.parts:
+            return self._or_null(parser_of(column))
+        if is_within:
+            raise InvalidProgram(
+                f"CsvSchema: {column.kind} is within a list or a row, and a field of text has one delimiter; flatten it."
+            )
+        parts = {name: self._parser(part, delimiter, is_within=True) for name, part in column.parts.items()}
+        if column.is_list:
+            (element,) = parts.values()
+            return self._or_null(lambda text: [element(each) for each in text.split(delimiter)] if text else [])
+        return self._or_null(lambda text: _row_of(parts, text.split(delimiter)))
 
     def _or_null(self, parse: Callable[[str], Any]) -> Callable[[str], Any]:
         null = self.null_literal
@@ -359,17 +354,6 @@ def _with_ends_of_lines(row: list[str]) -> list[str]:
         if any(instead in text for text in row):
             row = [text.replace(instead, character) for text in row]
     return row
-
-
-def _boolean(text: str) -> bool:
-    found = _BOOLEANS.get(text.strip().lower())
-    if found is None:
-        raise ValueError(f"{text!r} is neither true nor false")
-    return found
-
-
-def _binary(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
 
 
 class _Uncommented:

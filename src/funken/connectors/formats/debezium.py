@@ -1,16 +1,22 @@
 """Changes of a table as Debezium tells them in JSON: an update is one message, and two records.
 
 The envelope is an object with ``op``, ``before`` and ``after``; where the connector was set to write its schema along, it is
-in ``payload``. ``null``, which Debezium sends after a deletion so that Kafka can drop the key, is no record.
+in ``payload``. Then decimals and, for rows of a declared type, dates and times are what that schema says: Debezium writes
+decimals as bytes, and times as numbers. ``null``, which Debezium sends after a deletion so that Kafka can drop the key, is no
+record.
 """
 
 from __future__ import annotations
 
-import json
+import base64
+import datetime
+import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
+from funken.connectors.formats.json_schema import documents_by, json_text, parsed
+from funken.connectors.formats.json_types import JsonLeaves, Moment, parsed_exactly
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
@@ -52,11 +58,15 @@ class DebeziumJsonSchema(SerializationSchema, DeserializationSchema):
 
     record_type: Any = None
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
+    _document: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no record type, before the job runs."""
-        make = None if self.record_type is None else from_documents(shape_of(self.record_type, "DebeziumJsonSchema"))
-        object.__setattr__(self, "_make", make)
+        """Reject a type that has no named fields, before the job runs."""
+        shape = None
+        if self.record_type is not None:
+            shape = shape_of(self.record_type, "DebeziumJsonSchema", leaves=JsonLeaves())
+        object.__setattr__(self, "_make", None if shape is None else from_documents(shape))
+        object.__setattr__(self, "_document", as_document if shape is None else documents_by(shape))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.record_type,)
@@ -68,9 +78,9 @@ class DebeziumJsonSchema(SerializationSchema, DeserializationSchema):
 
     def deserialize_all(self, message: bytes) -> list[Any]:
         """Return the one or two records of a message."""
-        event = json.loads(message) if message else None
+        event = None if not message else parsed(message) if self._make is None else parsed_exactly(message)
         if isinstance(event, dict) and "op" not in event and "payload" in event:
-            event = event["payload"]
+            event = _by_schema(event.get("schema"), event["payload"], self._make is not None)
         if event is None:
             return []
         if not isinstance(event, dict):
@@ -107,10 +117,70 @@ class DebeziumJsonSchema(SerializationSchema, DeserializationSchema):
             kind, row = value.get_row_kind(), value
         else:
             raise TypeError(f"{type(value).__name__} is no change; make ChangeRecord(kind, value) of it in a map first")
-        document = as_document(row)
+        document = self._document(row)
         if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER):
-            return json.dumps({"before": None, "after": document, "op": "c"}).encode()
-        return json.dumps({"before": document, "after": None, "op": "d"}).encode()
+            return json_text({"before": None, "after": document, "op": "c"}).encode()
+        return json_text({"before": document, "after": None, "op": "d"}).encode()
+
+
+# ---- values by the schema in the message
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - Debezium's times have no zone
+_KAFKA, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+_MICROS = {
+    f"{_KAFKA}Timestamp": 1000, f"{_DEBEZIUM}Timestamp": 1000, f"{_DEBEZIUM}MicroTimestamp": 1,
+    f"{_KAFKA}Time": 1000, f"{_DEBEZIUM}Time": 1000, f"{_DEBEZIUM}MicroTime": 1,
+}  # fmt: skip
+"""Types of numbers, and how many microseconds they count."""
+_DAYS = (f"{_KAFKA}Date", f"{_DEBEZIUM}Date")
+_VARIABLE = "io.debezium.data.VariableScaleDecimal"
+
+
+def _by_schema(schema: Any, value: Any, times: bool) -> Any:
+    """Return a value of a message as its schema says: decimals; ``times``: dates and times with their text.
+
+    >>> amount = {"field": "n", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    >>> _by_schema({"type": "struct", "fields": [amount]}, {"n": "AJY="}, times=False)
+    {'n': Decimal('1.50')}
+    """
+    if not isinstance(schema, dict) or value is None:
+        return value
+    kind, name = schema.get("type"), str(schema.get("name"))
+    if kind == "bytes" and name == f"{_KAFKA}Decimal" and isinstance(value, str):
+        return _unscaled(value, int((schema.get("parameters") or {}).get("scale", 0)))
+    if name == _VARIABLE and isinstance(value, dict):
+        return _unscaled(value["value"], int(value["scale"]))
+    if kind == "struct" and isinstance(value, dict):
+        of = {each.get("field"): each for each in schema.get("fields", ()) if isinstance(each, dict)}
+        return {key: _by_schema(of.get(key), each, times) for key, each in value.items()}
+    if kind == "array" and isinstance(value, list):
+        return [_by_schema(schema.get("items"), each, times) for each in value]
+    if kind == "map" and isinstance(value, dict):
+        return {key: _by_schema(schema.get("values"), each, times) for key, each in value.items()}
+    return _time_of(name, value) if times and type(value) is int else value
+
+
+def _unscaled(text: str, scale: int) -> decimal.Decimal:
+    number = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+    sign, digits, _ = decimal.Decimal(number).as_tuple()
+    return decimal.Decimal((sign, digits, -scale))
+
+
+def _time_of(name: str, value: int) -> Any:
+    """Return a number that is a date or time with its text; any other as it is."""
+    try:
+        if name in _DAYS:
+            return Moment(value, (_EPOCH + datetime.timedelta(days=value)).date().isoformat())
+        if name == f"{_DEBEZIUM}NanoTimestamp":
+            seconds, nanos = divmod(value, 10**9)
+            return Moment(value, f"{(_EPOCH + datetime.timedelta(seconds=seconds)).isoformat()}.{nanos:09d}")
+        if name not in _MICROS:
+            return value
+        at = _EPOCH + datetime.timedelta(microseconds=value * _MICROS[name])
+    except OverflowError:
+        raise ValueError(f"{value} as {name.rpartition('.')[2]} is beyond the years 1 to 9999") from None
+    return Moment(value, at.isoformat() if name.endswith("Timestamp") else at.time().isoformat())
 
 
 __all__ = ["ChangeRecord", "DebeziumJsonSchema"]

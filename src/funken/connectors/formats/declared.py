@@ -10,14 +10,16 @@ import importlib
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from typing import Any
 
 from funken.columnar.expressions import ListOf, NotVectorizable, RecordSchema, optional
 from funken.columnar.records import DICT, ROW, NamedFields, form_of
 from funken.connectors.formats.arrow_columns import is_held, kind_of_type
 from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
-from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo
+from funken.types.info import OfElements, RowTypeInfo, TupleTypeInfo, Types
+
+_OTHER_THAN_ARROWS = (Types.INSTANT(), Types.BIG_INT())
+"""Types whose values are others than those of the type of Arrow that stands for them."""
 
 
 def schema_of_records(
@@ -64,11 +66,15 @@ def _may_be_none(hint: Any) -> bool:
 
 def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
     """Return the schema of values of a declared type, which ``type_`` of Arrow has a place for."""
+    if declared in _OTHER_THAN_ARROWS:
+        return repr(declared)  # no column holds these
     kind = kind_of_type(type_)
     declared, of = without_null(declared), importlib.import_module("pyarrow").types
-    if declared is not None and of.is_list(type_) and not isinstance(kind, ListOf):
+    if declared is not None and of.is_list(type_) and not _is_plain_list(kind, declared):
         found = ListOf(_schema_of_field(element_declared(declared), type_.value_type))
         return found if is_held(found) else kind
+    if of.is_list(type_) and element_declared(declared) in _OTHER_THAN_ARROWS:
+        return str(type_)
     if declared is None or not of.is_struct(type_):
         return kind  # of what a schema of Arrow has within a struct, nothing is made but dicts
     try:
@@ -76,6 +82,10 @@ def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
     except NotVectorizable:
         return kind
     return within if isinstance(within, NamedFields) else kind
+
+
+def _is_plain_list(kind: RecordSchema, declared: Any) -> bool:
+    return isinstance(kind, ListOf) and element_declared(declared) not in _OTHER_THAN_ARROWS
 
 
 # ---- what has to be there
@@ -100,38 +110,6 @@ def element_declared(declared: Any) -> Any:
     return typing.get_args(declared)[0] if typing.get_origin(declared) is list else None
 
 
-def needed_of(declared: Any, around: tuple[Any, ...]) -> Any:
-    """Return, as a type of msgspec, what values of a declared type have to have in documents, null apart; ``None``: nothing.
-
-    A record within a record that lacks a field without a default is malformed when it is made: so it is where nobody makes it.
-    ``around`` are the types that this one is in.
-    """
-    msgspec, of = importlib.import_module("msgspec"), without_null(declared)
-    if of is None or of in around:
-        return None
-    if (element := element_declared(of)) is not None:
-        inner = needed_of(element, around)
-        return None if inner is None else list[inner] | None  # type: ignore[valid-type]
-    is_map = isinstance(of, MapTypeInfo)
-    if is_map or typing.get_origin(of) is dict:
-        inner = needed_of(of.value_type if is_map else typing.get_args(of)[1], around)
-        return None if inner is None else dict[str, inner] | None  # type: ignore[valid-type]
-    if not (
-        isinstance(of, RowTypeInfo | TupleTypeInfo)
-        or (isinstance(of, type) and (is_dataclass(of) or hasattr(of, "_fields")))
-    ):
-        return None
-    shape, fields = shape_of(of, "a record within a record", around), list[tuple[Any, ...]]()
-    for number, (name, each) in enumerate(zip(shape.names, field_types(of) or [None] * len(shape.names), strict=True)):
-        inner = needed_of(each, (*around, of))
-        if name in shape.required:
-            fields.append((f"f{number}", msgspec.Raw if inner is None else inner))
-        elif inner is not None:
-            fields.append((f"f{number}", inner, None))
-    names = {f"f{number}": name for number, name in enumerate(shape.names)}
-    return msgspec.defstruct("Needed", fields, rename=names, kw_only=True, gc=False) | None
-
-
 def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]:
     """Return the names of the columns that the fields of a schema are read from."""
     if isinstance(schema, NamedFields):
@@ -140,4 +118,4 @@ def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]
     return shape.names
 
 
-__all__ = ["element_declared", "names_of", "needed_of", "schema_of_records", "without_null"]
+__all__ = ["element_declared", "names_of", "schema_of_records", "without_null"]

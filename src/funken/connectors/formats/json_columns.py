@@ -1,9 +1,9 @@
 """JSON documents as columns: whole lines are parsed at once, and only the fields that are read are made.
 
 msgspec parses here as it does document by document, into objects with the wanted fields: those that nobody reads are checked, and
-passed over. ``JsonSchema`` keeps the values of a document as they are, whatever the declared type is. So a piece of text becomes
-columns only if each value has the type of its field: ``1`` is no float, and ``1.0`` no int. All else is given back, and
-parsed document by document: lines that hold no object or several, malformed ones, fields of other types, numbers beyond 64 bits.
+passed over. A piece of text becomes columns only if each value has the type of its field, or is of a type whose values are
+converted one by one (times, decimals, bytes). All else is given back, and parsed document by document: lines that hold no object
+or several, malformed ones, ``"5"`` as a number, numbers beyond their type.
 
 A document costs 265 ns with three of five fields; Arrow's reader, which was here before, took 490 to 950 (decision 0055).
 
@@ -16,8 +16,10 @@ import importlib
 import itertools
 import operator
 import re
+import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import (
@@ -33,8 +35,16 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.records import DOCUMENT, NamedFields
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
-from funken.connectors.formats.declared import element_declared, names_of, needed_of, schema_of_records, without_null
-from funken.connectors.formats.record_types import RecordShape, field_types, getter, shape_of
+from funken.connectors.formats.declared import element_declared, names_of, schema_of_records, without_null
+from funken.connectors.formats.json_types import (
+    NeedsConversionError,
+    has_decimals,
+    parsed_exactly,
+    scalar_type,
+    single_of,
+    strict_type,
+)
+from funken.connectors.formats.record_types import RecordShape, field_types, flat_shape, getter
 from funken.connectors.formats.text_columns import is_text
 
 if TYPE_CHECKING:
@@ -62,16 +72,59 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
     >>> from funken.connectors.formats.record_types import shape_of
     >>> sale = Types.ROW_NAMED(["item", "at"], [Types.STRING(), Types.SQL_TIMESTAMP()])
     >>> json_record_schema(sale, shape_of(sale, "an example"))
-    Row(item: str, at: timestamp[us])
+    Row(item: str, at: datetime)
     """
     schema = schema_of_records(record_type, shape)
     if (name := odd_name(shape)) is not None:
         raise NotVectorizable(f"the parser cannot look for its field {name!r}")
-    # Of a document, dates are text: of such a field nothing is known.
-    kinds = [_of_json(kind, str(each.type)) for kind, each in zip(schema, shape.types(), strict=True)]
+    kinds = [
+        _of_declared(kind, str(each.type), of)
+        for kind, each, of in zip(schema, shape.types(), declared_fields(record_type, shape), strict=True)
+    ]
     if isinstance(schema, NamedFields):
         return NamedFields(kinds, schema.form, schema.names, schema.cls)
     return tuple(kinds)
+
+
+def declared_fields(record_type: Any, shape: RecordShape) -> Sequence[Any]:
+    """Return what the fields of records are declared as; ``None`` for those of which nothing is known.
+
+    >>> from funken import Types
+    >>> from funken.connectors.formats.record_types import shape_of
+    >>> sale = Types.ROW_NAMED(["item"], [Types.STRING()])
+    >>> declared_fields(sale, shape_of(sale, "an example"))
+    (String,)
+    """
+    found = () if record_type is None else field_types(record_type)
+    if not found and record_type is not None and not isinstance(record_type, type):
+        found = shape.types().types
+    return found or [None] * len(shape.names)
+
+
+def _of_declared(kind: RecordSchema, otherwise: str, declared: Any) -> RecordSchema:
+    """Return the schema of a field whose values are those of a declared type; ``otherwise`` stands for others."""
+    try:
+        strict_type(declared, _checked_record())
+    except NeedsConversionError:
+        return kind if single_of(declared) and isinstance(kind, str) and is_held(kind) else otherwise
+    return _of_json(kind, otherwise)
+
+
+def _checked_record(*around: Any) -> Callable[[Any], Any]:
+    """Return what makes types of msgspec of records, whose fields are checked and not kept; those in themselves are not."""
+
+    def of_record(declared: Any) -> Any:
+        if declared in around:
+            return dict | None
+        msgspec, shape = importlib.import_module("msgspec"), flat_shape(declared, "JsonSchema")
+        fields: list[tuple[Any, ...]] = []
+        for number, (name, of) in enumerate(zip(shape.names, declared_fields(declared, shape), strict=True)):
+            kind = strict_type(of, _checked_record(*around, declared))
+            fields.append((_field(number), kind) if name in shape.required else (_field(number), kind, None))
+        names = {_field(number): name for number, name in enumerate(shape.names)}
+        return msgspec.defstruct("Checked", fields, rename=names, kw_only=True, gc=False) | None
+
+    return of_record
 
 
 def _of_json(schema: RecordSchema, otherwise: str) -> RecordSchema:
@@ -163,8 +216,18 @@ class JsonColumns:
         names = names_of(schema, shape)
         if wanted is not None:
             leaves = {number: leaves[number] for number in wanted}
+        converted = {} if shape is None else _conversions(record_type, shape)
+        #: of the fields whose values are converted: what takes them from the parser's objects, converts them, and their leaf
+        self._converted = [
+            (_values_of(_field(at)), convert, next((n for n, (path, _) in leaves.items() if path == (at,)), None))
+            for at, (_, convert) in converted.items()
+        ]
+        leaves = {number: leaf for number, leaf in leaves.items() if leaf[0][0] not in converted}
+        types = {at: kind for at, (kind, _) in converted.items()}
         paths = [path for path, _ in leaves.values()]
-        self._decode: Callable[[bytes], list[Any]] = _decoder_of(schema, names, paths, shape, record_type).decode_lines
+        self._decode: Callable[[bytes], list[Any]] = _decoder_of(
+            schema, names, paths, shape, record_type, types
+        ).decode_lines
         #: the fields whose values the parser checks
         self._typed = {number for number, (_, kind) in leaves.items() if _is_checked(kind)}
         #: the fields with lists of objects: these become the parser's objects, too
@@ -182,17 +245,43 @@ class JsonColumns:
             return None
         try:
             documents = self._decode(data)
+            if len(documents) != rows:
+                return None
+            values = self._values(documents)
         except Exception:  # noqa: BLE001 - found again, document by document
             return None
-        if len(documents) != rows:
-            return None
-        values: dict[int, Any] = {number: get(documents) for number, get in self._getters.items()}
         for number, element in self._lists.items():
             found = _lists_where_there(values[number], element)
             if found is None:
                 return None
             values[number] = found
         return columns_of_values(self._schema, values, rows, self._typed)
+
+    def _values(self, documents: list[Any]) -> dict[int, Any]:
+        values: dict[int, Any] = {number: get(documents) for number, get in self._getters.items()}
+        for get, convert, number in self._converted:
+            made = list(map(convert, get(documents)))  # also of fields that nobody reads: they have to fit
+            if number is not None:
+                values[number] = made
+        return values
+
+
+def _conversions(record_type: Any, shape: RecordShape) -> dict[int, tuple[Any, Callable[[Any], Any]]]:
+    """Return of the fields whose values are converted: what the parser makes of them, and what converts that."""
+    found: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
+    raw = importlib.import_module("msgspec").Raw
+    for number, of in enumerate(declared_fields(record_type, shape)):
+        try:
+            strict_type(of, _checked_record())
+        except NeedsConversionError:
+            convert = shape.into[number]
+            found[number] = (raw, _of_raw(convert)) if has_decimals(of) else (Any, convert)
+    return found
+
+
+def _of_raw(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what converts a part of a document that was not parsed."""
+    return lambda raw: None if raw is None else convert(parsed_exactly(bytes(raw)))
 
 
 class TypedDocuments:
@@ -201,27 +290,53 @@ class TypedDocuments:
     >>> from funken import Types
     >>> from funken.connectors.formats.record_types import shape_of
     >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.LONG()])
-    >>> TypedDocuments(shape_of(sale, "an example")).records([b'{"n": 1, "item": "tea", "at": 7}'])
+    >>> TypedDocuments(sale, shape_of(sale, "an example")).records([b'{"n": 1, "item": "tea", "at": 7}'])
     [Row(item='tea', n=1)]
 
     The names of the fields are no odd ones. Raises anything for a document that the parser does not take, or that lacks a
     field whose default is made anew for each. The parser is made where the first document is.
     """
 
-    def __init__(self, shape: RecordShape) -> None:
-        names = [_field(number) for number in range(len(shape.names))]
-        self._shape = shape
-        self._values = getter(operator.attrgetter, names)
+    def __init__(self, record_type: Any, shape: RecordShape) -> None:
+        self._record_type, self._shape = record_type, shape
+        self._values = getter(operator.attrgetter, [_field(number) for number in range(len(shape.names))])
         self._decode: Callable[[bytes], Any] | None = None
+        self._converts: list[Callable[[Any], Any] | None] = []
 
     def records(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the records."""
         if self._decode is None:
-            names = self._shape.names
-            anything = ("anything",) * len(names)
-            self._decode = _decoder_of(anything, names, [(number,) for number in range(len(names))], self._shape).decode
-        make, values = self._shape.make, self._values
-        return [make(values(document)) for document in map(self._decode, messages)]
+            self._decode = self._decoder()
+        values, build = self._values, self._shape.build or self._shape.make
+        documents = map(values, map(self._decode, messages))
+        if not any(self._converts):
+            return list(map(build, documents))
+        converts = self._converts
+        return [
+            build([value if of is None else of(value) for of, value in zip(converts, document, strict=True)])
+            for document in documents
+        ]
+
+    def _decoder(self) -> Callable[[bytes], Any]:
+        shape, msgspec = self._shape, importlib.import_module("msgspec")
+        fields: list[tuple[Any, ...]] = []
+        for number, (name, of) in enumerate(zip(shape.names, declared_fields(self._record_type, shape), strict=True)):
+            try:
+                kind, convert = strict_type(of), None
+            except NeedsConversionError:
+                into = shape.into[number]
+                kind, convert = (msgspec.Raw, _of_raw(into)) if has_decimals(of) else (Any, into)
+            self._converts.append(convert)
+            default = shape.defaults(name)
+            fits = default is None if convert is not None else isinstance(default, _UNCHANGEABLE)
+            # Without a default here, documents without the field are parsed one by one.
+            fields.append(
+                (_field(number), kind, default) if name not in shape.required and fits else (_field(number), kind)
+            )
+        names = {_field(number): name for number, name in enumerate(shape.names)}
+        document = msgspec.defstruct("Document", fields, rename=names, kw_only=True, gc=False)
+        decode: Callable[[bytes], Any] = importlib.import_module("msgspec.json").Decoder(document).decode
+        return decode
 
 
 def _field(number: int) -> str:
@@ -236,44 +351,45 @@ def _values_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
 
 def _decoder_of(
     schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
-    record_type: Any = None,
+    record_type: Any, converted: Mapping[int, Any],
 ) -> Any:  # fmt: skip
     """Return what makes objects of documents, with the fields at some ``paths`` of a schema.
 
-    Of the others it passes over, those that the ``shape`` requires have to be there, and those that records of the declared type
-    require within it. The parser refuses values that are not of the kind of their field.
+    The others are checked, and passed over. ``converted`` are the types of fields that are taken as they are. The parser refuses
+    values that are not of the kind, or of the declared type, of their field.
     """
     parser = importlib.import_module("msgspec.json")
-    return parser.Decoder(_object_type(schema, names, paths, shape, record_type))
+    return parser.Decoder(_object_type(schema, names, paths, shape, record_type, converted))
 
 
 def _object_type(
     schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
-    record_type: Any,
+    record_type: Any, converted: Mapping[int, Any] = MappingProxyType({}),
 ) -> Any:  # fmt: skip
     msgspec = importlib.import_module("msgspec")
     within: dict[int, list[tuple[int, ...]]] = {}
     for first, *rest in paths:
         within.setdefault(first, []).append((*rest,))
     fields: list[tuple[Any, ...]] = []
-    declared = (None if record_type is None else field_types(record_type)) or [None] * len(names)
+    declared = [None] * len(names) if shape is None else declared_fields(record_type, shape)
     for number, (name, each, of) in enumerate(zip(names, schema, declared, strict=True)):
-        is_required = shape is not None and name in shape.required
-        if number not in within:
-            needed = needed_of(of, (record_type,))
-            if is_required:
-                fields.append((_field(number), msgspec.Raw if needed is None else needed))
-            elif needed is not None:
-                fields.append((_field(number), needed, None))
+        if number not in within and number not in converted and shape is None:
             continue
-        if isinstance(each, NamedFields):
+        if number in converted:
+            expected = converted[number]
+        elif number not in within:
+            expected = strict_type(of, _checked_record(record_type))
+        elif isinstance(each, NamedFields):
             fields.append((_field(number), _record_within(each, within[number], of)))
             continue
-        expected = _list_of(each, of) if isinstance(each, ListOf) else _TYPES.get(str(each), Any)
+        else:
+            expected = _list_of(each, of) if isinstance(each, ListOf) else _leaf_type(each, of)
         # Without a default here, documents without the field are parsed one by one.
-        if shape is not None and not is_required:
+        if shape is not None and name not in shape.required:
             default = shape.defaults(name)
-            if isinstance(default, _UNCHANGEABLE) and (expected is Any or _is_of(default, expected)):
+            if number not in within and number not in converted:
+                default = None  # nobody reads it
+            if default is None if number in converted else _is_default(default, expected):
                 fields.append((_field(number), expected, default))
                 continue
         fields.append((_field(number), expected))
@@ -281,10 +397,18 @@ def _object_type(
     return msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False)
 
 
+def _leaf_type(kind: RecordSchema, declared: Any) -> Any:
+    """Return what the parser makes of single values, of a kind or of a declared type."""
+    single = "" if declared is None else single_of(declared)
+    if not single:
+        return _TYPES.get(str(kind), Any)
+    return scalar_type(single) | None if str(kind).endswith("?") else scalar_type(single)
+
+
 def _record_within(schema: NamedFields, paths: Iterable[tuple[int, ...]], declared: Any) -> Any:
     """Return what the parser makes of records within records, which are no nulls."""
     of = without_null(declared)
-    return _object_type(schema, schema.names, paths, None if of is None else shape_of(of, "JsonSchema"), of)
+    return _object_type(schema, schema.names, paths, None if of is None else flat_shape(of, "JsonSchema"), of)
 
 
 def _list_of(kind: ListOf, declared: Any) -> Any:
@@ -294,7 +418,7 @@ def _list_of(kind: ListOf, declared: Any) -> Any:
         leaves = enumerate(leaves_of(element))
         inner = _record_within(element, [path for n, (path, _) in leaves if kind.read is None or n in kind.read], of)
     else:
-        inner = _list_of(element, of) if isinstance(element, ListOf) else _TYPES.get(str(element), Any)
+        inner = _list_of(element, of) if isinstance(element, ListOf) else _leaf_type(element, of)
     made: Any = list[inner]  # type: ignore[valid-type]
     return made | None if kind.endswith("?") else made
 
@@ -340,9 +464,17 @@ def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
     return None if content is None else columns.lists_with(of.element, counts, content)
 
 
-def _is_of(value: Any, expected: Any) -> bool:
-    """Whether a value is of a type, or of one of several, exactly: ``True`` is no int."""
-    return type(value) in (typing.get_args(expected) or (expected,))
+def _is_default(value: Any, expected: Any) -> bool:
+    """Whether a value that cannot be changed is of a type, or of one of several, exactly: ``True`` is no int."""
+    if not isinstance(value, _UNCHANGEABLE):
+        return False
+    if expected is Any:
+        return True
+    if typing.get_origin(expected) is typing.Annotated:
+        return _is_default(value, typing.get_args(expected)[0])
+    if typing.get_origin(expected) in (types.UnionType, typing.Union):
+        return any(_is_default(value, each) for each in typing.get_args(expected))
+    return type(value) is expected
 
 
 def _objects_of(data: bytes) -> int | None:

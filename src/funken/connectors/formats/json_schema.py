@@ -7,7 +7,10 @@ dataclass, and is ``None`` in a row.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import datetime
+import decimal
 import functools
 import importlib
 import itertools
@@ -36,13 +39,17 @@ from funken.columnar.records import DICT, NOT_READ, NamedFields
 from funken.connectors.formats.json_columns import (
     JsonColumns,
     TypedDocuments,
+    declared_fields,
     json_record_schema,
     odd_name,
     sampled_schema,
 )
-from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.connectors.formats.json_types import JsonLeaves, parsed_exactly, single_of
+from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of, shape_of_dicts
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
+from funken.types.instants import Instant
+from funken.types.parsing import decimal_text, instant_text, limits
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
@@ -86,13 +93,15 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
     record_type: Any = None
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
     _typed: TypedDocuments | None = field(init=False, repr=False, compare=False)
+    _document: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Reject a type that has no named fields, before the job runs."""
-        shape = None if self.record_type is None else shape_of(self.record_type, "JsonSchema")
+        shape = None if self.record_type is None else _shape_of(self.record_type)
         object.__setattr__(self, "_make", None if shape is None else from_documents(shape))
-        typed = None if shape is None or odd_name(shape) is not None else TypedDocuments(shape)
+        typed = None if shape is None or odd_name(shape) is not None else TypedDocuments(self.record_type, shape)
         object.__setattr__(self, "_typed", typed)
+        object.__setattr__(self, "_document", as_document if shape is None else documents_by(shape))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.record_type,)
@@ -108,14 +117,17 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         if self._typed is not None:
             with contextlib.suppress(Exception):  # found again, document by document
                 return self._typed.records(messages)
+        make = self._make
+        if make is not None:
+            documents = map(parsed_exactly, messages)
+            return [value if value is None else make(value) for value in documents if keep_null or value is not None]
         try:
             records = list(map(_parser(), messages))
         except Exception:  # noqa: BLE001 - found again, document by document
             records = list(map(parsed, messages))
         if not keep_null and None in records:
             records = [value for value in records if value is not None]
-        make = self._make
-        return records if make is None else [value if value is None else make(value) for value in records]
+        return records
 
     def record_schema(self) -> RecordSchema:
         """Return the schema of documents of a declared type; others may have any fields."""
@@ -123,7 +135,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
             return super().record_schema()
         if self.record_type is None:
             raise NotVectorizable(f"reads JSON of any form; {_DECLARE}")
-        return json_record_schema(self.record_type, shape_of(self.record_type, "JsonSchema"))
+        return json_record_schema(self.record_type, _shape_of(self.record_type))
 
     @property
     def needs_sample(self) -> bool:
@@ -140,16 +152,16 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
     def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         """Return what makes columns of lines with a document in each."""
         if self.record_type is not None:
-            return JsonColumns(schema, wanted, shape_of(self.record_type, "JsonSchema"), self.record_type).of_lines
+            return JsonColumns(schema, wanted, _shape_of(self.record_type), self.record_type).of_lines
         if wanted is None:  # documents may have more fields than the schema
             return lambda data: None
         return JsonColumns(schema, wanted).of_lines
 
     def serialize(self, value: Any) -> bytes:
         """Write a document; a dataclass, a named tuple or a named row is an object."""
-        if isinstance(value, tuple) and hasattr(value, "_fields"):  # the encoder would make a list of a named tuple
-            value = as_document(value)
-        return _encode(value).encode()
+        if self.record_type is not None or (isinstance(value, tuple) and hasattr(value, "_fields")):
+            value = self._document(value)  # the encoder would make a list of a named tuple
+        return json_text(value).encode()
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
@@ -158,12 +170,66 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     def messages_of(self, block: Block) -> list[bytes]:
         """Write documents: of columns in less than a third of the time that their records take (benchmarks/text_columns.py)."""
-        written = documents_of(block) if self.takes_columns else None
+        written = documents_of(block) if self.takes_columns and self._keeps(block) else None
         return super().messages_of(block) if written is None else written
+
+    def _keeps(self, block: Block) -> bool:
+        """Whether the records are written as they are: those of a declared type, if all fit the type."""
+        if self.record_type is None:
+            return True
+        shape, schema = _shape_of(self.record_type), getattr(block, "schema", None)
+        leaves = getattr(block, "leaves", ())
+        if not isinstance(schema, NamedFields) or schema.names != shape.names or len(leaves) != len(schema):
+            return False
+        return all(map(fits_column, declared_fields(self.record_type, shape), schema, leaves))
+
+
+def fits_column(declared: Any, kind: Any, column: Column) -> bool:
+    """Whether a column has values of a declared type alone, which are in documents as they are.
+
+    >>> from funken.columnar.kernels.columns import column_of
+    >>> [fits_column(int, "int", column_of([2**40], "int")), fits_column(str, "int", column_of([1], "int"))]
+    [True, False]
+    """
+    single = single_of(declared)
+    if column.constant or kind != _KINDS_OF.get(single[:3]):
+        return False
+    if single.startswith("int"):
+        low, high = limits(int(single[3:]))
+        return not len(column.data) or (low <= int(column.data.min()) and int(column.data.max()) <= high)
+    return single != "double" or bool(importlib.import_module("numpy").isfinite(column.data).all())
+
+
+_KINDS_OF = {"int": INT, "who": INT, "tex": STR, "boo": BOOL, "dou": FLOAT}
+
+
+def _shape_of(record_type: Any) -> RecordShape:
+    return shape_of(record_type, "JsonSchema", leaves=JsonLeaves())
+
+
+def documents_by(shape: RecordShape) -> Callable[[Any], Any]:
+    """Return what makes documents of records of a type: of dicts those fields that are there, of other objects what they have.
+
+    >>> from funken import Row, Types
+    >>> make = documents_by(_shape_of(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])))
+    >>> make(Row(n=2, word="to")), make(("be", 3)), make({"n": 4, "more": 5})
+    ({'word': 'to', 'n': 2}, {'word': 'be', 'n': 3}, {'n': 4, 'more': 5})
+    """
+    names, values = shape.names, shape.values
+    of_dicts = shape_of_dicts(shape)
+
+    def make(record: Any) -> Any:
+        if isinstance(record, dict):
+            return of_dicts(record)
+        return dict(zip(names, values(record), strict=True))
+
+    return make
 
 
 def parsed(message: bytes) -> Any:
     r"""Parse a document: what msgspec refuses is for ``json``, which takes a little more, or raises with the position.
+
+    A byte order mark before it is no part of it.
 
     >>> parsed(b'[1, NaN]'), parsed(b'"\\ud800"') == "\ud800"
     ([1, nan], True)
@@ -171,20 +237,64 @@ def parsed(message: bytes) -> Any:
     try:
         return _parser()(message)
     except Exception:  # noqa: BLE001 - whatever it is
-        return json.loads(message.decode())
+        return json.loads(message.decode().removeprefix("\ufeff"))
+
+
+class _DecimalError(TypeError):
+    """There is a decimal, which the encoder of Python has no form for."""
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a record with named fields."""
+    """Return what JSON can hold of a value that it has no form for."""
+    if isinstance(value, decimal.Decimal):
+        raise _DecimalError
     document = as_document(value)
-    if document is value:
-        raise TypeError(
-            f"{type(value).__name__} is no JSON: map to dicts, lists, text, numbers, dataclasses or named rows first"
-        )
-    return document
+    if document is not value:
+        return document
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Instant):
+        return instant_text(value)
+    raise TypeError(
+        f"{type(value).__name__} is no JSON: map to dicts, lists, text, numbers, dataclasses or named rows first"
+    )
 
 
 _encode = json.JSONEncoder(default=_plain).encode
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON: as ``json.dumps`` does; decimals with their digits, times as ISO 8601, bytes as base64.
+
+    >>> import datetime
+    >>> json_text({"price": decimal.Decimal("1.50"), "at": datetime.date(2026, 11, 22), "key": b"to"})
+    '{"price": 1.50, "at": "2026-11-22", "key": "dG8="}'
+    """
+    try:
+        return _encode(value)
+    except _DecimalError:
+        return _with_decimals(value)
+
+
+def _with_decimals(value: Any) -> str:
+    """Write what the encoder of Python cannot: it has no way to write digits."""
+    if isinstance(value, decimal.Decimal):
+        return decimal_text(value)
+    if isinstance(value, dict):
+        pairs = [f"{_key(key)}: {_with_decimals(each)}" for key, each in value.items()]
+        return f"{{{', '.join(pairs)}}}"
+    document = as_document(value)
+    if document is not value:
+        return _with_decimals(document)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_with_decimals, value))}]"
+    return _encode(value)
+
+
+def _key(key: Any) -> str:
+    return encode_basestring_ascii(key) if isinstance(key, str) else _encode({key: 0})[1:-4]
 
 
 # ---- from columns
@@ -314,4 +424,4 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 }  # fmt: skip
 
 
-__all__ = ["JsonSchema", "documents_of"]
+__all__ = ["JsonSchema", "documents_by", "documents_of", "json_text", "parsed"]

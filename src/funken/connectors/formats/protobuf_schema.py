@@ -16,7 +16,8 @@ from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema, leaves_of
 from funken.connectors.formats.arrow_columns import columns_of_values
 from funken.connectors.formats.declared import names_of, schema_of_records
-from funken.connectors.formats.record_types import as_document, from_documents, shape_of
+from funken.connectors.formats.protobuf_values import declared_of, fields_of, fill
+from funken.connectors.formats.record_types import as_document, field_types, from_documents, shape_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidProgram
@@ -35,8 +36,9 @@ def _protobuf(module: str) -> Any:
 class ProtobufSchema(SerializationSchema, DeserializationSchema):
     r"""Protocol buffers, both ways; ``message`` is a generated class or a message descriptor.
 
-    With a ``record_type`` records have its fields, as Python values (an unset field has its default, nested messages are
-    dicts); without, they are messages. Raises ``InvalidProgram`` if ``message`` is neither class nor descriptor.
+    With a ``record_type`` records have its fields, as Python values: an unset field has its default, nested messages are dicts,
+    Google's own types plain values (a ``Timestamp`` is a ``datetime``, a ``Struct`` a dict). Without, they are messages. Raises
+    ``InvalidProgram`` if ``message`` is neither class nor descriptor.
 
     >>> from google.protobuf.source_context_pb2 import SourceContext  # stands for a class that protoc generated
     >>> from funken import Types
@@ -55,6 +57,7 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     record_type: Any = None
     _class: Any = field(init=False, repr=False, compare=False)
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
+    _declared: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Find the class, and refuse a record type whose fields the message does not have."""
@@ -78,6 +81,7 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
                 )
             make = from_documents(shape)
         object.__setattr__(self, "_make", make)
+        object.__setattr__(self, "_declared", _declared_of(self.record_type))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.message, type) and not _is_dynamic(self.message):
@@ -90,13 +94,13 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     def deserialize(self, message: bytes) -> Any:
         """Read a message; raises ``DecodeError`` of protobuf if the bytes are none."""
         found = self._class.FromString(bytes(message))
-        return found if self._make is None else self._make(_as_dict(found))
+        return found if self._make is None else self._make(fields_of(found, self._declared))
 
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Read messages."""
         found = map(self._class.FromString, messages)
         make = self._make
-        return list(found) if make is None else [make(_as_dict(each)) for each in found]
+        return list(found) if make is None else [make(fields_of(each, self._declared)) for each in found]
 
     def record_schema(self) -> RecordSchema:
         """Return the schema of records of a declared type; others are messages."""
@@ -134,8 +138,23 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     def serialize(self, value: Any) -> bytes:
         """Write a message; a record becomes one by its fields' names."""
         if not isinstance(value, self._class):
-            value = _protobuf("json_format").ParseDict(_json(as_document(value)), self._class())
+            value = self._filled(value)
         return bytes(value.SerializeToString())
+
+    def _filled(self, value: Any) -> Any:
+        document = as_document(value)
+        if not isinstance(document, dict) and self.record_type is not None:
+            shape = shape_of(self.record_type, "ProtobufSchema")
+            document = dict(zip(shape.names, map(as_document, shape.values(value)), strict=True))
+        if not isinstance(document, dict):
+            raise ValueError(
+                f"{type(value).__name__} has no named fields; make a record or a dict of it in a map first"
+            )
+        return fill(self._class(), document)
+
+
+def _declared_of(record_type: Any) -> Any:
+    return {} if record_type is None else declared_of(record_type, field_types)
 
 
 def _fields_at(descriptor: Any, names: Sequence[str], schema: Any, path: tuple[int, ...]) -> list[Any]:
@@ -170,35 +189,6 @@ def _values_of(path: list[Any], messages: list[Any]) -> list[Any] | None:
         name = field.name
         return [value if one.HasField(name) else None for value, one in zip(values, messages, strict=True)]
     return values
-
-
-def _as_dict(message: Any) -> dict[str, Any]:
-    """Return all fields of a message as Python values; ``None`` for one that is optional and not set."""
-    found = {}
-    for each in message.DESCRIPTOR.fields:
-        value = getattr(message, each.name)
-        if each.has_presence and not message.HasField(each.name):
-            value = None
-        elif each.message_type is not None and each.message_type.GetOptions().map_entry:
-            of_messages = each.message_type.fields_by_name["value"].message_type is not None
-            value = {key: _as_dict(item) if of_messages else item for key, item in value.items()}
-        elif each.is_repeated:
-            value = [_as_dict(item) for item in value] if each.message_type is not None else list(value)
-        elif each.message_type is not None:
-            value = _as_dict(value)
-        found[each.name] = value
-    return found
-
-
-def _json(value: Any) -> Any:
-    """Return values as the JSON mapping of protobuf wants them."""
-    if isinstance(value, dict):
-        return {key: _json(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_json(item) for item in value]
-    if isinstance(value, bytes | bytearray):
-        return importlib.import_module("base64").b64encode(value).decode()
-    return value
 
 
 def _is_dynamic(message: type) -> bool:

@@ -33,6 +33,7 @@ from funken.types.info import (
     TupleTypeInfo,
     TypeInformation,
 )
+from funken.types.instants import Instant
 from funken.types.row import Row, make_row
 
 _BASIC = {
@@ -61,10 +62,47 @@ class RecordShape:
     types: Callable[[], Any]
     required: frozenset[str] = frozenset()
     defaults: Callable[[str], Any] = lambda name: None
+    into: tuple[Callable[[Any], Any], ...] = ()
+    """What ``make`` makes of the value of each field; nothing: they stay as they are."""
+    build: Callable[[Sequence[Any]], Any] | None = None
+    """What makes records of values that are those of the type already."""
+    out: tuple[Callable[[Any], Any], ...] = ()
+    """What ``values`` makes of the value of each field; nothing: they stay as they are."""
 
 
-def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = ()) -> RecordShape:
+_MISFITS = (ValueError, TypeError, ArithmeticError, AttributeError)
+
+
+class Leaves:
+    """What a format makes of single values of declared types, and back; that of ``None`` is ``None``.
+
+    Derive from it: here all values stay as they are.
+    """
+
+    is_strict = False
+    """Whether lists, maps and values of which nothing is declared are looked at, too."""
+
+    def into(self, declared: Any) -> Callable[[Any], Any] | None:
+        """Return what makes values of a type of those of the format; ``None``: they are the same."""
+        return None
+
+    def out(self, declared: Any) -> Callable[[Any], Any] | None:
+        """Return what makes values of the format of those of a type; ``None``: they are the same."""
+        return None
+
+    def rest(self, value: Any) -> Any:
+        """Return a value of which nothing is declared."""
+        return value
+
+    def key(self, value: Any) -> Any:
+        """Return the key of a map as the format has it."""
+        return value
+
+
+def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = (), leaves: Leaves | None = None) -> RecordShape:
     """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for what is none.
+
+    ``leaves`` are the conversions of single values; where they fail, ``ValueError`` names the field.
 
     Records within records, also in lists and maps, are of their types too; their values are dicts. ``around`` are the types that
     this one is in: one that is in itself is left as it is there, a dict.
@@ -80,21 +118,51 @@ def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = ()) -> Record
     funken.errors.InvalidProgram: CsvSchema cannot make records of <class 'int'>; pass a dataclass, a named tuple class,
     Types.ROW_NAMED([...], [...]), Types.TUPLE([...]) or a schema of Arrow.
     """
-    shape = _flat_shape(record_type, who)
-    within = [_within(declared, who, (*around, record_type)) for declared in field_types(record_type)]
+    shape = flat_shape(record_type, who)
+    declared = field_types(record_type)
+    if leaves is not None and not declared:
+        is_arrow = not isinstance(record_type, type | TypeInformation)
+        declared = list(record_type.types) if is_arrow else [None] * len(shape.names)
+    within = [_within(each, who, (*around, record_type), leaves) for each in declared]
     if not any(within):
         return shape
     into = [_same if each is None else each[0] for each in within]
     out = [_same if each is None else each[1] for each in within]
     make, values = shape.make, shape.values
+    if leaves is not None:
+        named = (_converter(shape.names, into), _converter(shape.names, out))
+        return replace(
+            shape, make=lambda given: make(named[0](given)), values=lambda record: named[1](values(record)),
+            into=tuple(into), build=make, out=tuple(out),
+        )  # fmt: skip
     return replace(
         shape,
+        into=tuple(into),
+        build=make,
         make=lambda given: make([convert(value) for convert, value in zip(into, given, strict=True)]),
         values=lambda record: [convert(value) for convert, value in zip(out, values(record), strict=True)],
     )
 
 
-def _flat_shape(record_type: Any, who: str) -> RecordShape:
+def _converter(names: Sequence[str], converts: Sequence[_Convert]) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return what converts the values of fields; its ``ValueError`` names the field."""
+
+    def convert(values: Sequence[Any]) -> list[Any]:
+        try:
+            return [one(value) for one, value in zip(converts, values, strict=True)]
+        except _MISFITS as error:
+            for name, one, value in zip(names, converts, values, strict=False):
+                try:
+                    one(value)
+                except _MISFITS as found:
+                    raise ValueError(f"field {name!r}: {found}") from None
+            raise ValueError(f"it has {len(values)} field(s) and not {len(names)}: {', '.join(names)}") from error
+
+    return convert
+
+
+def flat_shape(record_type: Any, who: str) -> RecordShape:
+    """Describe a record type, and leave the values of its fields as they are."""
     if isinstance(record_type, RowTypeInfo):
         names = record_type.get_field_names()
         named = list(names) if record_type.field_names else None
@@ -135,16 +203,50 @@ def from_documents(shape: RecordShape) -> Callable[[Any], Any]:
     ...
     ValueError: field 'word' is missing
     """
-    names, required, defaults, build = shape.names, shape.required, shape.defaults, shape.make
+    names, required, defaults = shape.names, shape.required, shape.defaults
+    build, into = shape.build or shape.make, shape.into
 
-    def make(document: Any) -> Any:
+    def values_of(document: Any) -> list[Any]:
         if not isinstance(document, dict):
             raise ValueError(f"it is no object, but {type(document).__name__}")
         if not required <= document.keys():
             raise ValueError(f"field {min(required - document.keys())!r} is missing")
-        return build([document[name] if name in document else defaults(name) for name in names])
+        if into:
+            return [_converted(name, convert, document, defaults) for name, convert in zip(names, into, strict=True)]
+        return [document[name] if name in document else defaults(name) for name in names]
 
-    return make
+    return lambda document: build(values_of(document))
+
+
+def _converted(name: str, convert: Callable[[Any], Any], document: Any, defaults: Callable[[str], Any]) -> Any:
+    """Return the value of a field; defaults are of the type already."""
+    if name not in document:
+        return defaults(name)
+    try:
+        return convert(document[name])
+    except _MISFITS as error:
+        raise ValueError(f"field {name!r}: {error}") from None
+
+
+def shape_of_dicts(shape: RecordShape) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what converts the values of dicts as ``values`` does those of records; a dict may have fewer fields, or more.
+
+    >>> from funken import Types
+    >>> shape_of_dicts(shape_of(Types.ROW_NAMED(["n"], [Types.INT()]), "an example"))({"n": 1, "more": 2})
+    {'n': 1, 'more': 2}
+    """
+    converts = dict(zip(shape.names, shape.out, strict=False))
+
+    def convert(record: dict[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, value in record.items():
+            try:
+                found[name] = converts[name](value) if name in converts else value
+            except _MISFITS as error:
+                raise ValueError(f"field {name!r}: {error}") from None
+        return found
+
+    return convert
 
 
 def as_document(value: Any) -> Any:
@@ -155,7 +257,7 @@ def as_document(value: Any) -> Any:
     """
     if isinstance(value, Row):
         return value.as_dict(recursive=True)
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type | Instant):
         return {each.name: _as_part(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return dict(zip(value._fields, map(_as_part, value), strict=True))
@@ -204,25 +306,70 @@ def _names_of(record_type: Any) -> Sequence[str]:
     return names
 
 
-def _within(declared: Any, who: str, around: tuple[Any, ...]) -> tuple[_Convert, _Convert] | None:
+def _within(
+    declared: Any, who: str, around: tuple[Any, ...], leaves: Leaves | None = None
+) -> tuple[_Convert, _Convert] | None:
     """Return what makes the records in a value out of dicts, and dicts out of them; ``None`` if there are none."""
+    single = None if leaves is None else _of_single(declared, leaves)
+    if single is not None:
+        return single
+    is_strict = leaves is not None and leaves.is_strict
+    otherwise = (_rest(leaves), _same) if is_strict else None
     origin, arguments = typing.get_origin(declared), typing.get_args(declared)
     if origin in (types.UnionType, typing.Union):
         there = [one for one in arguments if one is not type(None)]
-        return _within(there[0], who, around) if len(there) == 1 else None
-    if isinstance(declared, OfElements) or origin is list:
-        inner = _within(declared.element_type if isinstance(declared, OfElements) else arguments[0], who, around)
-        return None if inner is None else (_of_list(inner[0]), _of_list(inner[1]))
-    if isinstance(declared, MapTypeInfo) or origin is dict:
-        inner = _within(declared.value_type if isinstance(declared, MapTypeInfo) else arguments[1], who, around)
+        return _within(there[0], who, around, leaves) if len(there) == 1 else otherwise
+    element = _element_of(declared)
+    if element is not None:
+        inner = _within(element, who, around, leaves)
+        return None if inner is None else (_of_list(inner[0], is_strict), _of_list(inner[1], is_strict, tuple))
+    pair = _pair_of(declared)
+    if pair is not None:
+        inner = _within(pair[1], who, around, leaves)
+        if is_strict:
+            assert leaves is not None
+            keys = _of_single(pair[0], leaves) or (_same, _same)
+            into, out = inner or (_same, _same)
+            return _of_dict(into, keys[0], is_strict), _of_dict(out, _then(keys[1], leaves.key), is_strict)
         return None if inner is None else (_of_dict(inner[0]), _of_dict(inner[1]))
     is_record = isinstance(declared, RowTypeInfo | TupleTypeInfo) or (
         isinstance(declared, type) and (is_dataclass(declared) or hasattr(declared, "_fields"))
     )
     if not is_record or declared in around:
-        return None
-    shape = shape_of(declared, who, around)
+        return otherwise
+    shape = shape_of(declared, who, around, leaves)
     return _or_none(from_documents(shape)), _or_none(_document_of(shape))
+
+
+def _element_of(declared: Any) -> Any:
+    """Return what the elements of lists are declared as; ``None``: it is no list."""
+    if isinstance(declared, OfElements):
+        return declared.element_type
+    if typing.get_origin(declared) is list:
+        return typing.get_args(declared)[0]
+    return getattr(declared, "value_type", None) if type(declared).__name__ in ("ListType", "LargeListType") else None
+
+
+def _pair_of(declared: Any) -> tuple[Any, Any] | None:
+    """Return what the keys and values of maps are declared as; ``None``: it is no map."""
+    if isinstance(declared, MapTypeInfo):
+        return declared.key_type, declared.value_type
+    return typing.get_args(declared) if typing.get_origin(declared) is dict else None
+
+
+def _of_single(declared: Any, leaves: Leaves) -> tuple[_Convert, _Convert] | None:
+    into, out = leaves.into(declared), leaves.out(declared)
+    if into is None and out is None:
+        return None
+    return _or_none(into or _same), _or_none(out or _same)
+
+
+def _rest(leaves: Leaves | None) -> _Convert:
+    return _same if leaves is None else leaves.rest
+
+
+def _then(first: _Convert, second: _Convert) -> _Convert:
+    return lambda value: second(first(value))
 
 
 def _document_of(shape: RecordShape) -> _Convert:
@@ -234,12 +381,25 @@ def _or_none(convert: _Convert) -> _Convert:
     return lambda value: value if value is None or value is NOT_READ else convert(value)
 
 
-def _of_list(convert: _Convert) -> _Convert:
-    return _or_none(lambda values: [convert(value) for value in values])
+def _of_list(convert: _Convert, is_strict: bool = False, *also: type) -> _Convert:
+    """Return what converts the elements of lists, and refuses what is none if it is strict; ``also`` are types that are."""
+    kinds = (list, *also)
+
+    def converted(values: Any) -> list[Any]:
+        if is_strict and not isinstance(values, kinds):
+            raise ValueError(f"{values!r:.60} is no list")
+        return [convert(value) for value in values]
+
+    return _or_none(converted)
 
 
-def _of_dict(convert: _Convert) -> _Convert:
-    return _or_none(lambda values: {key: convert(value) for key, value in values.items()})
+def _of_dict(convert: _Convert, key: _Convert = _same, is_strict: bool = False) -> _Convert:
+    def converted(values: Any) -> dict[Any, Any]:
+        if is_strict and not isinstance(values, dict):
+            raise ValueError(f"{values!r:.60} is no map")
+        return {key(name): convert(value) for name, value in values.items()}
+
+    return _or_none(converted)
 
 
 def _of_dataclass(record_type: type, who: str) -> RecordShape:
@@ -396,4 +556,7 @@ def _annotated(record_type: type, names: Sequence[str], who: str) -> Any:
     return _schema(names, [hints[name] for name in names], who)
 
 
-__all__ = ["RecordShape", "arrow_type", "as_document", "field_types", "from_documents", "getter", "shape_of"]
+__all__ = [
+    "Leaves", "RecordShape", "arrow_type", "as_document", "field_types", "flat_shape", "from_documents", "getter", "shape_of",
+    "shape_of_dicts",
+]  # fmt: skip

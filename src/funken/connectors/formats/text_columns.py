@@ -1,9 +1,9 @@
 """Delimited text as columns: Arrow parses whole lines at once, where it is certain that Python's parser gives the same.
 
-Arrow is laxer in some places (a quote that ends within a field, ``0x10`` as a number, a carriage return as the end of a line) and
-stricter in others (``1_000``). What it refuses is not taken, so only the first matters: a piece of text that has such a thing in
-it is given back, and its lines are parsed one by one. Nothing else decides about malformed lines. Fields that no function reads
-are checked all the same, since a line that does not fit is no record.
+Arrow is laxer in some places (a quote that ends within a field, ``0x10`` as a number, a carriage return as the end of a line,
+``inf``) and stricter in others (``+5``). What it refuses is not taken, so only the first matters: a piece of text that has such
+a thing in it, or gives a number that is infinite, is given back, and its lines are parsed one by one. Nothing else decides about
+malformed lines. Fields that no function reads are checked all the same, since a line that does not fit is no record.
 
 NumPy and Arrow are loaded where text is parsed.
 """
@@ -34,6 +34,8 @@ _ARROW = {INT: "int64", FLOAT: "float64", BOOL: "bool_", STR: "string"}
 _JAVA_LOW, _JAVA_HIGH = 1e-3, 1e7
 """Java writes floats between these without an exponent."""
 _NAN_OF = re.compile(rb"nan\(", re.IGNORECASE)
+_OTHER_NAN = re.compile(rb"(?!NaN)(?i:nan)|[+-]NaN")
+"""What Arrow takes for NaN, and Java does not, or what may be that."""
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 
@@ -145,7 +147,9 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
         return arrow.repeat(write(field.data), length)
     of, found = arrow.types, None
     if field.kind == INT and of.is_integer(kind):
-        found = arrow.array(field.data).cast(arrow.string())
+        numbers = arrow.array(field.data)
+        numbers.cast(kind)  # raises ``ArrowInvalid``, a ``ValueError``, for numbers beyond the type
+        found = numbers.cast(arrow.string())
     elif field.kind == BOOL:
         found = arrow.array([write(False), write(True)]).take(arrow.array(field.data).cast(arrow.int8()))
     elif field.kind == FLOAT and of.is_float64(kind) and _is_plain(field.data):
@@ -212,7 +216,7 @@ class CsvColumns:
     """Makes columns of pieces of delimited text; ``order`` says which column of the text each field is."""
 
     def __init__(
-        self, csv_schema: Any, parsers: Sequence[Callable[[str], Any]], schema: RecordSchema,
+        self, csv_schema: Any, parsers: Sequence[Callable[[str], Any]], types: Sequence[Any], schema: RecordSchema,
         wanted: Sequence[int] | None, order: Sequence[int] | None = None, width: int | None = None,
     ) -> None:  # fmt: skip
         self.delimiters = Delimiters(csv_schema.delimiter, csv_schema.quote)
@@ -231,6 +235,8 @@ class CsvColumns:
         self._parsed = {number: parsers[number] for number, _ in self._read if kinds[number] not in _ARROW}
         self._wanted = frozenset(wanted)
         self._hex = any(kinds[number] == INT for number, _ in self._read)
+        #: the types that numbers are read as: whole ones are refused beyond theirs
+        self._types = dict(enumerate(types))
         self._nan = any(kinds[number] == FLOAT for number, _ in self._read)
         arrow, of_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
         self._names = [f"{number}" for number in range(len(schema) if width is None else width)]
@@ -241,7 +247,10 @@ class CsvColumns:
                 newlines_in_values=True,
             ),
             "convert_options": of_csv.ConvertOptions(
-                column_types={name: getattr(arrow, _ARROW.get(kinds[number], "string"))() for number, name in self._read},
+                column_types={
+                    name: types[number] if kinds[number] == INT else getattr(arrow, _ARROW.get(kinds[number], "string"))()
+                    for number, name in self._read
+                },
                 include_columns=[name for _, name in self._read] or [self._names[0]],
                 null_values=["" if null is None else null], strings_can_be_null=null is not None,
                 true_values=_TRUE, false_values=_FALSE,
@@ -271,7 +280,7 @@ class CsvColumns:
             table = of_csv.read_csv(arrow.py_buffer(data), read_options=reading, **self._options)
         except arrow.ArrowInvalid:
             return None
-        return self._columns(table) if table.num_rows == rows else None
+        return self._columns(table, data) if table.num_rows == rows else None
 
     def _alike(self, data: bytes, ends: Any) -> bool:
         """Whether Arrow refuses what Python refuses."""
@@ -289,11 +298,15 @@ class CsvColumns:
             or not is_text(data)
         )
 
-    def _columns(self, table: Any) -> Columns | None:
+    def _columns(self, table: Any, data: bytes) -> Columns | None:
         arrays: list[Any] = [None] * len(self._schema)
         values: dict[int, list[Any]] = {}
         for number, name in self._read:
             array = whole_array(table.column(name))
+            if importlib.import_module("pyarrow").types.is_floating(array.type):
+                array = _reals(array, self._types[number], data)
+                if array is None:
+                    return None
             if number in self._parsed:
                 try:
                     values[number] = self._python(number, array)
@@ -320,6 +333,18 @@ class CsvColumns:
                 return None
             made.leaves[number] = column_of(parsed, kind)
         return made
+
+
+def _reals(array: Any, kind: Any, data: bytes) -> Any:
+    """Return numbers rounded to those of their type; ``None`` if one is infinite, or was written as only Arrow reads it."""
+    arrow, compute = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")
+    if arrow.types.is_float32(kind):
+        array = array.cast(arrow.float32()).cast(arrow.float64())
+    if compute.all(compute.is_finite(array)).as_py() is not False:
+        return array
+    if compute.any(compute.is_inf(array)).as_py() or _OTHER_NAN.search(data) is not None:
+        return None
+    return array
 
 
 def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:

@@ -125,7 +125,7 @@ class JsonTexts:
         """
         documents = []
         for text in texts:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 documents.append(json.loads(text))
         if len(documents) < _WELL_FORMED * len(texts):
             raise NotVectorizable("parses JSON, but its texts do not begin with it")

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import compute
+
 from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
 from funken.columnar.records import NOT_READ, NamedFields
 from funken.connectors.base import (
@@ -30,7 +33,7 @@ from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
-from funken.types.arrow import python_rows
+from funken.types.arrow import parquet_file, python_rows
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,8 @@ class IcebergReader(QueuedReader):
 
     def __init__(self, source: IcebergSource, context: ConnectorContext) -> None:
         super().__init__()
-        self._source = source
-        self._planned: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._source, self._context = source, context
+        self._planned: dict[int, tuple[Any, dict[str, Any], Any]] = {}
         self._batches: Iterator[Any] | None = None
         self._rows: Any = []
         self._given = 0
@@ -151,15 +154,7 @@ class IcebergReader(QueuedReader):
         """Return the next rows of the file at the front."""
         while self.queue:
             split = self.queue[0]
-            if self._batches is None:
-                self._batches = self._open(split)
-                self._skip(split.row)
-            while self._given == len(self._rows):
-                batch = next(self._batches, None)
-                if batch is None:
-                    break
-                self._rows, self._given = self._made(batch), 0
-            else:
+            if self._filled(split):
                 taken = self._rows[self._given : self._given + max(1, limit)]
                 self._given += len(taken)
                 self.queue[0] = replace(split, row=split.row + len(taken))
@@ -168,6 +163,26 @@ class IcebergReader(QueuedReader):
             self._batches = None
             self.end_split()
         return NEED_SPLITS
+
+    def _filled(self, split: IcebergSplit) -> bool:
+        """Read on if no rows wait; false at the end of the file."""
+        try:
+            if self._batches is None:
+                self._batches = self._open(split)
+                self._skip(split.row)
+            while self._given == len(self._rows):
+                batch = next(self._batches, None)
+                if batch is None:
+                    return False
+                self._rows, self._given = self._made(batch), 0
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise SourceNotReadable(
+                f"operator {self._context.operator!r}: data file {split.id!r} of Iceberg table {self._source.table!r} cannot be "
+                f"read after row {split.row} ({error}); was it removed or damaged? Restore it, or read another snapshot.",
+                self._context.operator,
+                self._context.subtask,
+            ) from error
+        return True
 
     def _skip(self, rows: int) -> None:
         self._rows, self._given = [], 0
@@ -201,8 +216,9 @@ class IcebergReader(QueuedReader):
         if split.snapshot not in self._planned:
             table, scan = self._source.scan(split.snapshot, self._read())
             arrow = pyiceberg("io.pyarrow").ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
-            self._planned[split.snapshot] = arrow, {task.file.file_path: task for task in scan.plan_files()}
-        arrow, tasks = self._planned[split.snapshot]
+            tasks = {task.file.file_path: task for task in scan.plan_files()}
+            self._planned[split.snapshot] = arrow, tasks, table.io
+        arrow, tasks, io = self._planned[split.snapshot]
         if split.id not in tasks:
             raise SourceNotReadable(
                 f"data file {split.id!r} is not in snapshot {split.snapshot} of Iceberg table "
@@ -210,8 +226,38 @@ class IcebergReader(QueuedReader):
                 "the checkpoint."
             )
         self._bytes.inc(tasks[split.id].file.file_size_in_bytes)
+        _refuse_far_times(io, split.id)
         batches: Iterator[Any] = iter(arrow.to_record_batches([tasks[split.id]]))
         return batches
+
+
+_FIRST, _LAST = 1678, 2261
+"""Years whose times all are nanoseconds of 64 bits."""
+
+
+def _refuse_far_times(io: Any, path: str) -> None:
+    """Raise ``ValueError`` for a file whose timestamps ``pyiceberg`` would read as others, which are of the type INT96.
+
+    Iceberg does not write these, but tables take over files of Hive and Spark.
+    """
+    if not path.endswith(".parquet"):
+        return
+    with io.new_input(path).open() as opened, parquet_file(opened) as file:
+        columns = [file.schema.column(number) for number in range(len(file.schema))]
+        old = [each.path for each in columns if each.physical_type == "INT96"]
+        if not old:
+            return
+        for batch in file.iter_batches(columns=old):
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                ends = compute.min_max(values) if pa.types.is_timestamp(values.type) else {}
+                far = [
+                    each.as_py() for each in ends.values() if each.is_valid and not _FIRST <= each.as_py().year <= _LAST
+                ]
+                if far:
+                    raise ValueError(
+                        f"its column {name!r} has a time of {far[0].year}, as INT96, which pyiceberg reads as another one; "
+                        "write the file anew with timestamps of INT64"
+                    )
 
 
 __all__ = ["IcebergSource"]

@@ -1,12 +1,23 @@
 """PostgreSQL, by psycopg 3 (``pip install funken[postgresql]``): a sink that prepares transactions, and change data capture.
 
 Reads and lookups are those of ``funken.connectors.sql``, with a ``PostgresDatabase``. Importing this package does not import the
-client; ``database.py`` does, when it is needed. May import ``connectors``, ``connectors.sql`` and what is below.
+client; ``client.py`` does, when it is needed. May import ``connectors``, ``connectors.sql`` and what is below.
 """
 
 from funken.connectors.postgresql.changes import UNCHANGED, ChangeKind, TableChange
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.postgresql.sink import PostgresSink
 from funken.connectors.postgresql.source import PostgresCdcSource
+from funken.connectors.postgresql.values import InfiniteDate, InfiniteDatetime, Unrepresentable
 
-__all__ = ["UNCHANGED", "ChangeKind", "PostgresCdcSource", "PostgresDatabase", "PostgresSink", "TableChange"]
+__all__ = [
+    "UNCHANGED",
+    "ChangeKind",
+    "InfiniteDate",
+    "InfiniteDatetime",
+    "PostgresCdcSource",
+    "PostgresDatabase",
+    "PostgresSink",
+    "TableChange",
+    "Unrepresentable",
+]

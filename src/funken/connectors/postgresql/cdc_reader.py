@@ -162,7 +162,10 @@ class CdcReader(SourceReader):
             cursor.execute(
                 f"SELECT * FROM {quote(table)}{where} ORDER BY {', '.join(ordered)} LIMIT {self._size}", values
             )
-            rows = cursor.fetchall()
+            after = "" if split.after is None else f", rows after {dict(zip(keys, split.after, strict=True))}"
+            rows = self._database.fetch(
+                cursor, f"operator {self._context.operator!r} cannot read the snapshot of table {table!r}{after}"
+            )
             return _Rows(table, snapshot, now, list(types), rows, len(rows) < self._size)
 
         return self._run(read)

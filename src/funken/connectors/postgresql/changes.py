@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.dataclass import dataclass
+from funken.errors import SourceNotReadable
 
 _EPOCH_MS = 946_684_800_000
 """PostgreSQL counts from 2000."""
@@ -188,11 +189,24 @@ class ChangeDecoder:
                 at += 1
                 if form == b"t":
                     (size,) = struct.unpack_from(">I", message, at)
-                    row[column.name] = self.load(column.type, message[at + 4 : at + 4 + size])
+                    try:
+                        row[column.name] = self.load(column.type, message[at + 4 : at + 4 + size])
+                    except Exception as error:
+                        raise self._unreadable(relation, column, row, message[at + 4 : at + 4 + size], error) from error
                     at += 4 + size
                 else:
                     row[column.name] = UNCHANGED if form == b"u" else None
             yield part, row
+
+    def _unreadable(
+        self, relation: Relation, column: ReplicatedColumn, row: dict[str, Any], value: bytes, error: Exception
+    ) -> SourceNotReadable:
+        key = {each.name: row.get(each.name) for each in relation.columns if each.is_key and each.name in row}
+        return SourceNotReadable(
+            f"a change of table {relation.name!r} (key {key or 'not known yet'}, transaction {self._xid}) has a value in column "
+            f"{column.name!r} that cannot be read, {value[:80].decode(errors='replace')!r}: {error}. Use "
+            "PostgresDatabase(..., unrepresentable=Unrepresentable.TEXT) or NONE, and start from the newest checkpoint."
+        )
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:

@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from funken.connectors.context import CommitterContext
-from funken.connectors.postgresql.database import PostgresDatabase, psycopg
+from funken.connectors.postgresql.client import psycopg
+from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.sink import CommitRequest, Committer
 from funken.connectors.sql.database import SqlProblem, patiently
 from funken.errors import SinkNotWritable

@@ -1,15 +1,16 @@
-"""How a PostgreSQL server is reached, and what its errors mean: the only module that imports ``psycopg``."""
+"""How a PostgreSQL server is reached, and what its errors mean."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
+from funken.connectors.postgresql.client import psycopg
+from funken.connectors.postgresql.values import Unrepresentable, culprit, register
 from funken.connectors.sql.database import SqlDatabase, SqlProblem
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration
+from funken.errors import InvalidConfiguration, ValueDoesNotFit
 
 # A connection whose server has gone is noticed, also where nothing closes it.
 _DEFAULTS = {
@@ -41,19 +42,12 @@ _REMEDIES = {  # by SQLSTATE, or by its class
 _TRANSIENT = ("08", "40001", "40P01", "57P01", "57P02", "57P03", "53300", "55006")
 
 
-def psycopg(module: str = "psycopg") -> Any:
-    """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the PostgreSQL connectors need psycopg 3 ({error}); install it with: pip install 'funken[postgresql]'."
-        ) from error
-
-
 @dataclass(frozen=True)
 class PostgresDatabase(SqlDatabase):
     """A database by its connection string, a URI or ``key=value`` pairs as libpq reads them.
+
+    ``unrepresentable`` decides about dates BC or after 9999, ``24:00:00`` and intervals that Python cannot hold. ``infinity`` is
+    an ``InfiniteDate`` or ``InfiniteDatetime`` in any case.
 
     A password in it is not shown. Better is a file that every machine has (``passfile=...``, or ``~/.pgpass``).
 
@@ -67,6 +61,7 @@ class PostgresDatabase(SqlDatabase):
     """
 
     conninfo: str = field(repr=False)
+    unrepresentable: Unrepresentable = Unrepresentable.TEXT
 
     placeholder = "%s"
 
@@ -99,6 +94,7 @@ class PostgresDatabase(SqlDatabase):
         """Connect; ``name`` is seen in ``pg_stat_activity``."""
         connection = psycopg().connect(self.with_defaults(application_name=name[:63]), autocommit=True)
         try:
+            register(connection.adapters, self.unrepresentable)
             connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
             connection.execute("SET idle_in_transaction_session_timeout = 0")
             connection.autocommit = autocommit
@@ -118,6 +114,20 @@ class PostgresDatabase(SqlDatabase):
         with cursor.copy(f"COPY {super().quote(table)} ({names}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
+
+    def fetch(self, cursor: Any, where: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; the error for a value that cannot be read names its row and column."""
+        try:
+            return list(cursor.fetchall())
+        except Exception as error:
+            found = culprit(cursor)
+            if found is None:
+                raise
+            column, row, fact = found
+            raise ValueDoesNotFit(
+                f"{where}: column {column!r} of the row ({', '.join(row)}) cannot be read: {fact}. Correct the row, "
+                "select the column as text, or use PostgresDatabase(..., unrepresentable=Unrepresentable.TEXT) or NONE."
+            ) from error
 
     def quote(self, identifier: str) -> str:
         """Quote; a percent sign would be a placeholder."""

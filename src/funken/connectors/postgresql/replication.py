@@ -16,7 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.connectors.postgresql.changes import ChangeDecoder, CommittedTransaction, lsn_text
-from funken.connectors.postgresql.database import PostgresDatabase, psycopg
+from funken.connectors.postgresql.client import psycopg
+from funken.connectors.postgresql.database import PostgresDatabase
+from funken.connectors.postgresql.values import text_loader
 from funken.errors import SourceNotReadable
 from funken.timing.clock import SystemClock
 
@@ -119,7 +121,7 @@ class ReplicationStream:
             if connection.status != pq.ConnStatus.OK:
                 raise psycopg().OperationalError(connection.get_error_message().strip())
             self._begin(connection, pq)
-            self._receive(connection, ChangeDecoder(_loader()))
+            self._receive(connection, ChangeDecoder(text_loader(self._database.unrepresentable)))
         finally:
             connection.finish()
 
@@ -234,21 +236,6 @@ class ReplicationStream:
 
 def _state_of(result: Any) -> str:
     return (result.error_field(psycopg("psycopg.pq").DiagnosticField.SQLSTATE) or b"").decode()
-
-
-def _loader() -> Callable[[int, bytes], Any]:
-    """Return what makes Python's values of the server's texts: the same as a query returns."""
-    transformer = psycopg("psycopg.adapt").Transformer(None)
-    text = psycopg("psycopg.pq").Format.TEXT
-    known: dict[int, Callable[[bytes], Any]] = {}
-
-    def load(kind: int, data: bytes) -> Any:
-        loader = known.get(kind)
-        if loader is None:
-            loader = known[kind] = transformer.get_loader(kind, text).load
-        return loader(data)
-
-    return load
 
 
 __all__ = ["ReplicationStream"]

@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.postgresql.client import psycopg
 from funken.connectors.postgresql.committer import PostgresCommitter, PreparedRows
-from funken.connectors.postgresql.database import PostgresDatabase, psycopg
+from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.sink import Committer, DeliveryGuarantee, SinkWriter
 from funken.connectors.sql.database import SqlProblem, patiently
 from funken.connectors.sql.records import RowMaker, bytes_of

@@ -79,7 +79,7 @@ class SeenChanges:
 
     @staticmethod
     def _sees(pages: list[tuple[tuple[Any, ...] | None, TransactionSnapshot]], key: tuple[Any, ...], xid: int) -> bool:
-        return next(snapshot.sees(xid) for upto, snapshot in pages if upto is None or key <= upto)
+        return next(snapshot.sees(xid) for upto, snapshot in pages if upto is None or _is_up_to(key, upto))
 
     def _truncated(self, change: TableChange, xid: int) -> TableChange | None:
         seen = {snapshot.sees(xid) for _, snapshot in self._pages[change.table]}
@@ -88,6 +88,20 @@ class SeenChanges:
                 f"table {change.table!r} was truncated while its snapshot was read; start the job again, without a checkpoint."
             )
         return None if True in seen else change
+
+
+def _is_up_to(key: tuple[Any, ...], upto: tuple[Any, ...]) -> bool:
+    """Compare as the server does: NaN is greater than all numbers, and dates that are texts are BC or after all others."""
+    try:
+        return key <= upto
+    except (TypeError, ArithmeticError):
+        return [_ranked(value) for value in key] <= [_ranked(value) for value in upto]
+
+
+def _ranked(value: Any) -> tuple[int, Any]:
+    if isinstance(value, str):
+        return (-1 if value.endswith("BC") else 1), value
+    return (1, 0) if value != value else (0, value)  # noqa: PLR0124 - NaN
 
 
 __all__ = ["SeenChanges", "SnapshotPage", "extended"]

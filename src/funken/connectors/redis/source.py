@@ -86,12 +86,35 @@ class RedisStreamSource(Source[RedisMessage]):
         """Make a reader."""
 
         def made(split: RedisStreamSplit, entry: tuple[bytes, dict[bytes, bytes]]) -> RedisMessage:
-            fields: dict[Any, Any] = entry[1]
-            if self.encoding is not None:
-                fields = {key.decode(self.encoding): value.decode(self.encoding) for key, value in fields.items()}
-            return RedisMessage(split.id, entry[0].decode(), fields)
+            try:
+                return message_of(split.id, entry, self.encoding)
+            except SourceNotReadable as error:
+                raise SourceNotReadable(
+                    f"operator {context.operator!r}: {error}", context.operator, context.subtask
+                ) from error.__cause__
 
         return RedisStreamReader(self.server, context, made)
+
+
+def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: str | None) -> RedisMessage:
+    """Return the record of an entry.
+
+    >>> message_of("orders", (b"1-0", {b"item": b"tea"}), "utf-8").fields
+    {'item': 'tea'}
+    """
+    number, fields = entry[0].decode(), entry[1]
+    if encoding is None:
+        return RedisMessage(stream, number, dict(fields))
+    found: dict[Any, Any] = {}
+    for name, value in fields.items():
+        try:
+            found[name.decode(encoding)] = value.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise SourceNotReadable(
+                f"the entry {number} of the stream {stream!r} has a field {name!r} that is no {encoding} ({error}). "
+                "Read bytes with encoding=None, and decode them in a function."
+            ) from error
+    return RedisMessage(stream, number, found)
 
 
 class _StreamsFound(StaticSplits):

@@ -64,6 +64,10 @@ class SqlDatabase:
         names, marks = ", ".join(map(self.quote, columns)), ", ".join([self.placeholder] * len(columns))
         return f"INSERT INTO {self.quote(table)} ({names}) VALUES ({marks})"
 
+    def fetch(self, cursor: Any, where: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; ``where`` says of what, for an error."""
+        return [tuple(row) for row in cursor.fetchall()]
+
     def limit(self, rows: int) -> str:
         """Return what ends a query that returns at most so many rows."""
         return f" LIMIT {rows}"

@@ -58,7 +58,7 @@ class SqlLookup:
 
         def look(cursor: Any) -> list[Any]:
             cursor.execute(self.query, parameters)
-            return [tuple(row) for row in cursor.fetchall()]
+            return self.database.fetch(cursor, f"a lookup of {parameters!r:.200} fails")
 
         rows = patiently(self.database, lambda: session.transaction(look), _failed)
         return rows if self.combine is None else self.combine(value, rows)

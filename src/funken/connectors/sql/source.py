@@ -8,6 +8,7 @@ change meanwhile are seen before or after, not both, as long as their column doe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -104,6 +105,10 @@ class SqlSource(Source):
         return f"SELECT {what} FROM ({self.query}) rows_to_read{where}{order}"
 
 
+_MOST_INFINITE = 4
+"""How many infinite values a column has at most: NaN, infinity and -infinity."""
+
+
 class SqlEnumerator(SplitEnumerator):
     """Cuts the column into ranges."""
 
@@ -128,14 +133,31 @@ class SqlEnumerator(SplitEnumerator):
                 )
             if source.partitions == 1 or source.lower is not None:
                 return source.lower, source.upper
-            cursor.execute(source.select(f"min({column}), max({column})", []), source.parameters)
-            return cursor.fetchone()
+            return self._bounds(cursor, column)
 
         try:
             lower, upper = patiently(source.database, lambda: session.transaction(look), _not_readable)
         finally:
             session.close()
         self._static = StaticSplits(ranges(lower, upper, source.partitions), self._parallelism)
+
+    def _bounds(self, cursor: Any, column: str) -> Any:
+        """Return the least and the greatest value; those that are infinite or NaN belong to the outer ranges."""
+        source, mark = self._source, self._source.database.placeholder
+        conditions: list[str] = []
+        values: list[Any] = []
+        while True:
+            select = source.select(f"min({column}), max({column})", conditions)
+            cursor.execute(select, [*source.parameters, *values])
+            [(lower, upper)] = source.database.fetch(cursor, f"bounds of column {source.column!r} of a SqlSource")
+            if isinstance(lower, str) != isinstance(upper, str):  # a date that Python cannot hold: one range has all
+                return None, None
+            if lower is None or (is_finite(lower) and is_finite(upper)) or len(conditions) > _MOST_INFINITE:
+                return (None, None) if lower is None or not (is_finite(lower) and is_finite(upper)) else (lower, upper)
+            if not is_finite(upper):
+                conditions, values = [*conditions, f"{column} < {mark}"], [*values, upper]
+            else:
+                conditions, values = [*conditions, f"{column} > {mark}"], [*values, lower]
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return the subtask's ranges once."""
@@ -162,7 +184,8 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
         return [SqlSplit("0")]
     if not isinstance(lower, (Real, Decimal, date)) or not isinstance(upper, (Real, Decimal, date)):
         raise SourceNotReadable(
-            f"a SqlSource cannot cut values such as {lower!r} into ranges; choose a column of numbers or dates, or partitions=1."
+            f"a SqlSource cannot cut values such as {lower!r} into ranges; choose a column of numbers or dates, give lower and "
+            "upper, or partitions=1."
         )
     first: Any = lower
     width: Any = upper - first
@@ -175,6 +198,26 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
             cuts.append(cut)
     edges = [None, *cuts, None]
     return [SqlSplit(str(n), low, high) for n, (low, high) in enumerate(pairwise(edges))]
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two values of the column are the same to the database: NaN is, as in its order.
+
+    >>> is_same(Decimal("NaN"), Decimal("NaN")), is_same(1, 2)
+    (True, False)
+    """
+    return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether ranges can be cut from a value.
+
+    >>> is_finite(Decimal("NaN")), is_finite(float("inf")), is_finite(date.max), is_finite(7)
+    (False, False, False, True)
+    """
+    if isinstance(value, date):
+        return value.year not in (1, 9999)
+    return not isinstance(value, float | Decimal) or math.isfinite(value)
 
 
 def position_of(column: str, names: Sequence[str]) -> int:
@@ -239,7 +282,7 @@ class SqlReader(QueuedReader):
     def _next(self, limit: int) -> Batch:
         rows, start, key = self._rows, self._given, self._key
         end = min(len(rows), start + max(1, limit))
-        while end < len(rows) and rows[end][key] == rows[end - 1][key]:
+        while end < len(rows) and is_same(rows[end][key], rows[end - 1][key]):
             end += 1
         taken = rows[start:end]
         self._given = end
@@ -253,7 +296,7 @@ class SqlReader(QueuedReader):
     def _read(self, split: SqlSplit) -> Page:
         def fail(problem: SqlProblem) -> Exception:
             return SourceNotReadable(
-                f"operator {self._context.operator!r} cannot read: {problem}",
+                f"{self._where(split)}: {problem}",
                 self._context.operator,
                 self._context.subtask,
             )
@@ -275,19 +318,30 @@ class SqlReader(QueuedReader):
             conditions, values = [*conditions, f"{column} < {mark}"], [*values, split.upper]
         order = f" ORDER BY {column}{source.database.limit(size + 1)}"
         cursor.execute(source.select("*", conditions, order), values)
-        rows = [tuple(row) for row in cursor.fetchall()]
+        rows = source.database.fetch(cursor, self._where(split))
         self._names = [described[0] for described in cursor.description]
         if len(rows) <= size:
             return self._names, rows, True
         key = position_of(source.column, self._names)
+        if rows[-1][key] is None:
+            raise SourceNotReadable(
+                f"{self._where(split)}: column {source.column!r} has a value that is read as None, which is no position. "
+                "Read such values as text, or choose another column."
+            )
         end = size
-        while end and rows[end - 1][key] == rows[size][key]:
+        while end and is_same(rows[end - 1][key], rows[size][key]):
             end -= 1
         if end:
             return self._names, rows[:end], False
         # More rows than a page share one value: all of them.
         cursor.execute(source.select("*", [f"{column} = {mark}"]), [*source.parameters, rows[0][key]])
-        return self._names, [tuple(row) for row in cursor.fetchall()], False
+        return self._names, source.database.fetch(cursor, self._where(split)), False
+
+    def _where(self, split: SqlSplit) -> str:
+        """Say what is read, for an error."""
+        source, query = self._source, " ".join(self._source.query.split())
+        after = "" if split.after is None else f", rows after {source.column} = {split.after!r}"
+        return f"operator {self._context.operator!r} cannot read the query {query[:200]!r} (range {split.id}{after})"
 
     def close(self) -> None:
         """Close the connection, in the thread that made it."""

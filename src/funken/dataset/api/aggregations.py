@@ -13,6 +13,7 @@ from typing import Any
 from funken import Row
 from funken.dataset.plan.keys import getter_of
 from funken.dataset.plan.record_type import Path, Step
+from funken.state.keys.normal import ordered_key
 
 
 class Aggregations(enum.Enum):
@@ -32,8 +33,8 @@ class Aggregations(enum.Enum):
 
 _COMBINE: dict[Aggregations, Callable[[Any, Any], Any]] = {
     Aggregations.SUM: add,
-    Aggregations.MIN: min,
-    Aggregations.MAX: max,
+    Aggregations.MIN: lambda a, b: min(a, b, key=ordered_key),
+    Aggregations.MAX: lambda a, b: max(a, b, key=ordered_key),
 }
 
 
@@ -42,9 +43,10 @@ Fold = Callable[[dict[Hashable, Any], Iterable[Hashable], Iterable[Any]], None]
 
 _SOURCES = {
     Aggregations.SUM: "a[{0}] + b[{0}]",
-    Aggregations.MIN: "b[{0}] if b[{0}] < a[{0}] else a[{0}]",
-    Aggregations.MAX: "b[{0}] if b[{0}] > a[{0}] else a[{0}]",
+    Aggregations.MIN: "b[{0}] if a[{0}] != a[{0}] or (b[{0}] == b[{0}] and b[{0}] < a[{0}]) else a[{0}]",
+    Aggregations.MAX: "b[{0}] if b[{0}] != b[{0}] or (a[{0}] == a[{0}] and b[{0}] > a[{0}]) else a[{0}]",
 }
+"""NaN is greatest, as in Java; decimals cannot even be asked whether they are less than NaN."""
 
 
 @lru_cache(maxsize=64)
@@ -169,7 +171,7 @@ class Extreme:
     def __call__(self, so_far: Any, record: Any) -> Any:
         """Return one of two records."""
         getters = [getter_of(path, record, self._operator) for path in self._paths]
-        old, new = tuple(get(so_far) for get in getters), tuple(get(record) for get in getters)
+        old, new = (tuple(ordered_key(get(each)) for get in getters) for each in (so_far, record))
         return record if (new > old if self._greatest else new < old) else so_far
 
 

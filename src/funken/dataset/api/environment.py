@@ -12,6 +12,7 @@ from typing import Any
 from funken import Configuration, DataStream, JobExecutionResult, config
 from funken.api.jobs.batch import BatchProgress, batch_watchers
 from funken.api.jobs.notebook import batch_shown_in_notebook
+from funken.api.streams.settings import positive
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.api.sink import DataSink
 from funken.dataset.formats.csv_input import CsvInput
@@ -157,7 +158,7 @@ class ExecutionEnvironment:
 
     def set_parallelism(self, parallelism: int) -> ExecutionEnvironment:
         """Set the number of tasks per operator."""
-        self._configuration.set(config.PARALLELISM, parallelism)
+        self._configuration.set(config.PARALLELISM, positive(parallelism, "parallelism"))
         return self
 
     def register_cached_file(self, path: Any, name: str) -> None:
@@ -217,7 +218,10 @@ class ExecutionEnvironment:
         return self._source(SequenceInput(first, last, self._vectorized), "sequence")
 
     def read_text_file(self, path: Any, encoding: str = "utf-8") -> DataSet:
-        """Read lines of text: from a file, the files of a folder, or those that match a pattern; ``.gz`` is unpacked."""
+        """Read lines of text: from a file, the files of a folder, or those that match a pattern.
+
+        ``.gz``, ``.bz2``, ``.xz`` and ``.zst`` files are decompressed.
+        """
         return self._source(TextInput(os.fspath(path), encoding, self._vectorized), "text")
 
     def read_csv_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from funken.api.streams.settings import positive
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import SortField, make_key
 from funken.errors import InvalidProgram
@@ -51,7 +52,7 @@ class DataSink:
 
     def set_parallelism(self, parallelism: int) -> DataSink:
         """Set the number of tasks, and so of files."""
-        return self._change(parallelism=parallelism)
+        return self._change(parallelism=positive(parallelism, "parallelism"))
 
     def sort_local_output(self, field: Any, descending: bool = False) -> DataSink:
         """Sort what each task writes; a further call adds a field of less weight."""

@@ -8,20 +8,30 @@ other names. Any other piece, and one that Arrow refuses, is read line by line, 
 from __future__ import annotations
 
 import csv
+import datetime
+import decimal
 import io
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from funken.dataset.columns.block import block_of
-from funken.dataset.formats.inputs import COLUMN_RECORDS, FileInput
+from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput
 from funken.dataset.memory.blocks import Block, blocks_of
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, declared_type, tuple_of
 from funken.errors import SourceNotReadable
+from funken.types.parsing import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
 
 _PIECE = 1 << 20
 """Bytes that are parsed at a time."""
 
+_MARK = MARK.encode()
+_PARSERS: dict[type, Callable[[str], Any]] = {
+    int: whole_number(None), float: real_number, decimal.Decimal: decimal_number, datetime.date: date_of, datetime.time: time_of,
+    datetime.datetime: datetime_of, bool: lambda text: text != "" and boolean(text),
+}  # fmt: skip
+"""What is called for a type: of Python's own constructors some take more than numbers, and others anything."""
 _ARROW_TYPES = {int: "int64", float: "float64", str: "string"}
 
 
@@ -47,43 +57,45 @@ class CsvInput(FileInput):
     def read(self, split: Any) -> Iterable[Any]:
         """Return the records of a split."""
         lines = self.lines(split)
-        if self.skip_header and split[1] == 0:
-            next(lines, None)
+        if split[1] == 0:
+            first = next(lines, None)
+            if first is not None and not self.skip_header:
+                lines = itertools.chain([first.removeprefix(MARK)], lines)
         return self._records(lines, split, 1)
 
     def _records(self, lines: Iterable[str], split: Any, first: int) -> Iterator[Any]:
         make: Callable[..., Any] = self.target or (lambda *fields: fields)
         types = self.types
+        parsers = [_PARSERS.get(kind, kind) for kind in types]
         for number, line in enumerate(lines, first):
             if not line:
                 continue
-            (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
-            if not types:
-                yield make(*fields)
-                continue
             try:
-                yield make(*(convert(field) for convert, field in zip(types, fields, strict=True)))
-            except ValueError as error:
+                (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
+                made = make(*([parse(text) for parse, text in zip(parsers, fields, strict=True)] if types else fields))
+            except (ValueError, TypeError, csv.Error) as error:
                 raise SourceNotReadable(
                     f"CsvInput: line {number} of {split[0]!r} from byte {split[1]} does not fit "
                     f"{', '.join(kind.__name__ for kind in types)}: {line!r} ({error}). Correct the types, or read it as text."
                 ) from error
+            yield made
 
     def blocks(self, split: Any) -> Iterator[Block]:
         """Return the records of a split; tuples of plain values as columns."""
         plain = self.types and self.target is None and all(kind in _ARROW_TYPES for kind in self.types)
-        if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or split[0].endswith(".gz"):
+        if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or not self.splittable(split[0]):
             yield from super().blocks(split)
             return
         number = 1
-        for piece in self._pieces(split):
-            parsed = self._parsed(piece)
-            if parsed is None:
-                lines = (line.decode().rstrip("\r\n") for line in io.BytesIO(piece))
-                yield from blocks_of(self._records(lines, split, number))
-            else:
-                yield from parsed
-            number += piece.count(b"\n")
+        with self.named(split[0], lambda: f", lines from {number} on, from byte {split[1]}"):
+            for piece in self._pieces(split):
+                parsed = self._parsed(piece)
+                if parsed is None:
+                    lines = (line.decode().rstrip("\r\n") for line in io.BytesIO(piece))
+                    yield from blocks_of(self._records(lines, split, number))
+                else:
+                    yield from parsed
+                number += piece.count(b"\n")
 
     def _pieces(self, split: Any) -> Iterator[bytes]:
         """Return the lines that begin in a byte range, many at a time."""
@@ -94,6 +106,8 @@ class CsvInput(FileInput):
                 file.readline()
             elif self.skip_header:
                 file.readline()
+            elif file.read(len(_MARK)) != _MARK:
+                file.seek(0)
             while (at := file.tell()) < end and (piece := file.read(min(_PIECE, end - at))):
                 yield piece if piece.endswith(b"\n") else piece + file.readline()
 
@@ -127,7 +141,7 @@ class CsvInput(FileInput):
             return None
         arrays = [column.combine_chunks() for column in table.columns]
         for kind, array in zip(self.types, arrays, strict=True):
-            if kind is float and pc.any(pc.is_nan(array)).as_py():
+            if kind is float and not pc.all(pc.is_finite(array), min_count=0).as_py():
                 return None
         columns = columns_from_arrow(arrays, table.num_rows)
         if columns is None:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from funken.connectors.files.compression import compression_of, decompressed
 from funken.dataset.columns.block import block_of
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of, weight
 from funken.dataset.plan.nodes import Statistics
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, common_type, declared_type, tuple_of, type_of
-from funken.errors import InvalidProgram, SourceNotReadable
-from funken.types.arrow import python_rows, python_values
+from funken.errors import FunkenError, InvalidProgram, SourceNotReadable
+from funken.types.arrow import parquet_file, python_rows, python_values
+from funken.types.callables import check_collection
 
 COLUMN_RECORDS = 1 << 14
 """Records in a block of columns."""
 
 MOST = 2**63 - 1
+
+MARK = "\ufeff"
+"""A byte order mark, which the beginning of a file may have before its data."""
 
 
 class InputFormat:
@@ -174,23 +180,41 @@ class FileInput(InputFormat):
 
     def splittable(self, name: str) -> bool:
         """Whether a file may be read in parts."""
-        return not name.endswith(".gz")
+        return compression_of(name) is None
 
     def lines(self, split: Any, encoding: str = "utf-8") -> Iterator[str]:
-        """Return the lines that begin in a byte range."""
+        """Return the lines that begin in a byte range; raise ``SourceNotReadable``."""
         name, start, end = split
-        if name.endswith(".gz"):
-            import gzip  # noqa: PLC0415 - rarely needed
+        done = 0
+        with self.named(name, lambda: f" after line {done}{f' from byte {start} on' if start else ''}" if done else ""):
+            for line in self._lines(name, start, end):
+                yield line.decode(encoding).rstrip("\r\n")
+                done += 1
 
-            with gzip.open(name, "rt", encoding=encoding, newline="") as text:
-                yield from (line.rstrip("\r\n") for line in text)
-            return
+    def _lines(self, name: str, start: int, end: int) -> Iterator[bytes]:
         with open(name, "rb") as file:
+            ending = compression_of(name)
+            if ending is not None:
+                with decompressed(file, ending) as stream:
+                    yield from stream
+                return
             if start:
                 file.seek(start - 1)
                 file.readline()  # the rest of a line that begins before, unless exactly one ends here
             while file.tell() < end and (line := file.readline()):
-                yield line.decode(encoding).rstrip("\r\n")
+                yield line
+
+    @contextmanager
+    def named(self, name: str, place: Callable[[], str] = str) -> Iterator[None]:
+        """Raise ``SourceNotReadable`` with the name of a file, and the place, for what cannot be read of it."""
+        try:
+            yield
+        except (OSError, EOFError, ValueError, RecursionError, NotImplementedError) as error:
+            if isinstance(error, FunkenError):
+                raise
+            raise SourceNotReadable(
+                f"{type(self).__name__} cannot read {name!r}{place()}: {error}. Correct the file, or leave it out."
+            ) from error
 
     def statistics(self) -> Statistics:
         """Return the size of the files."""
@@ -231,7 +255,7 @@ class TextInput(FileInput):
     def blocks(self, split: Any) -> Iterator[Block]:
         """Return the lines of a split, as columns if they are UTF-8 and their bytes can be read at any place."""
         name, start, end = split
-        if not self.vectorized or name.endswith(".gz") or self.encoding.lower() not in ("utf-8", "utf8"):
+        if not self.vectorized or not self.splittable(name) or self.encoding.lower() not in ("utf-8", "utf8"):
             yield from super().blocks(split)
             return
         from funken.columnar.kernels.text import lines_of  # noqa: PLC0415 - loads NumPy
@@ -255,7 +279,12 @@ class JsonInput(FileInput):
 
     def read(self, split: Any) -> Iterable[Any]:
         """Return the values of a split."""
-        return (json.loads(line) for line in self.lines(split) if line.strip())
+        begins = split[1] == 0
+        for number, line in enumerate(self.lines(split), 1):
+            with self.named(split[0], lambda: f", line {number} from byte {split[1]}"):  # noqa: B023 - called within
+                text = line.removeprefix(MARK) if begins and number == 1 else line
+                if text.strip():
+                    yield json.loads(text)
 
 
 @dataclass(frozen=True)
@@ -268,18 +297,17 @@ class ParquetInput(FileInput):
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
         """Make a split of every row group."""
-        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
+        return [(name, group) for name, footer in self._footers() for group in range(footer.num_row_groups)]
 
-        return [
-            (name, group) for name in self.files() for group in range(parquet.ParquetFile(name).metadata.num_row_groups)
-        ]
+    def _footers(self) -> Iterator[tuple[str, Any]]:
+        for name in self.files():
+            with self.named(name), parquet_file(name) as file:
+                yield name, file.metadata
 
     def read(self, split: Any) -> Iterable[Any]:
         """Return the records of a row group."""
-        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
-
         name, group = split
-        with parquet.ParquetFile(name) as file:
+        with self.named(name, lambda: f", group of rows {group}"), parquet_file(name) as file:
             columns = list(self.columns) or None
             for batch in file.iter_batches(BLOCK_RECORDS, row_groups=[group], columns=columns):
                 if self.target is not None:
@@ -295,12 +323,10 @@ class ParquetInput(FileInput):
         if not self.vectorized or self.target is not None or not self.columns:
             yield from super().blocks(split)
             return
-        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
-
         from funken.columnar.keyed.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
 
         name, group = split
-        with parquet.ParquetFile(name) as file:
+        with self.named(name, lambda: f", group of rows {group}"), parquet_file(name) as file:
             for batch in file.iter_batches(COLUMN_RECORDS, row_groups=[group], columns=list(self.columns)):
                 chosen = batch.select(list(self.columns)).columns
                 columns = columns_from_arrow(chosen, batch.num_rows)
@@ -311,9 +337,7 @@ class ParquetInput(FileInput):
 
     def statistics(self) -> Statistics:
         """Return the rows and bytes that the files' footers name."""
-        from pyarrow import parquet  # noqa: PLC0415 - loaded by programs that read Parquet
-
-        footers = [parquet.ParquetFile(name).metadata for name in self.files()]
+        footers = [footer for _, footer in self._footers()]
         size = sum(footer.row_group(n).total_byte_size for footer in footers for n in range(footer.num_row_groups))
         return Statistics(sum(footer.num_rows for footer in footers), size)
 
@@ -326,6 +350,7 @@ class ParquetInput(FileInput):
 
 def check_elements(elements: Iterable[Any], operator: str) -> list[Any]:
     """Return the elements as a list; raise ``InvalidProgram`` for None among them."""
+    check_collection(elements, f"{operator}()")
     found = list(elements)
     if any(element is None for element in found):
         raise InvalidProgram(f"{operator}(): None is no record. Leave it out, or give it a value of its own.")

@@ -6,17 +6,20 @@ import csv
 import dataclasses
 import enum
 import io
-import json
+import math
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from funken import Row
+from funken import Row, Types
+from funken.connectors.formats.arrow_values import check_values
+from funken.connectors.formats.json_schema import json_text
 from funken.dataset.memory.blocks import Block
 from funken.dataset.plan.record_type import field_names, value_of
 from funken.errors import SinkNotWritable
+from funken.types.text import written
 
 
 class WriteMode(enum.Enum):
@@ -217,7 +220,7 @@ class CsvOutput(FileOutput):
     def write(self, block: Block) -> None:
         """Write lines."""
         buffer = io.StringIO()
-        csv.writer(buffer, delimiter=self._delimiter, lineterminator="\n").writerows(map(fields_of, block))
+        csv.writer(buffer, delimiter=self._delimiter, lineterminator="\n").writerows(map(_texts_of, block))
         self._file.write(buffer.getvalue())
 
 
@@ -226,7 +229,7 @@ class JsonOutput(FileOutput):
 
     def write(self, block: Block) -> None:
         """Write lines."""
-        self._file.writelines(f"{json.dumps(_plain(record))}\n" for record in block)
+        self._file.writelines(f"{json_text(_plain(record))}\n" for record in block)
 
 
 class ParquetOutput(FileOutput):
@@ -259,8 +262,18 @@ class _ParquetFile:
             table = pyarrow.Table.from_pylist(rows)
             self._writer = parquet.ParquetWriter(self._name, table.schema)
         else:
+            for field in self._writer.schema:
+                self._check(field, [row.get(field.name) for row in rows])
             table = pyarrow.Table.from_pylist(rows, schema=self._writer.schema)
         self._writer.write_table(table)
+
+    def _check(self, field: Any, values: list[Any]) -> None:
+        try:
+            check_values(values, field.type)
+        except ValueError as error:
+            raise SinkNotWritable(
+                f"{self._name}: field {field.name!r}: {error}, which the first records have there; give all the same type."
+            ) from error
 
     def close(self) -> None:
         if self._writer is not None:
@@ -276,6 +289,14 @@ def fields_of(record: Any) -> list[Any]:
     if names := field_names(record):
         return [value_of(record, name) for name in names]
     return list(record) if isinstance(record, tuple | list | Row) else [record]
+
+
+def _texts_of(record: Any) -> list[Any]:
+    """Return the fields, with the numbers that are none as Java and ``read_csv_file`` write them."""
+    return [
+        written(Types.DOUBLE())(field) if type(field) is float and not math.isfinite(field) else field
+        for field in fields_of(record)
+    ]
 
 
 def named_fields(record: Any) -> dict[str, Any]:

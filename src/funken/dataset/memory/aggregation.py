@@ -15,7 +15,7 @@ from funken.dataset.memory.blocks import Block, blocks_of, weighed, weight
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.order import Column
 from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL, SpilledPartition, partition_of
-from funken.errors import InvalidProgram
+from funken.errors import FUNCTION_ERRORS, InvalidProgram
 
 Reduce = Callable[[Any, Any], Any]
 
@@ -74,7 +74,7 @@ class HashTable:
             for key, record in zip(keys, records, strict=True):
                 so_far = get(key, absent)
                 table[key] = record if so_far is absent else reduce(so_far, record)
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise ReduceFailed(block[len(block) - length_hint(records) - 1]) from error
 
     def has_space_for(self, size: int) -> bool:

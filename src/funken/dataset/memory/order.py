@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funken.dataset.memory.blocks import Block
+from funken.state.keys.normal import ordered_keys
 
 Column = Callable[[Block], list[Any]]
 """Extracts one key per record of a block."""
@@ -33,7 +34,7 @@ class Descending:
 
 
 class Order:
-    """An order by columns, the first one first; ``descending`` has a flag for each.
+    """An order by columns, the first one first; ``descending`` has a flag for each. NaN is greatest, as in Java.
 
     >>> order = Order([lambda block: [r[0] for r in block], lambda block: [r[1] for r in block]], [False, True])
     >>> order.sorted([(2, 1), (1, 1), (1, 2)])
@@ -48,7 +49,7 @@ class Order:
         """Return the records in order; those with equal keys keep theirs."""
         positions = list(range(len(records)))
         for column, descending in reversed(list(zip(self._columns, self._descending, strict=True))):
-            positions.sort(key=column(records).__getitem__, reverse=descending)
+            positions.sort(key=ordered_keys(column(records)).__getitem__, reverse=descending)
         return list(map(records.__getitem__, positions))
 
     def fields(self) -> list[tuple[tuple[int | str, ...], bool]] | None:
@@ -64,7 +65,8 @@ class Order:
     def keys(self, block: Block) -> list[Any]:
         """Return what compares as the records do."""
         columns = [
-            list(map(Descending, column(block))) if descending else column(block)
+            list(map(Descending, keys)) if descending else keys
             for column, descending in zip(self._columns, self._descending, strict=True)
+            for keys in (ordered_keys(column(block)),)
         ]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

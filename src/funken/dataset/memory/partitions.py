@@ -6,7 +6,6 @@ Each level of recursion uses other bits of the hash, so that a partition which i
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from numbers import Number
 
 from funken.dataset.memory.blocks import Block, weighed
 from funken.dataset.memory.manager import Share
@@ -24,9 +23,7 @@ def partition_of(key: Hashable, level: int) -> int:
     >>> len({partition_of(n, 0) for n in range(1000)})
     16
     """
-    # Hashes of numbers are the same in every process, and equal for equal numbers.
-    number = hash(key) if isinstance(key, Number) else stable_hash(key)
-    mixed = ((number ^ 0x9E3779B9) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((stable_hash(key) ^ 0x9E3779B9) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     return (mixed >> (36 + 4 * level)) & 15
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from funken import Function
 from funken.errors import InvalidProgram
 from funken.io.pickling import dumps_by_value
+from funken.types.callables import check_function, check_methods
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,9 @@ def _not_copied(error: Exception, function: DataSetFunction) -> InvalidProgram:
     )
 
 
+_SEVERAL = ("flat_map", "map_partition", "reduce_group", "co_group", "join", "cross", "with_", "using")
+
+
 def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
     """Turn what an operator was given into a function; raise ``InvalidProgram`` if it is none.
 
@@ -78,8 +82,11 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
     rich = callable(getattr(function, "open", None)) and callable(getattr(function, "close", None))
     if isinstance(function, Function) or (hasattr(function, method) and not callable(function)):
         if hasattr(function, method):
+            check_methods(function, Function, f"{operator}()")
+            check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
             return DataSetFunction(function, method, rich)
     elif callable(function):
+        check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
         return DataSetFunction(function)
     raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
 

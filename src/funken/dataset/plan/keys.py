@@ -18,7 +18,8 @@ from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.order import Order
 from funken.dataset.plan.functions import DataSetFunction, user_function
 from funken.dataset.plan.record_type import Path, RecordType, Step, field_names
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, KeyNotHashable
+from funken.state.keys.normal import ordered_keys
 
 Getter = Callable[[Any], Any]
 
@@ -188,7 +189,7 @@ class FieldColumn:
 
 
 class KeyColumn:
-    """Extracts the keys of a block, and refuses None, which equals nothing.
+    """Extracts the keys of a block, and refuses None, which equals nothing. Every NaN is one key, and the greatest.
 
     >>> KeyColumn(Key(((0,),)), "group_by")([(None, 1)])
     Traceback (most recent call last):
@@ -206,19 +207,33 @@ class KeyColumn:
         self._several = len(key.paths) > 1
 
     def __call__(self, block: Block) -> list[Any]:
-        """Return the keys of a block."""
+        """Return the keys of a block, to look up and to sort by."""
+        try:
+            keys = ordered_keys(self._of(block), strictly=True)
+        except KeyNotHashable as error:
+            raise KeyNotHashable(f"operator {self._operator!r}: {error}") from None
+        self._check(keys, block)
+        return keys
+
+    def given(self, block: Block) -> list[Any]:
+        """Return the keys of a block as the records have them."""
+        keys = self._of(block)
+        self._check(keys, block)
+        return keys
+
+    def _of(self, block: Block) -> list[Any]:
         if self._fields is not None:
-            keys = self._fields(block)
-        else:
-            assert self._selector is not None
-            keys = list(map(self._selector, block))
+            return self._fields(block)
+        assert self._selector is not None
+        return list(map(self._selector, block))
+
+    def _check(self, keys: list[Any], block: Block) -> None:
         if None in keys or (self._several and any(map(contains, keys, repeat(None)))):
             record = next(r for r, k in zip(block, keys, strict=True) if k is None or (self._several and None in k))
             raise InvalidProgram(
                 f"operator {self._operator!r}: the key ({self.key}) of the record {_short(record)} is None, or has None in it. "
                 "Filter such records out before, or give them a value of their own."
             )
-        return keys
 
 
 @dataclasses.dataclass(frozen=True)

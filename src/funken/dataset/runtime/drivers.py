@@ -21,6 +21,8 @@ from funken.dataset.plan import nodes
 from funken.dataset.runtime import joins, lookups
 from funken.dataset.runtime.groups import groups
 from funken.dataset.runtime.task import DriverTask
+from funken.errors import FUNCTION_ERRORS
+from funken.types.callables import check_several
 
 Run = Callable[..., Blocks]
 
@@ -64,7 +66,7 @@ def _filter(task: DriverTask, blocks: Blocks) -> Blocks:
         records = iter(block)
         try:
             kept = [record for record in records if function(record)]
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
         if kept:
             yield kept
@@ -84,8 +86,9 @@ def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
             for record in records:
                 results = function(record)
                 if results is not None:
+                    check_several(results)
                     extend(results)
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
         yield from blocks_of(emitted) if len(emitted) > 4096 else ([emitted] if emitted else [])
 
@@ -124,7 +127,7 @@ def _all_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
         try:
             for record in records:
                 result = function(result, record)
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
     if began:
         yield [result]
@@ -176,7 +179,7 @@ def _reduced(
         for record in group:
             try:
                 result = function(result, record)
-            except Exception as error:
+            except FUNCTION_ERRORS as error:
                 raise task.failed_at(error, record) from error
         yield result
 

@@ -21,6 +21,8 @@ from funken.dataset.plan import nodes
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.groups import groups, merged
 from funken.dataset.runtime.task import DriverTask
+from funken.errors import FUNCTION_ERRORS
+from funken.types.callables import check_several
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -45,8 +47,9 @@ def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
                 for first, second in remaining:
                     results = function(first, second)
                     if results is not None:
+                        check_several(results)
                         emitted.extend(results)
-            except Exception as error:
+            except FUNCTION_ERRORS as error:
                 raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error
             return emitted
 
@@ -56,7 +59,7 @@ def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
         remaining = iter(pairs)
         try:
             return [function(first, second) for first, second in remaining]
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error
 
     return each

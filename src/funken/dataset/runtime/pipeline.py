@@ -247,7 +247,7 @@ class Pipeline:
                     return routers.to_all(consumers)
                 case Ship.PARTITION_CUSTOM:
                     partition = task(subtask).function(channel.partition.partitioner)
-                    return routers.by_partitioner(consumers, column(subtask), partition, node.name)
+                    return routers.by_partitioner(consumers, column(subtask).given, partition, node.name)
                 case _:
                     return routers.in_turn(consumers, subtask % consumers)
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from operator import length_hint
 from typing import Any
 
@@ -18,7 +18,8 @@ from funken.dataset.optimizer.physical import PhysicalNode
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
-from funken.errors import FunkenError, OperatorFailed
+from funken.errors import FUNCTION_ERRORS, FunkenError, OperatorFailed
+from funken.types.callables import check_several
 
 
 class DriverTask:
@@ -56,7 +57,7 @@ class DriverTask:
             self._opened[id(function)] = own
             try:
                 own.open(DataSetRuntimeContext(self.context))
-            except Exception as error:
+            except FUNCTION_ERRORS as error:
                 raise self.failed(error, "was opened") from error
         return own
 
@@ -73,7 +74,7 @@ class DriverTask:
         while self._opened:
             try:
                 self._opened.popitem()[1].close()
-            except Exception as error:  # noqa: BLE001 - raised by the caller, once everything is closed
+            except FUNCTION_ERRORS as error:  # raised by the caller, once everything is closed
                 first = first or self.failed(error, "was closed")
         return first
 
@@ -111,10 +112,10 @@ class DriverTask:
         self._shares.append(share)
         return share
 
-    def failed(self, error: Exception, what: str) -> FunkenError:
+    def failed(self, error: BaseException, what: str) -> FunkenError:
         """Return the error for what a function raised; Funken's own errors are passed on as they are."""
         if isinstance(error, ReduceFailed):
-            return self.failed_at(error.__cause__ if isinstance(error.__cause__, Exception) else error, error.record)
+            return self.failed_at(error.__cause__ if error.__cause__ is not None else error, error.record)
         if isinstance(error, FunkenError):
             return error
         superstep = self.context.superstep
@@ -130,7 +131,7 @@ class DriverTask:
         failure.__cause__ = error
         return failure
 
-    def failed_at(self, error: Exception, record: Any) -> FunkenError:
+    def failed_at(self, error: BaseException, record: Any) -> FunkenError:
         """Return the error for what a function raised at a record."""
         text = repr(record)
         return self.failed(error, f"failed at the record {text if len(text) <= 200 else text[:197] + '...'}")
@@ -141,19 +142,21 @@ class DriverTask:
         records = iter(block)
         try:
             return list(map(function, records))
-        except Exception as error:
+        except FUNCTION_ERRORS as error:
             raise self.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
 
     def results(self, function: Callable[..., Any], what: str, *arguments: Any) -> Iterator[Any]:
         """Return the records that a function returns or yields for groups or partitions; None is none."""
         try:
             found = function(*arguments)
+        except FUNCTION_ERRORS as error:
+            raise self.failed(error, f"failed at {what}") from error
+        try:
             if found is None:
                 return
-            if not isinstance(found, Iterable):
-                raise TypeError(f"the function has to return or yield records, but returned {found!r}")
+            check_several(found, tuples=False)
             yield from found
         except GeneratorExit:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.failed(error, f"failed at {what}") from error

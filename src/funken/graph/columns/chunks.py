@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funken.dataset import InputFormat
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, SourceNotReadable
 from funken.sdk import stable_hash
 
 CHUNK = 1 << 16
@@ -125,9 +125,7 @@ class ParquetChunks(InputFormat):
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
         """Return the numbers of the row groups."""
-        from pyarrow import parquet
-
-        file = parquet.ParquetFile(self._path)
+        file = self._opened()
         missing = [name for name in self._columns if name not in file.schema_arrow.names]
         if missing:
             raise InvalidProgram(
@@ -135,11 +133,22 @@ class ParquetChunks(InputFormat):
             )
         return range(file.num_row_groups)
 
-    def read(self, split: Any) -> Iterator[Any]:
-        """Return one chunk."""
+    def _opened(self) -> Any:
         from pyarrow import parquet
 
-        table = parquet.ParquetFile(self._path).read_row_group(split, columns=self._columns)
+        try:
+            return parquet.ParquetFile(self._path)
+        except (OSError, ValueError) as error:
+            raise SourceNotReadable(f"{self._path!r} cannot be read: {error}. Is it a file of Parquet?") from error
+
+    def read(self, split: Any) -> Iterator[Any]:
+        """Return one chunk."""
+        try:
+            table = self._opened().read_row_group(split, columns=self._columns)
+        except (OSError, ValueError) as error:
+            raise SourceNotReadable(
+                f"group of rows {split} of {self._path!r} cannot be read: {error}. Correct the file."
+            ) from error
         source, target, *values = (table.column(name).to_numpy() for name in self._columns)
         yield _whole(source), _whole(target), values[0] if values else None
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from funken.errors import InvalidProgram
-from funken.graph.columns.chunks import column, joined
-from funken.graph.columns.parts import GraphPart, PartLayout, Route
+from funken.graph.columns.chunks import joined
+from funken.graph.columns.parts import GraphPart, PartLayout, Route, value_of_each
 from funken.graph.columns.supersteps import Message, PartProgram, SuperstepView
 
 
 def grouped(targets: Any, labels: Any, *sums: Any, greatest: Any = None) -> tuple[Any, ...]:
     """Return distinct (target, label) pairs in order, with sums, and with the greatest of an array.
 
+    >>> from funken.graph.columns.chunks import column
     >>> [found.tolist() for found in grouped(np.array([2, 1, 2]), column(["a", "b", "a"]), np.array([1, 1, 1]))]
     [[1, 2], ['b', 'a'], [1, 2]]
     """
@@ -47,13 +47,7 @@ def _codes(labels: Any) -> Any:
 
 
 def _labels(part: GraphPart, algorithm: str) -> Any:
-    values = part.values if part.values is not None else column([None] * len(part))
-    if values.dtype == object and any(value is None for value in values.tolist()):
-        raise InvalidProgram(
-            f"{algorithm} needs a label per vertex as its value; a vertex has None. Give the graph vertices or an initializer, "
-            "as in Graph.from_data_set(edges, lambda id: id)."
-        )
-    return values
+    return value_of_each(part, f"{algorithm} needs a label per vertex as its value")
 
 
 class MostFrequent(PartProgram):

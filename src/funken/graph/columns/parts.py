@@ -127,6 +127,19 @@ class GraphPart:
         return np.arange(len(self.ids), dtype=np.int64) * self.parts + self.part
 
 
+def value_of_each(part: GraphPart, need: str) -> Any:
+    """Return the values of the vertices; raise ``InvalidProgram`` at one without."""
+    values = part.values if part.values is not None else column([None] * len(part))
+    if values.dtype == object:
+        for name, value in zip(part.ids.tolist(), values.tolist(), strict=True):
+            if value is None:
+                raise InvalidProgram(
+                    f"{need}, but the vertex {name!r} has None: its value is None, or it is the end of an edge and not among the "
+                    "vertices. Give the graph every vertex, or an initializer, as in Graph.from_data_set(edges, lambda id: id)."
+                )
+    return values
+
+
 @dataclass(frozen=True)
 class PartLayout:
     """How parts are made of a graph."""

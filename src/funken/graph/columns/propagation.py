@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.errors import InvalidProgram
-from funken.graph.columns.chunks import column
-from funken.graph.columns.parts import GraphPart, PartLayout
+from funken.graph.columns.parts import GraphPart, PartLayout, value_of_each
 from funken.graph.columns.supersteps import Message, PartProgram, SuperstepView, pushed, received
 
 
@@ -21,13 +19,9 @@ class LeastValue(PartProgram):
 
     def start(self, part: GraphPart) -> tuple[Any, Any]:
         """Return the values that the vertices begin with, and which of them are sent."""
-        values = part.values if part.values is not None else column([None] * len(part))
-        if values.dtype == object and any(value is None for value in values.tolist()):
-            raise InvalidProgram(
-                "connected components need a value per vertex, to take the least of; a vertex has None. "
-                "Give the graph vertices or an initializer, as in Graph.from_data_set(edges, lambda id: id)."
-            )
-        return values, np.ones(len(part), bool)
+        return value_of_each(part, "connected components need a value per vertex, to take the least of"), np.ones(
+            len(part), bool
+        )
 
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView

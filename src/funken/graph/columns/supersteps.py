@@ -81,7 +81,7 @@ def run_program(graph: GraphBase, program: PartProgram, supersteps: int, name: s
     for sum_name in program.sums:
         iteration.register_aggregator(sum_name, DoubleSumAggregator())
     iteration.register_aggregation_convergence_criterion(program.converges, DoubleSumAggregator(), program.ended)
-    step = made.co_group(iteration).where(0).equal_to(0).using(_Step(program)).name(name)
+    step = made.co_group(iteration).where(0).equal_to(0).using(_Step(program, name)).name(name)
     states = iteration.close_with(step).filter(_is_state)
     return made.co_group(states).where(0).equal_to(0).using(_Results(program)).name(f"{name}: results")
 
@@ -95,8 +95,8 @@ def _is_state(record: Any) -> bool:
 
 
 class _Step:
-    def __init__(self, program: PartProgram) -> None:
-        self._program = program
+    def __init__(self, program: PartProgram, name: str) -> None:
+        self._program, self._name = program, name
 
     def open(self, context: DataSetRuntimeContext) -> None:
         """Learn which superstep it is."""
@@ -114,7 +114,14 @@ class _Step:
                 state = record[2]
             else:
                 messages.append(record[2])
-        state, outgoing = self._program.step(part, state, messages, self._view)
+        try:
+            state, outgoing = self._program.step(part, state, messages, self._view)
+        except TypeError as error:
+            if "not supported between instances" not in str(error):
+                raise
+            raise InvalidProgram(
+                f"{self._name}: the values of two vertices cannot be compared: {error}. Give all vertices values of one type."
+            ) from error
         yield key, _STATE, state
         keys = keys_of(part.parts)
         for target, arrays in outgoing:

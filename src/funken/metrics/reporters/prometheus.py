@@ -1,13 +1,13 @@
 """Metrics for Prometheus to scrape: an HTTP endpoint, on loopback unless another address is given.
 
 Names are Flink's: ``flink_jobmanager_job_numRestarts``, ``flink_taskmanager_job_task_numRecordsIn``, and for metrics of
-functions ``flink_taskmanager_job_task_operator_<name>``; the scope is in the labels. Needs the extra ``prometheus``.
+functions ``flink_taskmanager_job_task_operator_<name>``; the scope is in the labels. Requests have to name this machine in their
+``Host``, or one of the names in ``allowed-hosts``. Needs the extra ``prometheus``.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ class PrometheusReporter:
     def __init__(self) -> None:
         self._metrics: Sequence[MetricPoint] = ()
         self._server: Any = None
-        self._thread: threading.Thread | None = None
         self.port = 0
 
     @staticmethod
@@ -48,13 +47,16 @@ class PrometheusReporter:
     def open(self, options: Mapping[str, Any]) -> None:
         """Begin to serve."""
         try:
-            from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
+            from prometheus_client import CollectorRegistry, make_wsgi_app  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise ImportError("it needs prometheus-client: pip install 'funken[prometheus]'") from error
+        from funken.metrics.reporters.scraping import ScrapeServer  # noqa: PLC0415 - servers of the library, which few need
+
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         host, port = str(options.get("host", "127.0.0.1")), int(options.get("port", 9249))
-        self._server, self._thread = start_http_server(port, host, registry)
+        names = [name.strip() for name in str(options.get("allowed-hosts", "")).split(",")]
+        self._server = ScrapeServer(host, port, make_wsgi_app(registry), names)
         self.port = self._server.server_port
 
     def report(self, metrics: Sequence[MetricPoint]) -> None:
@@ -83,6 +85,4 @@ class PrometheusReporter:
     def close(self) -> None:
         """Stop serving."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join(5)  # type: ignore[union-attr]
+            self._server.stop()

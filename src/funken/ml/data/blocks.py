@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -18,11 +18,10 @@ import numpy as np
 from scipy import sparse
 
 from funken.errors import InvalidProgram
+from funken.ml.data.demands import ANYTHING, Demands, FieldName, kind_of, short, width_of
 
 BLOCK_ROWS = 8192
 """Rows that are put together; a kernel's temporary arrays stay in the caches of a core."""
-
-FieldName = str | int
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class FieldLayout:
     label: FieldName | None = None
     weight: FieldName | None = None
 
-    def resolve(self, record: Any) -> FieldLayout:
+    def resolve(self, record: Any, caller: str = "fit()") -> FieldLayout:
         """Return the layout with the features of such a record by name.
 
         >>> FieldLayout(label="kind").resolve({"a": 1, "kind": "x", "b": 2}).features
@@ -74,7 +73,7 @@ class FieldLayout:
         if names is None:
             if others or chosen:
                 raise InvalidProgram(
-                    f"fit(): a record {_short(record)} is a vector without fields, so it has no field {[*others, *chosen][0]!r}. "
+                    f"{caller}: a record {short(record)} is a vector without fields, so it has no {[*others, *chosen][0]!r}. "
                     "Make tuples of the vector and the label, and give their positions."
                 )
             return self
@@ -83,22 +82,30 @@ class FieldLayout:
             if field not in names:
                 known = ", ".join(map(str, names))
                 raise InvalidProgram(
-                    f"fit(): a record {_short(record)} has no field {field!r}; it has: {known}. Name a field of the records."
+                    f"{caller}: a record {short(record)} has no field {field!r}; it has: {known}. Name a field of the records."
                 )
         features = tuple(chosen) or tuple(name for name in names if name not in others)
         label = None if self.label is None else _place(self.label, names)
         weight = None if self.weight is None else _place(self.weight, names)
         return FieldLayout(features, label, weight)
 
+    def demands(self, record: Any, demands: Demands) -> Demands:
+        """Return what is demanded of all records if this is the first one, and the layout is resolved.
+
+        >>> FieldLayout((0, 1)).demands(([1, 2], 3), Demands("fit()")).widths
+        (2, None)
+        """
+        names = _names(record)
+        if self.features is None or names is None:
+            return replace(demands, widths=(width_of(record),))
+        widths = tuple(width_of(_getter(record, field)(record)) for field in self.features)
+        label = None if self.label is None else kind_of(_getter(record, self.label)(record))
+        return replace(demands, widths=widths, label=label)
+
 
 def _place(field: FieldName, names: Sequence[FieldName]) -> FieldName:
     """Count a negative position from the end."""
     return len(names) + field if isinstance(field, int) and field < 0 and isinstance(names[0], int) else field
-
-
-def _short(record: Any) -> str:
-    text = repr(record)
-    return text if len(text) < 80 else text[:77] + "..."
 
 
 def _names(record: Any) -> Sequence[FieldName] | None:
@@ -128,29 +135,50 @@ def column(values: list[Any]) -> Any:
     """
     first = next((value for value in values if value is not None), None)
     if isinstance(first, str | bytes):
-        found = np.empty(len(values), dtype=object)
-        found[:] = values
-        return found
+        return _objects(values)
     if first is not None and sparse.issparse(first):
+        if any(not sparse.issparse(value) or value.shape[-1] != first.shape[-1] for value in values):
+            raise RaggedVectors(values)
         return sparse.vstack(values, format="csr")
     try:
-        return np.array(values, dtype=np.float64)
+        found = np.array(values)
+        if found.dtype.kind in "biuf":
+            return found.astype(np.float64, copy=False)
+        if found.dtype.kind == "O" and not any(isinstance(value, str | bytes) for value in found.flat):
+            return found.astype(np.float64)
     except (TypeError, ValueError):
-        found = np.empty(len(values), dtype=object)
-        found[:] = values
-        if isinstance(first, Sequence | np.ndarray):
-            if len({len(value) for value in values}) > 1:
-                raise InvalidProgram(
-                    "records have vectors of different lengths in one field. Give all of them the same length."
-                ) from None
-            return np.array([list(value) for value in values], dtype=object)
-        return found
+        pass
+    width = width_of(first)
+    if any(width_of(value) != width for value in values):  # a width, where others have none or another
+        raise RaggedVectors(values)
+    return _objects(values) if width is None else np.array([list(value) for value in values], dtype=object)
+
+
+def _objects(values: list[Any]) -> Any:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+class RaggedVectors(InvalidProgram):
+    """A field has vectors of several lengths; or vectors, and values that are none."""
+
+    def __init__(self, values: list[Any]) -> None:
+        super().__init__("records have vectors of different lengths in one field. Give all of them the same length.")
+        self.values = values
 
 
 def labels(values: list[Any]) -> Any:
-    """Return labels as an array of their own kind: ints stay ints."""
-    found = np.asarray(values)
-    return found.astype(object) if found.dtype.kind in "US" else found
+    """Return labels as an array of their own kind: ints stay ints.
+
+    >>> labels([1, 2]), labels(["a", 2])
+    (array([1, 2]), array(['a', 2], dtype=object))
+    """
+    try:
+        found = np.asarray(values)
+    except ValueError:  # vectors of several lengths
+        return _objects(values)
+    return found if found.dtype.kind in "biuf" else _objects(values)
 
 
 def stacked(columns: list[Any]) -> Any:
@@ -163,29 +191,52 @@ def stacked(columns: list[Any]) -> Any:
     return np.hstack([each.astype(object) for each in wide] if any(each.dtype == object for each in wide) else wide)
 
 
-def block_of(records: list[Any], layout: FieldLayout) -> FeatureBlock:
+def block_of(records: list[Any], layout: FieldLayout, demands: Demands = ANYTHING) -> FeatureBlock:
     """Make a block of records with a resolved layout.
 
     >>> block = block_of([(1, 2, "a"), (3, 4, "b")], FieldLayout((0, 1), label=2))
     >>> block.X.tolist(), block.y.tolist()
     ([[1.0, 2.0], [3.0, 4.0]], ['a', 'b'])
     """
+    demands.check_names(records)
     first = records[0]
-    if layout.features is None or _names(first) is None:
-        return FeatureBlock(stacked([column(records)]))
+    feature: FieldName | None = None
+    features: Sequence[FieldName] | None = None
+    y = w = None
     try:
-        columns = [column([get(record) for record in records]) for get in (_getter(first, f) for f in layout.features)]
-        y = None if layout.label is None else labels([*map(_getter(first, layout.label), records)])
-        w = None if layout.weight is None else column([*map(_getter(first, layout.weight), records)])
-    except (KeyError, IndexError, AttributeError) as error:
-        raise InvalidProgram(
-            f"a record {_short(first)} or one after it lacks a field of the features {list(layout.features)}: {error!r}. "
-            "Give records with the fields that the model was fitted with."
-        ) from error
+        if layout.features is None or _names(first) is None:
+            columns = [column(records)]
+        else:
+            columns, features = [], layout.features
+            for feature in features:
+                columns.append(column(_values(records, feature, demands)))
+            y = None if layout.label is None else labels(_values(records, layout.label, demands))
+            w = None if layout.weight is None else column(_values(records, layout.weight, demands))
+    except RaggedVectors as error:
+        raise demands.ragged(records, error.values, feature) from None
+    demands.check(records, features, columns, y, w)
     return FeatureBlock(stacked(columns), y, w)
 
 
-def blocks_of(records: Iterable[Any], layout: FieldLayout, rows: int = BLOCK_ROWS) -> Iterator[FeatureBlock]:
+def _values(records: list[Any], field: FieldName, demands: Demands) -> list[Any]:
+    get = _getter(records[0], field)
+    try:
+        return [get(record) for record in records]
+    except (KeyError, IndexError, AttributeError, TypeError):
+        for record in records:
+            try:
+                get(record)
+            except (KeyError, IndexError, AttributeError, TypeError) as error:
+                raise InvalidProgram(
+                    f"{demands.caller}: the record {short(record)} lacks the field {field!r}. Give records with the fields "
+                    "of the first one, or name the fields to use: features=[...]."
+                ) from error
+        raise
+
+
+def blocks_of(
+    records: Iterable[Any], layout: FieldLayout, demands: Demands = ANYTHING, rows: int = BLOCK_ROWS
+) -> Iterator[FeatureBlock]:
     """Cut records into blocks.
 
     >>> [len(block) for block in blocks_of([[1.0], [2.0], [3.0]], FieldLayout(), rows=2)]
@@ -193,4 +244,4 @@ def blocks_of(records: Iterable[Any], layout: FieldLayout, rows: int = BLOCK_ROW
     """
     iterator = iter(records)
     while some := list(islice(iterator, rows)):
-        yield block_of(some, layout)
+        yield block_of(some, layout, demands)

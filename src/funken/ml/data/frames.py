@@ -12,16 +12,19 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 from pyarrow import parquet
 
 from funken.dataset import InputFormat
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import FeatureBlock, FieldLayout, FieldName, column, labels, stacked
+from funken.ml.data.blocks import FeatureBlock, FieldLayout, column, labels, stacked
+from funken.ml.data.demands import ANYTHING, Demands, FieldName
 
 _ROWS = 65536
 
@@ -48,7 +51,7 @@ def values_of(array: Any) -> Any:
         whole = flat.combine_chunks() if isinstance(flat, pyarrow.ChunkedArray) else flat
         whole = pyarrow.concat_arrays(whole.chunks) if isinstance(whole, pyarrow.ChunkedArray) else whole
         numbers = whole.flatten().to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-        if numbers.size % len(array) == 0:
+        if len(pyarrow.compute.unique(pyarrow.compute.list_value_length(whole))) == 1:
             return numbers.reshape(len(array), -1)
         raise InvalidProgram("a column has vectors of different lengths. Give all of them the same length.")
     return column(array.to_pylist())
@@ -69,42 +72,53 @@ def labels_of(array: Any) -> Any:
     return _numbers(array) if plain and not array.null_count else labels(array.to_pylist())
 
 
-def block_of_columns(table: Any, layout: FieldLayout) -> FeatureBlock:
+def block_of_columns(table: Any, layout: FieldLayout, demands: Demands = ANYTHING) -> FeatureBlock:
     """Make a block of an Arrow table or batch."""
     missing = [name for name in layout.features or () if name not in table.schema.names]
     if missing:
         known = ", ".join(table.schema.names)
         raise InvalidProgram(f"the frame has no column {missing[0]!r}; it has: {known}. Name a column of it.")
-    X = stacked([values_of(table.column(name)) for name in layout.features or ()])
+    columns = [values_of(table.column(name)) for name in layout.features or ()]
     y = None if layout.label is None else labels_of(table.column(layout.label))
     w = None if layout.weight is None else values_of(table.column(layout.weight))
-    return FeatureBlock(X, y, w)
+    demands.check(None, layout.features, columns, y, w)
+    return FeatureBlock(stacked(columns), y, w)
 
 
 class ParquetBlocks(InputFormat):
     """Feature blocks of the columns of Parquet files, a split per row group."""
 
-    def __init__(self, paths: Sequence[str], layout: FieldLayout) -> None:
-        self.paths, self.layout = paths, layout
+    def __init__(self, paths: Sequence[str], layout: FieldLayout, demands: Demands) -> None:
+        self.paths, self.layout, self.demands = paths, layout, self._of_first(paths, layout, demands)
 
     @staticmethod
-    def of(frame: Any, asked: FieldLayout) -> ParquetBlocks:
+    def _of_first(paths: Sequence[str], layout: FieldLayout, demands: Demands) -> Demands:
+        """Let the first row say how wide the features are."""
+        for path in paths:
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(1):
+                    block = [values_of(batch.column(name)) for name in layout.features or ()]
+                    return replace(demands, widths=tuple(None if each.ndim == 1 else each.shape[1] for each in block))
+        return demands
+
+    @staticmethod
+    def of(frame: Any, asked: FieldLayout, demands: Demands = ANYTHING) -> ParquetBlocks:
         """Find the files that a frame reads, or write it once, now; such files are removed when they are not used any more."""
         if frame.isStreaming:
             raise InvalidProgram(
                 "fit() got a streaming DataFrame, which never ends. Fit on a static one, or learn on a stream."
             )
         names: Sequence[FieldName] = frame.columns
-        layout = asked.resolve(dict.fromkeys(names))
+        layout = asked.resolve(dict.fromkeys(names), demands.caller)
         used = [str(name) for name in (*(layout.features or ()), layout.label, layout.weight) if name is not None]
         chosen = frame.select(*used)
         if found := files_of(chosen):
-            return ParquetBlocks(found, layout)
+            return ParquetBlocks(found, layout, demands)
         folder = tempfile.mkdtemp(prefix="funken-blocks-")
         path = os.path.join(folder, "rows")
         chosen.write.parquet(path)
         written = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".parquet")]
-        made = ParquetBlocks(written, layout)
+        made = ParquetBlocks(written, layout, demands)
         weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
         return made
 
@@ -118,7 +132,7 @@ class ParquetBlocks(InputFormat):
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_ROWS, row_groups=[group]):
                 if batch.num_rows:
-                    yield block_of_columns(batch, self.layout)
+                    yield block_of_columns(batch, self.layout, self.demands)
 
 
 _SAME = {

@@ -6,6 +6,7 @@ PartialResult results are merged in the order of the tasks, so that a repeated r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -14,7 +15,8 @@ import numpy as np
 from funken import DataStream
 from funken.dataset import DataSet, ExecutionEnvironment, MapPartitionFunction
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import BLOCK_ROWS, FeatureBlock, FieldLayout, FieldName, blocks_of
+from funken.ml.data.blocks import BLOCK_ROWS, FeatureBlock, FieldLayout, blocks_of
+from funken.ml.data.demands import ANYTHING, Demands, FieldName
 from funken.ml.data.frames import ParquetBlocks, is_frame
 
 S = TypeVar("S")
@@ -51,8 +53,12 @@ class BlockSet:
         y: FieldName | None = None,
         sample_weight: FieldName | None = None,
         features: Iterable[FieldName] | None = None,
+        demands: Demands = ANYTHING,
     ) -> BlockSet:
-        """Make blocks of data that ``is_distributed``; ``y``, ``sample_weight`` and ``features`` name fields."""
+        """Make blocks of data that ``is_distributed``; ``y``, ``sample_weight`` and ``features`` name fields.
+
+        Records that do not meet the demands are refused.
+        """
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if value is not None and not isinstance(value, str | int):
                 raise InvalidProgram(
@@ -63,7 +69,7 @@ class BlockSet:
             return data
         asked = FieldLayout(None if features is None else tuple(features), y, sample_weight)
         if is_frame(data):
-            read = ParquetBlocks.of(data, asked)
+            read = ParquetBlocks.of(data, asked, demands)
             env = ExecutionEnvironment.get_execution_environment(spark=data.sparkSession)
             return BlockSet(env.create_input(read), read.layout.features, y is not None)
         if isinstance(data, DataStream):
@@ -72,8 +78,11 @@ class BlockSet:
         first = data.first(1).collect()
         if not first:
             raise InvalidProgram("fit(): the data has no record. Give one or more.")
-        layout = asked.resolve(first[0])
-        return BlockSet(data.map_partition(Cut(layout)), layout.features, y is not None)
+        layout = asked.resolve(first[0], demands.caller)
+        if features is None and demands.total is None and isinstance(first[0], dict | list | tuple):
+            demands = replace(demands, names=len(first[0]) if layout.features is not None else None)
+        cut = Cut(layout, layout.demands(first[0], demands))
+        return BlockSet(data.map_partition(cut), layout.features, y is not None)
 
     @staticmethod
     def of_arrays(X: Any, y: Any = None, w: Any = None, parallelism: int = 1, rows: int = BLOCK_ROWS) -> BlockSet:
@@ -119,12 +128,12 @@ class Cut(MapPartitionFunction):
 
     block_records = 4  # each has thousands of rows
 
-    def __init__(self, layout: FieldLayout) -> None:
-        self._layout = layout
+    def __init__(self, layout: FieldLayout, demands: Demands) -> None:
+        self._layout, self._demands = layout, demands
 
     def map_partition(self, values: Iterable[Any]) -> Iterator[FeatureBlock]:
         """Cut."""
-        return blocks_of(values, self._layout)
+        return blocks_of(values, self._layout, self._demands)
 
 
 class Features:

@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 
 from funken import DataStream, KeyedProcessFunction, KeyedStream, ValueStateDescriptor
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import FieldLayout, FieldName, block_of
+from funken.ml.data.blocks import FieldLayout, block_of
+from funken.ml.data.demands import Demands, FieldName
 from funken.ml.online import operators
 from funken.ml.online.operators import Evaluation, Kernel, ModelVersion, Prediction
 
@@ -116,17 +117,23 @@ class LabelOf:
 class ArrayKernel:
     """A kernel on arrays; the arrays are replaced, never changed."""
 
+    _learner = "OnlineLearner"
+    _finite = True
+
     def __init__(self, layout: FieldLayout) -> None:
         self._asked = layout
         self._features: FieldLayout | None = None
 
-    def _block(self, records: list[Any], labelled: bool = False) -> Any:
+    def _block(self, records: list[Any], width: int | None, method: str = "predict", labelled: bool = False) -> Any:
+        """Make a block of records; ``width`` is the number of features that the model has, if it has any yet."""
+        caller = f"{self._learner}.{method}()"
         if self._features is None:
-            self._features = self._asked.resolve(records[0])
+            self._features = self._asked.resolve(records[0], caller)
         layout = self._features
         if not labelled:
             layout = FieldLayout(layout.features)
-        return block_of(records, layout)
+        demands = Demands(caller, numbers=True, finite=self._finite, total=width, labels="number" if labelled else None)
+        return block_of(records, layout, demands if width is not None else layout.demands(records[0], demands))
 
     def copy(self) -> Any:
         """Return a copy that shares the arrays."""
@@ -175,6 +182,8 @@ class OnlineKMeans(OnlineLearner):
 class KMeansKernel(ArrayKernel):
     """Centres with weights."""
 
+    _learner = "OnlineKMeans"
+
     def __init__(self, layout: FieldLayout, init: Any, k: int, decay: float) -> None:
         super().__init__(layout)
         self.centers = init
@@ -183,7 +192,7 @@ class KMeansKernel(ArrayKernel):
 
     def learn(self, records: list[Any]) -> None:
         """Move the centres."""
-        X = self._block(records).X
+        X = self._block(records, None if self.centers is None else self.centers.shape[1], "learn").X
         k = len(self.weights)
         if self.centers is None:
             if len(X) < k:
@@ -208,7 +217,7 @@ class KMeansKernel(ArrayKernel):
         """Return the nearest centre of each; None before there are centres."""
         if self.centers is None:
             return [None] * len(records)
-        found: list[Any] = self._places(self._block(records).X).tolist()
+        found: list[Any] = self._places(self._block(records, self.centers.shape[1]).X).tolist()
         return found
 
 
@@ -259,6 +268,8 @@ class OnlineLogisticRegression(OnlineLearner):
 class FtrlKernel(ArrayKernel):
     """Coefficients, with the sums of FTRL."""
 
+    _learner = "OnlineLogisticRegression"
+
     def __init__(self, layout: FieldLayout, init: Any, alpha: float, beta: float, l1: float, l2: float) -> None:
         super().__init__(layout)
         self.coef = init
@@ -267,7 +278,7 @@ class FtrlKernel(ArrayKernel):
 
     def learn(self, records: list[Any]) -> None:
         """Take a step."""
-        block = self._block(records, labelled=True)
+        block = self._block(records, None if self.coef is None else len(self.coef), "learn", labelled=True)
         X, y = block.X, np.asarray(block.y, dtype=np.float64)
         if not np.isin(y, (0.0, 1.0)).all():
             raise InvalidProgram("OnlineLogisticRegression: a label is neither 0 nor 1.")
@@ -289,7 +300,7 @@ class FtrlKernel(ArrayKernel):
         """Return the probability of 1."""
         if self.coef is None:
             return [None] * len(records)
-        found: list[Any] = (0.5 * (1 + np.tanh(self._block(records).X @ self.coef / 2))).tolist()
+        found: list[Any] = (0.5 * (1 + np.tanh(self._block(records, len(self.coef)).X @ self.coef / 2))).tolist()
         return found
 
 
@@ -319,6 +330,8 @@ class OnlineStandardScaler(OnlineLearner):
 class ScalerKernel(ArrayKernel):
     """Moments so far."""
 
+    _learner, _finite = "OnlineStandardScaler", False
+
     def __init__(self, layout: FieldLayout, with_mean: bool, with_std: bool) -> None:
         super().__init__(layout)
         self._moments: Any = None
@@ -328,7 +341,7 @@ class ScalerKernel(ArrayKernel):
         """Add the moments of a batch."""
         from funken.ml.preprocessing.statistics import Moments  # noqa: PLC0415 - loads SciPy
 
-        some = Moments.of(self._block(records).X)
+        some = Moments.of(self._block(records, None if self._moments is None else len(self.mean), "learn").X)
         self._moments = some if self._moments is None else self._moments + some
 
     @property
@@ -345,7 +358,7 @@ class ScalerKernel(ArrayKernel):
         """Return each record as a scaled vector; None before the first batch."""
         if self._moments is None:
             return [None] * len(records)
-        X = self._block(records).X
+        X = self._block(records, len(self.mean)).X
         X = X - self.mean if self._with_mean else X
         scale = np.where(self.std == 0, 1.0, self.std) if self._with_std else 1.0
         return list(X / scale)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from funken import DataStream, KeyedProcessFunction, KeyedStream, ValueStateDescriptor
 from funken.errors import InvalidProgram
-from funken.ml.data.blocks import FieldLayout, FieldName
+from funken.ml.data.blocks import FieldLayout
+from funken.ml.data.demands import FieldName
 from funken.ml.online.learners import LabelOf, OnlineLearner
 from funken.ml.online.operators import Kernel, pickled
 

@@ -125,5 +125,5 @@ class PolynomialFeatures(DistributedTransformer, preprocessing.PolynomialFeature
 
 
 def width_of(blocks: BlockSet) -> int:
-    """Return the number of features; read from the first block."""
-    return int(blocks.data_set.map(lambda block: block.X.shape[1]).first(1).collect()[0])
+    """Return the number of features; all records are looked at, as for every fit."""
+    return int(blocks.aggregate(lambda block: block.X.shape[1], max))

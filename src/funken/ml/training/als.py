@@ -19,7 +19,8 @@ from funken import DataStream
 from funken.dataset import DataSet, MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.base import ApplyModel, applied
-from funken.ml.data.blocks import FeatureBlock, FieldName
+from funken.ml.data.blocks import FeatureBlock
+from funken.ml.data.demands import Demands, FieldName
 from funken.ml.data.sources import BlockSet, is_distributed
 
 _CHUNK = 4096
@@ -195,7 +196,7 @@ class ALS(BaseEstimator):
         if self.n_factors < 1 or self.max_iter < 1 or not self.regularization > 0:
             raise InvalidProgram("ALS needs n_factors and max_iter of 1 or more, and a regularization above 0.")
         if is_distributed(X):
-            blocks = BlockSet.of(X, None, None, features)
+            blocks = BlockSet.of(X, None, None, features, Demands("ALS.fit()", numbers=True, finite=True))
         else:
             rows = np.asarray(X, dtype=np.float64)
             blocks = BlockSet.of_arrays(rows if y is None else np.column_stack([rows, np.asarray(y)]))

@@ -132,6 +132,8 @@ class LinearLosses:
         gradient = sums["gradient"] + penal * w
         hessian = sums["hessian"] + np.diag(penal) if "hessian" in sums else None
         weight = sums["weight"]
+        if not weight > 0:
+            raise InvalidProgram("fit(): all sample weights are 0. Give one record or more a weight.")
         scaled = None if hessian is None else hessian / weight
         descent = state.descent.evaluated(loss / weight, gradient / weight, scaled, self.tol, self.max_iter)
         return replace(state, descent=descent, done=descent.done)

@@ -18,6 +18,7 @@ from funken.dataset import DataSet, MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedClassifier, DistributedEstimator, DistributedRegressor, Probabilities
 from funken.ml.data.blocks import FeatureBlock, FieldLayout, block_of
+from funken.ml.data.demands import Demands, demands_of
 from funken.ml.data.sources import BlockSet
 
 _ROWS = 1024
@@ -55,8 +56,8 @@ class Asking(MapPartitionFunction):
 
     block_records = 4
 
-    def __init__(self, fields: Any) -> None:
-        self._fields = fields
+    def __init__(self, fields: Any, demands: Demands) -> None:
+        self._fields, self._demands = fields, demands
 
     def open(self, runtime_context: Any) -> None:
         """Find the task."""
@@ -75,8 +76,8 @@ class Asking(MapPartitionFunction):
             yield self._block(number, some)
 
     def _block(self, number: int, records: list[Any]) -> Any:
-        layout = FieldLayout(self._fields).resolve(records[0])
-        return (self._task, number), records, block_of(records, layout).X
+        layout = FieldLayout(self._fields).resolve(records[0], self._demands.caller)
+        return (self._task, number), records, block_of(records, layout, self._demands).X
 
 
 class Numbered(MapPartitionFunction):
@@ -231,7 +232,8 @@ class NeighborsBase(DistributedEstimator):
             )
         given = self.get_params()  # type: ignore[attr-defined]
         kernel = {name: given[name] for name in ("metric", "p", "metric_params")} | {"algorithm": "brute"}
-        asking = X.map_partition(Asking(self.fields_)).name("records that ask")
+        demands = demands_of(self, "kneighbors" if rows else "predict", total=self.n_features_in_)
+        asking = X.map_partition(Asking(self.fields_, demands)).name("records that ask")
         known = blocks.data_set.map_partition(Numbered()).name("rows")
         found = asking.cross(known).using(SearchBlock(kernel, k, rows)).name("nearest rows of a block")
         merged = found.group_by(0).reduce(KeepBest(k)).name("nearest rows")

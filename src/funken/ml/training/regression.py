@@ -62,6 +62,10 @@ class LeastSquares(DistributedRegressor):
                 f"{type(self).__name__}.fit(): a feature or label is NaN or infinite. Impute missing numbers before."
             )
         weight = float(R[:, 0] @ R[:, 0])
+        if not weight > 0:
+            raise InvalidProgram(
+                f"{type(self).__name__}.fit(): all sample weights are 0. Give one record or more a weight."
+            )
         mean = (R[0, 1:] / R[0, 0]) if self.fit_intercept else np.zeros(R.shape[1] - 1)
         reduced = R[1:, 1:] if self.fit_intercept else R[:, 1:]
         kernel = self._kernel(**{**self.get_params(), "fit_intercept": False, **self._scaled(len(reduced), weight)})

@@ -12,6 +12,7 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.state.keys.normal import one_nan
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class ResultCache:
                 f"{error}: results cannot be cached by {key!r}. Pass cached(..., key=...), a function that returns "
                 "something hashable for each value."
             ) from None
-        return key
+        found: Hashable = one_nan(key)
+        return found
 
     def get(self, key: Hashable, now: float) -> list[Any] | None:
         """Return the result of a key, if there is one that has not expired."""

@@ -159,7 +159,7 @@ class RequestLoop:
                 return
         except Exception as error:  # noqa: BLE001 - raised again in the operator's thread
             request.error = error
-        except (asyncio.CancelledError, SystemExit, KeyboardInterrupt) as end:
+        except BaseException as end:
             if request.abandoned:
                 raise
             request.error = RuntimeError(f"async_invoke() ended with {end!r}")

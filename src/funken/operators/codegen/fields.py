@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.block import TupleBlock
+from funken.operators.codegen.inlining import FieldVariables
 from funken.operators.codegen.loops import LoopStep
 
 _LITERALS = {int, float, str, bytes, bool, type(None)}
@@ -56,7 +57,7 @@ def by_field(step: LoopStep, name: str, fields: Sequence[str]) -> LoopStep | Non
     """
     if not step.inlined:
         return None
-    reader = _Fields(name, fields)
+    reader = FieldVariables({name: tuple(fields)})
     found = reader.visit(ast.parse(step.expression, mode="eval").body)
     if reader.whole:
         return None
@@ -85,23 +86,3 @@ def rows_of_fields(block: TupleBlock) -> Iterable[Any]:
     """Return what a loop over the fields of tuples runs over: what differs, row by row."""
     fields = block.fields
     return fields[0] if len(fields) == 1 else zip(*fields, strict=True)
-
-
-class _Fields(ast.NodeTransformer):
-    def __init__(self, name: str, fields: Sequence[str]) -> None:
-        self._name = name
-        self._fields = fields
-        #: whether the tuple itself is used
-        self.whole = False
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        match node:
-            case ast.Subscript(ast.Name(name), ast.Constant(int() as index)) if (
-                name == self._name and type(index) is int and 0 <= index < len(self._fields)
-            ):
-                return ast.Name(self._fields[index])
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        self.whole = self.whole or node.id == self._name
-        return node

@@ -6,20 +6,25 @@ sets and dicts, f-strings. The expression does the same operations on the same o
 out is the frame of the call, which is half of what a short lambda costs. Variables of closures and of modules stay what they
 are: ``OuterVariables`` gives the loop the closure's own cells and the module's own namespace. Whatever is not known here
 (branches, keyword arguments, calls of functions in such variables) is called as before, and so is everything while a
-debugger or coverage watches.
+debugger or coverage watches. Methods are called by names that the built-in types have: one of the program may look at its caller.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
+import datetime
+import decimal
 import math
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
 
-from funken.columnar.bytecode import UnknownBytecode, is_plain, operations
+from funken.columnar.bytecode import UnknownBytecode, is_plain, operations, positions
+from funken.operators.codegen.frames import Position
 
 _LONGEST = 60
 """Instructions of a function that is worth reading: of a longer one, the call is a small part."""
@@ -36,8 +41,16 @@ _UNARY: dict[str, type[ast.unaryop]] = {
 }  # fmt: skip
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of those that are compiled into the interpreter
 _LOOK_AT_FRAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"}
-_SYSTEM = {"sys", "posix", "nt", "_thread", "time", "gc"}
-"""Modules of functions that look at frames or at the process, or act on it: ``sys.exit``, ``os.remove``, ``time.sleep``."""
+_SYSTEM = {"sys", "posix", "nt", "_thread", "time", "gc", "_warnings", "faulthandler", "_tracemalloc", "_imp"}
+"""Modules of functions that look at frames or at the process, or act on it: ``sys.exit``, ``os.remove``, ``warnings.warn``."""
+_TYPES = (
+    str, bytes, bytearray, memoryview, bool, int, float, complex, list, tuple, dict, set, frozenset, range, slice,
+    datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone, decimal.Decimal, re.Pattern, re.Match,
+)  # fmt: skip
+_WARN = {"utcnow", "utcfromtimestamp"}
+"""Methods that warn of the line that calls them."""
+_METHODS = {name for each in _TYPES for name in dir(each) if not name.startswith("_")} - _WARN
+"""Names of methods that are called in a loop, whatever object has them."""
 _NO_IDENTITY = {int, float, complex, str, bytes}
 _CONVERSIONS = (-1, ord("s"), ord("r"), ord("a"))
 
@@ -71,8 +84,10 @@ class OuterVariables:
     def __init__(self) -> None:
         #: Free variables of the loop, by name: to be its closure.
         self.cells: dict[str, CellType] = {}
-        #: Namespaces of modules, by the name of a global variable of the loop.
+        #: Namespaces of modules, by the name of a free variable of the loop.
         self.modules: dict[str, dict[str, Any]] = {}
+        #: The namespace that the loop runs in: that of its first function.
+        self.globals: dict[str, Any] | None = None
 
     def cell(self, cell: CellType) -> str:
         """Return the name of the variable that is a cell."""
@@ -115,17 +130,75 @@ def expression_of(
         or code.co_argcount != len(arguments)
         or code.co_cellvars
         or len(code.co_code) > 2 * 4 * _LONGEST
+        or _builtins_of(function) is not vars(builtins)
     ):
         return None
     names = dict(zip(code.co_varnames, arguments, strict=False))
     try:
-        return ast.unparse(_Reader(function, names, outside).read())
+        read = ast.unparse(_Reader(function, names, outside).read())
     except (
         _Unreadable,
         UnknownBytecode,
         ValueError,
     ):  # a ValueError of unparse: strings that cannot be nested in one another
         return None
+    if outside is not None and outside.globals is None:
+        outside.globals = function.__globals__
+    return read
+
+
+def nodes_of(
+    function: FunctionType, arguments: Sequence[str], parts: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, Position]]:
+    """Return the operations of a function that was read, from left to right, as a line has them, and where they are in its file.
+
+    The whole comes before its parts. ``parts`` are the variables that hold the fields of an argument.
+
+    >>> [text for text, _ in nodes_of(lambda pair: (pair[0], pair[1].strip()), ["value"], {"value": ("value_0", "value_1")})]
+    ['(value_0, value_1.strip())', 'value_1.strip()', 'value_1.strip']
+    """
+    names = dict(zip(function.__code__.co_varnames, arguments, strict=False))
+    reader = _Reader(function, names, OuterVariables())
+    whole = reader.read()
+    found: list[tuple[str, Position]] = []
+
+    def add(node: ast.AST) -> None:
+        if node in reader.places:
+            shown = FieldVariables(parts).visit(copy.deepcopy(node))
+            if not isinstance(shown, ast.Name | ast.Constant):  # they cannot fail
+                found.append((ast.unparse(shown), reader.places[node]))
+        for each in ast.iter_child_nodes(node):
+            add(each)
+
+    add(whole)
+    return found
+
+
+class FieldVariables(ast.NodeTransformer):
+    """Replaces the fields of tuples that are not made by the variables that hold them."""
+
+    def __init__(self, parts: Mapping[str, Sequence[str]]) -> None:
+        self._parts = parts
+        #: whether one of the tuples itself is used
+        self.whole = False
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Replace a field."""
+        match node:
+            case ast.Subscript(ast.Name(name), ast.Constant(int() as index)) if (
+                type(index) is int and name in self._parts and 0 <= index < len(self._parts[name])
+            ):
+                return ast.Name(self._parts[name][index])
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Note a tuple that is used."""
+        self.whole = self.whole or node.id in self._parts
+        return node
+
+
+def _builtins_of(function: FunctionType) -> Any:
+    return getattr(function, "__builtins__", None)
 
 
 class _Reader:
@@ -138,14 +211,19 @@ class _Reader:
         #: What variables from outside hold, by the node that loads them: to know what is called.
         self._held: dict[ast.expr, Any] = {}
         self._stack: list[Any] = []
+        #: Where in the file what was read is.
+        self.places: dict[ast.AST, Position] = {}
 
     def read(self) -> ast.expr:
         """Return what the function returns."""
-        for operation in operations(self._function.__code__):
+        code = self._function.__code__
+        for operation, place in zip(operations(code), positions(code), strict=True):
             if operation.name == "RETURN_VALUE":
                 return self._pop()
             if not any(read(operation.name, operation.argument) for read in (self._load, self._operate, self._build)):
                 break
+            if isinstance(self._stack[-1], ast.expr):
+                self.places.setdefault(self._stack[-1], place)
         raise _Unreadable
 
     def _pop(self) -> ast.expr:
@@ -247,6 +325,8 @@ class _Reader:
         self._stack.append(ast.Compare(left, [operator], [right]))
 
     def _hold(self, node: ast.expr, value: Any) -> ast.expr:
+        if _looks_at_frames(value):
+            raise _Unreadable  # also if something else is given it to call
         self._held[node] = value
         return node
 
@@ -275,6 +355,9 @@ class _Reader:
             raise _Unreadable
         if name in _LOOK_AT_FRAMES:
             raise _Unreadable
+        space = None if self._outside is None else self._outside.globals
+        if space is not None and space is not namespace and name in space:
+            raise _Unreadable  # in the module that the loop runs in, it is something else
         return ast.Name(name)
 
     def _call(self, count: int) -> None:
@@ -289,11 +372,15 @@ class _Reader:
         self._stack.append(ast.Call(_not_constant(callee), arguments, []))
 
     def _may_call(self, callee: ast.expr) -> bool:
-        """Whether it is not from outside, or compiled: others may look at their caller, or have effects (``add_frames``)."""
+        """Whether it is compiled, or a method of a name that compiled ones have: others may look at their caller."""
+        if callee in self._held:
+            return _is_built_in(self._held[callee])
         match callee:
-            case ast.Subscript(value=table) | ast.Call(func=ast.Attribute(value=table)) if table in self._held:
-                return False
-        return callee not in self._held or _is_built_in(self._held[callee])
+            case ast.Name(name):
+                return hasattr(builtins, name) and name not in self._names.values()
+            case ast.Attribute(attr=name):
+                return name in _METHODS
+        return False
 
     def _format(self, conversion: int, spec: ast.expr | None) -> None:
         if isinstance(spec, ast.Constant):
@@ -308,8 +395,14 @@ class _Reader:
 
 def _is_built_in(called: Any) -> bool:
     if isinstance(called, BuiltinFunctionType):
-        return called.__module__ not in _SYSTEM and called.__name__ not in _LOOK_AT_FRAMES
-    return isinstance(called, type) and not called.__flags__ & _HEAP_TYPE and called is not super
+        return not _looks_at_frames(called) and called.__name__ not in _WARN
+    return isinstance(called, type) and not called.__flags__ & _HEAP_TYPE
+
+
+def _looks_at_frames(value: Any) -> bool:
+    if isinstance(value, BuiltinFunctionType):
+        return value.__module__ in _SYSTEM or (value.__module__ == "builtins" and value.__name__ in _LOOK_AT_FRAMES)
+    return value is super
 
 
 def _part(part: ast.expr) -> ast.expr:

@@ -1,24 +1,27 @@
 """Loops over blocks, generated and compiled when an operator is set up: their source, and which operator each line is of.
 
 A line belongs to a step: an operator, the variable that holds its record, and the user's function. Where the function
-could be read (``inlining.py``) its body is on the line, else a call of it. Errors look as if it had been called:
-``step_at`` returns operator and record of a traceback's frame, and ``add_frames`` adds the frames of the user's function
-where the loop has left them out.
+could be read (``inlining.py``) its body is on the line, else a call of it. The loop runs in the module of the first
+function that it holds: C code that imports, warns or makes a class looks at the globals of the frame that calls it. What the loop
+itself uses are its free variables, so no name of the module can hide them.
+
+Errors look as if the function had been called: ``step_at`` returns operator and record of a traceback's frame, and ``add_frames``
+adds the frames of the user's functions where the loop has left them out. It makes these frames; it calls no function again.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from types import CodeType, FunctionType, TracebackType
+from types import CellType, CodeType, FunctionType, TracebackType
 from typing import Any, cast
 
+from funken.columnar.bytecode import goes_on
 from funken.dataclass import dataclass
 from funken.operators.base import Operator
-from funken.operators.codegen.inlining import OuterVariables, expression_of
-
-_STEPS = "__steps__"
+from funken.operators.codegen.frames import Position, frame_of
+from funken.operators.codegen.inlining import OuterVariables, expression_of, nodes_of
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,34 @@ class LoopStep:
         ]
 
 
-class LoopText:
-    """The source of one function, line by line."""
+@dataclass(frozen=True)
+class _Line:
+    text: str
+    step: LoopStep
 
-    def __init__(self, name: str, parameters: str) -> None:
+
+class _Lines:
+    """The lines of a loop that belong to steps: a constant of its code, so that a frame leads to them."""
+
+    def __init__(self, lines: dict[int, _Line]) -> None:
+        self.lines = lines
+
+
+class LoopText:
+    """The source of one function, line by line; without ``inlining`` it calls every function."""
+
+    def __init__(self, name: str, parameters: str, inlining: bool = True) -> None:
         self._lines = [f"def {name}({parameters}):"]
         self._name = name
         self._namespace: dict[str, Any] = {}
         self._outside = OuterVariables()
-        self._steps: dict[int, LoopStep] = {}
+        self._steps: dict[int, _Line] = {}
         self._depth = 1
+        self._inlining = inlining
 
     def step(self, operator: Operator, function: Callable[..., Any], *arguments: str) -> LoopStep:
         """Return the step that gives ``function(*arguments)``."""
-        expression = expression_of(function, arguments, self._outside)
+        expression = expression_of(function, arguments, self._outside) if self._inlining else None
         if expression is not None:
             return LoopStep(operator, function, arguments, True, f"({expression})")
         name = self.name(f"call{len(self._namespace)}", function)
@@ -72,7 +89,7 @@ class LoopText:
         """Add a line; one that ends in a colon opens a block for those after it."""
         self._lines.append("    " * self._depth + text)
         if step is not None:
-            self._steps[len(self._lines)] = step
+            self._steps[len(self._lines)] = _Line(self._lines[-1], step)
         self._depth += text.endswith(":")
 
     def dedent(self) -> None:
@@ -85,49 +102,93 @@ class LoopText:
 
     def compile(self) -> Callable[..., Any]:
         """Return the function."""
-        namespace: dict[str, Any] = {**self._namespace, **self._outside.modules, _STEPS: self._steps}
-        loop, cells = ast.parse("\n".join(self._lines)), self._outside.cells
-        if cells:
-            outside = ast.parse(
-                f"def outside({', '.join(cells)}): pass"
-            )  # what makes its parameters the loop's free variables
-            cast(ast.FunctionDef, outside.body[0]).body = loop.body
-            loop = outside
-        code = compile(loop, f"<funken operators, {self._name}>", "exec")
-        for _ in range(2 if cells else 1):
+        loop, cells = ast.parse("\n".join(self._lines)), self._cells()
+        outside = ast.parse(f"def outside({', '.join(cells)}): pass")  # its parameters are the loop's free variables
+        cast(ast.FunctionDef, outside.body[0]).body = loop.body
+        code = compile(outside, f"<funken operators, {self._name}>", "exec")
+        for _ in range(2):
             (code,) = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-        # The cells are those of the user's functions: a variable that changes is changed here, too.
-        return FunctionType(code, namespace, self._name, None, tuple(cells[name] for name in code.co_freevars))
+        code = code.replace(co_consts=(*code.co_consts, cast("Any", _Lines(self._steps))))
+        space = globals() if self._outside.globals is None else self._outside.globals
+        return FunctionType(code, space, self._name, None, tuple(cells[name] for name in code.co_freevars))
+
+    def _cells(self) -> dict[str, CellType]:
+        """Return the free variables: the cells of the user's functions, and what the loop uses itself."""
+        own = {**self._namespace, **self._outside.modules}
+        return {**{name: CellType(value) for name, value in own.items()}, **self._outside.cells}
 
 
 def step_at(trace: TracebackType) -> LoopStep | None:
     """Return the step that a frame of a traceback was at; ``None`` if it is no generated loop's."""
-    return step_of(trace.tb_frame.f_globals, trace.tb_lineno)
+    return step_of(trace.tb_frame.f_code, trace.tb_lineno)
 
 
-def step_of(names: Mapping[str, Any], line: int) -> LoopStep | None:
-    """Return the step of a line of the module that has these globals; ``None`` if it is no generated loop's."""
-    steps = names.get(_STEPS)
-    return steps.get(line) if isinstance(steps, dict) else None
+def step_of(code: CodeType, line: int | None) -> LoopStep | None:
+    """Return the step of a line of a function; ``None`` if it is no generated loop, or the line does nothing of the user's."""
+    found = _line_of(code, line)
+    return None if found is None else found.step
+
+
+def _line_of(code: CodeType, line: int | None) -> _Line | None:
+    lines = code.co_consts[-1] if code.co_consts else None
+    return lines.lines.get(line) if isinstance(lines, _Lines) and line is not None else None
 
 
 def add_frames(error: BaseException) -> None:
-    """If a loop raised where it holds a function's body, call the function again, and add the frames it raises from.
+    """Add to a traceback the frames of the functions whose bodies the loops in it hold; nothing is called again."""
+    trace = error.__traceback__
+    while trace is not None:
+        line = _line_of(trace.tb_frame.f_code, trace.tb_lineno)
+        if line is not None and line.step.inlined:
+            frame = _frame_in(line, trace)
+            if frame is not None:
+                frame.tb_next, trace.tb_next = trace.tb_next, frame
+                trace = frame
+        trace = trace.tb_next
 
-    Nothing is added unless it raises the same type again.
-    """
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    step = None if last is None else step_at(last)
-    if last is None or step is None or not step.inlined:
-        return
+
+def _frame_in(line: _Line, trace: TracebackType) -> TracebackType | None:
+    """Return the frame of a function where a line holds its body; ``None`` if the line failed elsewhere."""
+    step = line.step
+    position = _position(line, trace)
+    if position is None:
+        return None
     try:
-        arguments = step.values(last.tb_frame.f_locals)
+        arguments = step.values(trace.tb_frame.f_locals)
     except KeyError:
-        return
+        return None
+    return frame_of(cast(FunctionType, step.function), arguments, position)
+
+
+def _position(line: _Line, trace: TracebackType) -> Position | None:
+    """Return what part of the function failed, by the part of the line that did; ``None`` if that is no part of the function."""
+    code = trace.tb_frame.f_code
+    if goes_on(code, trace.tb_lasti):
+        return None
+    _, _, begin, end = list(code.co_positions())[trace.tb_lasti // 2]
+    whole = nodes_of(cast(FunctionType, line.step.function), line.step.arguments, line.step.parts)
+    of_line = [each for each in whole if each[0] in line.text]
+    if not of_line or begin is None or end is None:  # python -X no_debug_ranges
+        return of_line[0][1] if of_line else None
+    failed = line.text.encode()[begin:end].decode()
+    alike = [place for text, place in whole if text == failed]
+    if alike:
+        before = [text for at, text in _parts(line.text) if at < (begin, -end)]
+        return alike[min(before.count(failed), len(alike) - 1)]
+    return (
+        of_line[0][1] if "f'" in line.text or 'f"' in line.text else None
+    )  # positions in an f-string are those of the text
+
+
+def _parts(text: str) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield where the expressions in a line begin and, with a minus, end, and the expressions."""
+    found = text.strip()
     try:
-        step.function(*arguments)
-    except (Exception, SystemExit) as again:  # noqa: BLE001 - whatever it was, it is being raised already
-        if type(again) is type(error) and again.__traceback__ is not None:
-            last.tb_next = again.__traceback__.tb_next
+        tree = ast.parse(f"{found} pass" if found.endswith(":") else found)
+    except SyntaxError:  # "elif", "except", "return": none of them is repeated
+        return
+    margin = len(text) - len(text.lstrip())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and node.end_col_offset is not None:
+            segment = found.encode()[node.col_offset : node.end_col_offset].decode()
+            yield (node.col_offset + margin, -node.end_col_offset - margin), segment

@@ -16,10 +16,12 @@ import numpy as np
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.dependencies import same
 from funken.columnar.expressions import RecordSchema
+from funken.columnar.faults import noted
+from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, joined
-from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.packing import packed
 from funken.columnar.records import NOT_READ
+from funken.errors import FunkenError
 from funken.expr.watch import SAMPLE, CostWatch, Way
 from funken.operators.base import Output
 from funken.operators.stateless import UserFunctionOperator
@@ -29,6 +31,10 @@ from funken.operators.wrappers.converting import declared_of
 T = TypeVar("T")
 _SMALLEST = 64
 """Pieces of a block that are this small are not divided further."""
+
+
+class ColumnsDiffer(FunkenError):
+    """Columns have given something else than the function that they stand for; the message says what."""
 
 
 class Tracing(Protocol):
@@ -53,11 +59,16 @@ class TracedFunction:
             self._given_up = True
         return not self._given_up
 
+    def give_up(self) -> None:
+        """Call the function for each record from now on."""
+        self._given_up = True
+
 
 class ColumnPath(Generic[T]):
     """Computes blocks by kernels that stand for ``functions``; partials (``kernels/partials.py``) only if ``partials``.
 
-    ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done.
+    ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done. Unless it ``changes`` something then,
+    whatever it raises is a fault of a kernel: the functions are called for each record from then on.
 
     >>> from funken.columnar.block import RowBlock
     >>> from funken.columnar.kernels.columns import columns_of
@@ -66,12 +77,15 @@ class ColumnPath(Generic[T]):
     (3, None)
     """
 
-    __slots__ = ("_compute", "_functions", "_partials")
+    __slots__ = ("_changes", "_compute", "_functions", "_partials")
 
-    def __init__(self, compute: Callable[[Columns], T], *functions: TracedFunction, partials: bool = False) -> None:
+    def __init__(
+        self, compute: Callable[[Columns], T], *functions: TracedFunction, partials: bool = False, changes: bool = False
+    ) -> None:
         self._compute = compute
         self._functions = functions
         self._partials = partials
+        self._changes = changes
 
     def __call__(self, block: Block) -> T | None:
         """Return what is computed of a block; ``None``: it has to go through in rows."""
@@ -82,8 +96,21 @@ class ColumnPath(Generic[T]):
                 return None
         try:
             return self._compute(block)
+        except KernelFault:
+            self._give_up()
+            return None
         except FallBackToRows:
             return None
+        except Exception as error:
+            if self._changes:
+                raise
+            noted(error, "A block could not be computed: ")
+            self._give_up()
+            return None
+
+    def _give_up(self) -> None:
+        for function in self._functions:
+            function.give_up()
 
 
 class WatchedPath:
@@ -202,6 +229,9 @@ class WatchedPath:
             return
         values, timestamps = found.rows() if found.length else ([], None)
         right = None if called is None else [value for each, _ in called for value in each]
+        convert = self._operator.output.convert
+        if convert is not None:  # what has no names has them in columns, and another type perhaps
+            values, right = list(map(convert, values)), None if right is None else list(map(convert, right))
         stamps = None if called is None else [stamp for _, each in called for stamp in each or ()]
         if right is None or not same(values, right) or (timestamps or []) != stamps:
             self._warn(values, right)
@@ -217,6 +247,7 @@ class WatchedPath:
             pairs = zip(values, right, strict=True)
             one, other = next((pair for pair in pairs if not same(*pair)), ("a timestamp", "another one"))
             fact = f"the function gives {other!r:.200}, and the columns {one!r:.200}"
+        noted(ColumnsDiffer(fact), f"operator {self._operator.context.operator!r}: ")
         self._operator.context.warn(
             "columns",
             f"operator {self._operator.context.operator!r} is no longer vectorized, because its columns give something else: "
@@ -239,4 +270,4 @@ def _in_one(parts: list[Block]) -> list[Block]:
     return [joined(columns)]
 
 
-__all__ = ["ColumnPath", "TracedFunction", "WatchedPath"]
+__all__ = ["ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath"]

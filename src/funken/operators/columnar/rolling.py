@@ -48,7 +48,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._spec = spec
         self._shape = spec.schema
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
-        self._path = ColumnPath(self._reduced, *functions)
+        self._path = ColumnPath(self._reduced, *functions, changes=True)
         self._leaves = leaves_of(spec.schema)
         key = spec.traced_key.result
         #: whether a leaf of the aggregate is the key, and need not be kept
@@ -197,7 +197,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         super().__init__(spec.key, spec.function)
         self._spec = spec
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
-        self._path = ColumnPath(self._take, *functions, partials=True)
+        self._path = ColumnPath(self._take, *functions, partials=True, changes=True)
         self._pane = ArrayPane((spec.schema, INT))
         self._returns = 0
 

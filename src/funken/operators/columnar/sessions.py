@@ -54,7 +54,7 @@ class ColumnarSessions(SessionWindows):
         self._schema = self._contents_schema(spec)
         self._lists = ExtendedDeltaTable(self, saved_sessions, self._revive)
         self._sessions = self._lists
-        self._path = ColumnPath(self._take_columns, *functions_of(spec))
+        self._path = ColumnPath(self._take_columns, *functions_of(spec), changes=True)
         self._results = None if spec.results is None else WindowResults(spec)
         self._returns = 0
         self._clear()

@@ -43,7 +43,7 @@ class ColumnarWindows(AlignedWindows):
     def __init__(self, spec: ColumnarWindow) -> None:
         super().__init__(spec)
         self._vector = spec
-        self._path = ColumnPath(self._take_columns, *functions_of(spec), partials=True)
+        self._path = ColumnPath(self._take_columns, *functions_of(spec), partials=True, changes=True)
         #: ``_panes`` under the type it has here; their order is that of the record path
         self._mixed: dict[int, DeltaTable | ColumnPane] = self._panes  # type: ignore[assignment]
         self._table = self._arrays = MixedPanes(self._mixed)

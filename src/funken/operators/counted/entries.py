@@ -43,7 +43,7 @@ class CountsInArrays(CountOperator):
         self._schema = spec.schema if spec.aggregate is None else spec.aggregate.schema
         self._mixed = ExtendedDeltaTable(self, tuple, lambda key, saved: [saved[0], self.revive(saved[1])])
         self._entries = self._mixed
-        self._path: ColumnPath[Any] = ColumnPath(self._take_columns, *functions_of(spec))
+        self._path: ColumnPath[Any] = ColumnPath(self._take_columns, *functions_of(spec), changes=True)
         self._results = None if spec.results is None else WindowResults(spec)
         self._returns = 0
         #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller

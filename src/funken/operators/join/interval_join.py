@@ -25,6 +25,7 @@ from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.keyed import NO_KEY
+from funken.state.keys.normal import PLAIN, normal_key
 from funken.types.generics import S
 
 _BUFFERS = (MapStateDescriptor("_interval_join.left"), MapStateDescriptor("_interval_join.right"))
@@ -140,7 +141,8 @@ class IntervalJoinLogic(Operator):
                 late[0].append(value)
                 late[1].append(at)
                 continue
-            store.current_key = key = key_of(value)
+            key = key_of(value)
+            store.current_key = key = key if type(key) in PLAIN else normal_key(key)
             buckets: Buckets = mine.get(key) or {}
             bucket = buckets.get(at)
             if bucket is None:

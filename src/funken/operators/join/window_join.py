@@ -20,6 +20,7 @@ from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
+from funken.state.keys.normal import normal_keys
 
 
 class TaggedUnion(NamedTuple):
@@ -197,7 +198,8 @@ class WindowJoinLogic(Operator):
 
 
 def _tagged(side: int, values: Values, key_of: Callable[[Any], Any]) -> Values:
-    return list(map(TaggedUnion._make, zip(repeat(side), values, map(key_of, values), strict=False)))
+    keys = normal_keys(list(map(key_of, values)))
+    return list(map(TaggedUnion._make, zip(repeat(side), values, keys, strict=False)))
 
 
 __all__ = ["TAGGED_KEY", "CoGroup", "JoinPairs", "TaggedUnion", "WindowJoin", "sides"]

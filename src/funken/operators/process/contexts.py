@@ -10,10 +10,11 @@ from enum import Enum
 from typing import NoReturn
 
 from funken.errors import StateNotKeyed
-from funken.ids import MIN_TIMESTAMP
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator
 from funken.operators.results import Results
 from funken.operators.tags import OutputTag
+from funken.timing.instants import timer_ms
 from funken.types.generics import Generic, K_co, S
 
 
@@ -99,18 +100,26 @@ class TimerService:
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Call ``on_timer`` for this key once the watermark reaches ``timestamp``; once, however often registered."""
+        if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
+            timestamp = timer_ms(timestamp)
         self._timers.register_event_time_timer(self._store.current_key, None, timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call ``on_timer`` for this key once processing time reaches ``timestamp``."""
+        if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
+            timestamp = timer_ms(timestamp)
         self._timers.register_processing_time_timer(self._store.current_key, None, timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete this key's timer of that timestamp, if there is one."""
+        if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
+            timestamp = timer_ms(timestamp)
         self._timers.delete_event_time_timer(self._store.current_key, None, timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Delete this key's timer of that timestamp, if there is one."""
+        if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
+            timestamp = timer_ms(timestamp)
         self._timers.delete_processing_time_timer(self._store.current_key, None, timestamp)
 
 

@@ -23,6 +23,8 @@ from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateDescriptor
 from funken.state.keyed import NO_KEY
+from funken.state.keys.normal import PLAIN, normal_key
+from funken.timing.instants import checked_time
 
 _FLUSH = 4096
 """How many results of timers are held back at most."""
@@ -134,19 +136,19 @@ class KeyedOperator(Operator):
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Let ``on_event_time`` be called when the watermark reaches ``timestamp``."""
-        self.__timers.register_event_time_timer(self.current_key, None, timestamp)
+        self.__timers.register_event_time_timer(self.current_key, None, checked_time(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete an event-time timer of the current key."""
-        self.__timers.delete_event_time_timer(self.current_key, None, timestamp)
+        self.__timers.delete_event_time_timer(self.current_key, None, checked_time(timestamp))
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Let ``on_processing_time`` be called when processing time reaches ``timestamp``."""
-        self.__timers.register_processing_time_timer(self.current_key, None, timestamp)
+        self.__timers.register_processing_time_timer(self.current_key, None, checked_time(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Delete a processing-time timer of the current key."""
-        self.__timers.delete_processing_time_timer(self.current_key, None, timestamp)
+        self.__timers.delete_processing_time_timer(self.current_key, None, checked_time(timestamp))
 
     # ---- the engine's side
 
@@ -165,7 +167,8 @@ class KeyedOperator(Operator):
         self.context.next_time()
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         for value, at in zip(values, stamps, strict=True):
-            store.current_key = key_of(value)
+            key = key_of(value)
+            store.current_key = key if type(key) in PLAIN else normal_key(key)
             self.__at = at
             handle(value, None if at == MIN_TIMESTAMP else at)
         self.flush()

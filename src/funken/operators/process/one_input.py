@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
+from types import GeneratorType
 from typing import Any
 
 from funken.dataclass import dataclass
@@ -24,6 +25,8 @@ from funken.operators.strides import FEW, MANY, Stride
 from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.state.keyed import NO_KEY
+from funken.state.keys.normal import PLAIN, normal_key
+from funken.types.callables import check_several
 from funken.types.copying import IMMUTABLE
 
 _FLUSH = 4096
@@ -100,17 +103,28 @@ class ProcessOperator(Operator):
         timestamps: Timestamps,
         key_of: Callable[[Any], Any] | None,
     ) -> None:
-        results, store, immutable = self._results, self.context.keyed, IMMUTABLE
+        results, store, immutable, plain = self._results, self.context.keyed, IMMUTABLE, PLAIN
         append, stamp, add = results.values.append, results.stamps.append, results.add
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         # Hot: once per record. The calls of key and function dominate; what tells tags, and records that can be changed,
         # from others costs 25 ns, and as much for each item of a tuple.
         for value, at in zip(values, stamps, strict=True):
             if key_of is not None:
-                store.current_key = key_of(value)  # type: ignore[union-attr]
+                key = key_of(value)
+                kind = type(key)
+                if kind is tuple:
+                    for item in key:
+                        if type(item) not in plain:
+                            key = normal_key(key)
+                            break
+                elif kind not in plain:
+                    key = normal_key(key)
+                store.current_key = key  # type: ignore[union-attr]
             context.at = at
             made = call(value, context)
             if made is not None:
+                if type(made) is not list and type(made) is not GeneratorType:
+                    check_several(made)
                 for result in made:
                     kind = type(result)
                     if kind is tuple:

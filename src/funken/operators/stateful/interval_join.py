@@ -108,7 +108,9 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         self._of_pair = pair_schema(*spec.schemas)
         function = TracedFunction(spec.function, spec.given)
         self._paths = [
-            ColumnPath(partial(self._join, number), function, TracedFunction(key, spec.traced_keys[number]))
+            ColumnPath(
+                partial(self._join, number), function, TracedFunction(key, spec.traced_keys[number]), changes=True
+            )
             for number, key in enumerate((spec.key1, spec.key2))
         ]
         self._arrays = [_Side(spec, number, keep) for number, keep in enumerate(self._keep)]

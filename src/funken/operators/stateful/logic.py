@@ -67,6 +67,7 @@ class _States:
                 partial(self._computed, each),
                 TracedFunction(UserFunction(call.target, each.method), each.traced),
                 TracedFunction(each.key, each.traced_key),
+                changes=True,
             )
             for each in spec.functions
             if each.key is not None and each.traced_key is not None

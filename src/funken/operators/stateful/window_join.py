@@ -133,7 +133,7 @@ class ColumnarJoinWindows(ColumnarWindows):
         self._pairs: CoGroup = spec.window.function.call.target
         self._function = TracedFunction(self._pairs.function, spec.given)
         self._paths = [
-            ColumnPath(partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]))
+            ColumnPath(partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]), changes=True)
             for side, key in enumerate((spec.key1, spec.key2))
         ]
         self._used = [leaves_used(spec.given, side, schema) for side, schema in enumerate(spec.schemas)]

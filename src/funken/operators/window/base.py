@@ -16,6 +16,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.window.functions import WindowEmitter
 from funken.operators.window.spec import one_key
 from funken.state.keyed import NO_KEY, KeyedStateStore
+from funken.state.keys.normal import normal_keys
 from funken.windowing.assigners import MergingWindowAssigner
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class WindowOperator(Operator):
             return [0] * len(values)
         key_of = self._key
         rest = iter(values)
-        return [key_of(value) for value in rest]
+        return normal_keys([key_of(value) for value in rest])
 
     def _flush_results(self) -> None:
         self.store.current_key = NO_KEY

@@ -11,6 +11,7 @@ from funken.metrics.registry import MetricGroup
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.window.base import WindowOperator
 from funken.state.descriptors import StateDescriptor
+from funken.timing.instants import checked_time
 from funken.timing.timers import InternalTimerService
 
 
@@ -54,19 +55,19 @@ class OperatorTriggerContext:
 
     def register_processing_time_timer(self, time: int) -> None:
         """Register a timer for ``on_processing_time``."""
-        self._timers.register_processing_time_timer(self._store.current_key, self.window, time)
+        self._timers.register_processing_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def register_event_time_timer(self, time: int) -> None:
         """Register a timer for ``on_event_time``."""
-        self._timers.register_event_time_timer(self._store.current_key, self.window, time)
+        self._timers.register_event_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def delete_processing_time_timer(self, time: int) -> None:
         """Take a timer back."""
-        self._timers.delete_processing_time_timer(self._store.current_key, self.window, time)
+        self._timers.delete_processing_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def delete_event_time_timer(self, time: int) -> None:
         """Take a timer back."""
-        self._timers.delete_event_time_timer(self._store.current_key, self.window, time)
+        self._timers.delete_event_time_timer(self._store.current_key, self.window, checked_time(time))
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         """Return the state of the current key and window."""

@@ -23,6 +23,7 @@ from funken.operators.window.base import WindowOperator
 from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
 from funken.operators.window.migration import migrate, register_former_states
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from funken.state.keys.normal import PLAIN, normal_key
 from funken.windowing.assigners import MergingWindowAssigner
 from funken.windowing.evictors import TimestampedValue
 from funken.windowing.firing import TriggerResult
@@ -101,7 +102,8 @@ class GeneralWindows(WindowOperator):
         horizon = self.current_watermark - self._lateness if self._event_time else None
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         for value, at in zip(values, stamps, strict=True):
-            store.current_key = key = key_of(value)
+            key = key_of(value)
+            store.current_key = key = key if type(key) in PLAIN else normal_key(key)
             entered = False
             for window in assign(value, at, context):
                 if add(key, window, value, at):

@@ -14,6 +14,7 @@ from funken.operators.base import Operator
 from funken.operators.codegen.fields import by_field, names_of_fields
 from funken.operators.codegen.loops import LoopText
 from funken.state.delta_tables import DeltaTable
+from funken.state.keys.normal import PLAIN, normal_key
 
 _MOST_PANES = 16
 """More panes at once would be a long loop for few records."""
@@ -24,7 +25,8 @@ Loop = Callable[..., None]
 class ReduceLoops:
     """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records).
 
-    ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something.
+    ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something. There are no loops if the
+    context of the operator has no ``inlining``.
     """
 
     def __init__(
@@ -54,13 +56,22 @@ class ReduceLoops:
 
     def _loop(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         if (panes, form) not in self._loops:
-            self._loops[panes, form] = self._generate(panes, form) if 0 < panes <= _MOST_PANES else None
+            may = 0 < panes <= _MOST_PANES and self._may_inline()
+            self._loops[panes, form] = self._generate(panes, form) if may else None
         return self._loops[panes, form]
+
+    def _may_inline(self) -> bool:
+        context = getattr(self._operator, "context", None)  # there is none before it is set up
+        return context is None or bool(context.inlining)
 
     def _generate(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         places = range(panes)
         names, each, constants = names_of_fields("value", form)
         text = LoopText("windows", ", ".join(["values", "older", *(f"pane{place}" for place in places), *constants]))
+        text.name("_type", type)
+        text.name("_TypeError", TypeError)
+        text.name("plain", PLAIN)
+        text.name("normal_key", normal_key)
         key = text.step(self._operator, self._key, "value")
         steps = [text.step(self._operator, self._reduce, f"stored{place}", "value") for place in places]
         if not key.inlined or not steps[0].inlined:
@@ -75,15 +86,25 @@ class ReduceLoops:
         for place in places:
             text.line(f"new{place} = pane{place}.delta")
             text.line(f"get{place} = new{place}.get")
-            text.line(f"has_older{place} = bool(pane{place}.base)")
+            text.line(f"has_older{place} = not not pane{place}.base")
         # Hot: a key, and per pane a lookup, the user's function, a store.
         text.line(f"for {each} in values:")
         text.line(f"of = {key.expression}", key)
         for place, step in zip(places, steps, strict=True):
+            text.line("try:")
             text.line(f"stored{place} = get{place}(of)")
+            text.dedent()
+            text.line(f"except _TypeError: stored{place} = None")  # NumPy's ints and decimals cannot be compared
+            text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
+            text.line("else:")
+            text.line("if _type(of) not in plain:")  # a NaN is never found, and is one key
+            text.line("of = normal_key(of)")
+            text.line(f"stored{place} = get{place}(of)")
+            text.dedent()
             text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
             text.line(f"elif has_older{place}: older(pane{place}, of, {whole})")
             text.line(f"else: new{place}[of] = {whole}")
+            text.dedent()
         return text.compile()
 
 

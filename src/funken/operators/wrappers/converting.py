@@ -42,7 +42,8 @@ class Converting(SpecWrapper):
         typed.watermark, typed.idle, typed.takes_columns = output.watermark, output.idle, output.takes_columns
         typed.emit, typed.emit_block, typed.emit_side = output.emit, output.emit_block, output.emit_side
         if self.type_info is not None:
-            typed.emit = _main(converter(self.type_info), output.emit)
+            typed.convert = converter(self.type_info)
+            typed.emit = _main(typed.convert, output.emit)
             typed.emit_block = _blocks(self.type_info, typed.emit, output.emit_block, columnar)
         if self.sides:
             typed.emit_side = _side({tag: converter(of) for tag, of in self.sides}, output.emit_side)

@@ -23,6 +23,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.traits import BatchInput, SpecWrapper
 from funken.operators.user_functions import UserFunction
+from funken.state.keys.normal import PLAIN, normal_key
 
 _BLOCK = 4096
 
@@ -79,6 +80,8 @@ class SortedInputLogic(Operator):
         several = len(self._keys) > 1
         for value, at in zip(values, stamps, strict=True):
             key = key_of(value)
+            if type(key) not in PLAIN:
+                key = normal_key(key)
             records = kept.get(key)
             if records is None:
                 records = kept[key] = _Records()

@@ -17,6 +17,7 @@ from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import Traced, trace
+from funken.columnar.typed.aliases import changeable
 from funken.operators.columnar.specs import (
     ColumnarFilter,
     ColumnarFlatMap,
@@ -110,6 +111,8 @@ def columnar_reduce(
 ) -> ColumnarReduce:
     """Return the operator, whose results have the schema of its records; ``given`` is their declared type, if they have one."""
     check_arrays(schema)
+    if not isinstance(schema, str) and any(map(changeable, schema)):
+        raise NotVectorizable("keeps records with objects that can be changed, which its results share")
     key = traced_key(spec.key, schema)
     traced, folds = declared_folds(spec.function, schema, given)
     for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):

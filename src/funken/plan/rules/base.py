@@ -27,6 +27,7 @@ class RuleContext:
     batch: bool = False
     chaining: bool = True
     vectorized: bool = True
+    inlining: bool = True
     pre_aggregate: bool = True
     state_in_files: bool = False
     on_error: str = "fail"
@@ -49,6 +50,7 @@ class RuleContext:
             batch,
             get(config.CHAINING),
             get(config.VECTORIZED),
+            get(config.INLINING),
             get(config.PRE_AGGREGATION),
             StateSettings.backend_of(configuration, batch) == "rocksdb",
             get(config.ON_ERROR),

@@ -74,12 +74,12 @@ def _notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], contex
     nodes = {node.id: node for node in vertex.nodes}
     for run in runs:
         calls = [(nodes[number], call) for number in run.operators for call in traits_of(nodes[number].spec).loop]
-        parts = [_part(call, node) for node, call in calls]
+        parts = [_part(call, node, context) for node, call in calls]
         if run.edge is not None:
             partitioning = edges[run.edge].partitioning
             assert isinstance(partitioning, Hash)
-            parts.append(_part(LoopCall(partitioning.key, label="key_by"), nodes[run.operators[-1]]))
-        if len(parts) > 1 or inlined(calls[0][1].function):
+            parts.append(_part(LoopCall(partitioning.key, label="key_by"), nodes[run.operators[-1]], context))
+        if len(parts) > 1 or _stands(calls[0][1], context):
             yield f"one loop: {' + '.join(parts)}"
     fused = {number for run in runs for number in run.operators}
     for node in vertex.nodes:
@@ -88,18 +88,22 @@ def _notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], contex
             continue
         if traits.fusable:
             yield f"no loop: {node.name}, its results are converted to a declared type"
-        elif not context.batch and _has_loop(traits):
-            yield f"one loop: {' + '.join(_part(call, node) for call in traits.loop)}"
+        elif not context.batch and _has_loop(traits, context):
+            yield f"one loop: {' + '.join(_part(call, node, context) for call in traits.loop)}"
 
 
-def _has_loop(traits: OperatorTraits) -> bool:
-    found = [inlined(call.function, call.arguments) for call in traits.loop]
+def _has_loop(traits: OperatorTraits, context: RuleContext) -> bool:
+    found = [_stands(call, context) for call in traits.loop]
     return all(found) if traits.loop_if_read else any(found)
 
 
-def _part(call: LoopCall, node: Node) -> str:
+def _stands(call: LoopCall, context: RuleContext) -> bool:
+    return context.inlining and inlined(call.function, call.arguments)
+
+
+def _part(call: LoopCall, node: Node, context: RuleContext) -> str:
     name = call.label or node.name
-    return f"{name} (inlined)" if inlined(call.function, call.arguments) else name
+    return f"{name} (inlined)" if _stands(call, context) else name
 
 
 RULE = Rule(_NAME, _apply)

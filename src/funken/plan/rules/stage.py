@@ -5,6 +5,8 @@ only loops over single records are fused; and what wraps a spec comes last, so t
 
 One decision needs more than the program: windows whose restored state is keyed state go on with it. It is made once per
 attempt, when the attempt is planned: the stage is applied again to the compiled plan, with what the attempt starts from.
+
+Columns are an optimisation. If a rule fails with them, the plan is made without: a fault of Funken's must not fail a program.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from funken.columnar.expressions import RecordSchema
+from funken.columnar.faults import described, noted
 from funken.config import Configuration
 from funken.dataclass import dataclass
+from funken.errors import FunkenError
 from funken.ids import OperatorId
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules import (
@@ -75,7 +79,18 @@ class RewriteStage:
 
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:
         """Return the plan of an attempt, by what it starts from."""
-        return rewrite(self.compiled, replace(self.context, restored_in_keyed_state=restored_in_keyed_state))
+        context = replace(self.context, restored_in_keyed_state=restored_in_keyed_state)
+        try:
+            return rewrite(self.compiled, context)
+        except FunkenError:
+            raise
+        except Exception as error:
+            if not context.vectorized:
+                raise
+            noted(error, "A plan on columns could not be made: ")
+            plan = rewrite(self.compiled, replace(context, vectorized=False))
+            note = RuleNote("columns", f"off: could not be planned (internal: {described(error)})")
+            return replace(plan, notes=tuple(note if each.rule == "columns" else each for each in plan.notes))
 
     def shapes(self) -> Mapping[OperatorId, RecordSchema]:
         """Return the shapes of the records that operators emit, of those that could be traced."""

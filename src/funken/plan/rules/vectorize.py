@@ -24,6 +24,7 @@ from funken.columnar.expressions import (
     leaves_of,
     schema_repr,
 )
+from funken.columnar.faults import described, noted
 from funken.columnar.records import NamedFields, has_documents, name_of
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
@@ -48,6 +49,7 @@ from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columns.changes import ProgramChanges
 from funken.plan.columns.declared import declared_schema, type_given
 from funken.plan.columns.functions import (
     OTHER_FIELDS,
@@ -152,6 +154,7 @@ class _Vectorizer:
         self._carriers: dict[int, Partitioning] = {}
         self._paths: dict[OperatorId, str] = {}
         self._nodes = {node.id: node for node in plan.nodes}
+        self._changes = ProgramChanges(plan)
 
     def run(self) -> Rewritten:
         """Decide for every operator."""
@@ -182,8 +185,13 @@ class _Vectorizer:
                 raise NotVectorizable(self._refused[node.id])
             found = self._source(node) if isinstance(node.spec, SourceSpec) else self._operator(vertex, node)
             found = replace(found, shape=declared_schema(node, found.shape))
+            self._changes.check(found.spec)
         except NotVectorizable as reason:
             self._paths[node.id] = f"{_PER_RECORD}{reason}"
+            return
+        except Exception as error:  # noqa: BLE001 - a fault of Funken's must not fail a program
+            noted(error, f"The function of {node.name!r} could not be read: ")
+            self._paths[node.id] = f"{_PER_RECORD}could not be read (internal: {described(error)})"
             return
         self._found[node.id] = found
         self._paths[node.id] = found.path

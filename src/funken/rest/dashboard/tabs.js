@@ -103,7 +103,7 @@ export function checkpointsTab(job) {
       ["Duration", (each) => (each.ended == null ? "–" : duration(each.ended - each.triggered)), "number"],
       ["Size", (each) => bytes(each.size), "number"],
       ["Acknowledged", (each) => `${each.acknowledged} of ${each.tasks}`, "number"],
-      ["Where, or why not", (each) => each.failure || each.path, "text"],
+      ["Where, or why not", (each) => each.failure || (each.discarded ? "(deleted)" : each.path), "text"],
     ],
     { key: (each) => each.id, onchoose: (each) => choose(each.id), empty: "No checkpoint yet." },
   );

@@ -91,9 +91,9 @@ def _checkpoint(checkpoint: CheckpointStats) -> Json:
         "tasks": {},
     }
     if checkpoint.status == "COMPLETED":
-        found |= {"external_path": checkpoint.path, "discarded": False}
+        found |= {"external_path": checkpoint.path, "discarded": checkpoint.discarded}
     elif checkpoint.status == "FAILED":
-        found |= {"failure_timestamp": checkpoint.ended, "failure_message": checkpoint.failure}
+        found |= {"failure_timestamp": checkpoint.ended, "failure_message": checkpoint.failure, "discarded": True}
     return found
 
 

@@ -153,7 +153,7 @@ class OperatorChain:
         for run in vertex.fused:
             writer = next((end.writer for end in ends if end.edge.id == run.edge), None)
             found = [operators[number] for number in run.operators]
-            loop = FusedOperators(cast(list[UserFunctionOperator], found), writer)
+            loop = FusedOperators(cast(list[UserFunctionOperator], found), writer, contexts[run.operators[0]].inlining)
             self._process[found[0]] = loop.process
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]

@@ -58,6 +58,7 @@ class OperatorContexts:
             batch=self._settings.batch,
             pausing=self._settings.pausing,
             object_reuse=self._settings.object_reuse,
+            inlining=self._settings.inlining,
             auto_watermark_interval=self._settings.auto_watermark_interval,
             job_parameters=self._settings.job_parameters,
             checkpointing=checkpoints is not None,

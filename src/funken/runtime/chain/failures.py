@@ -7,9 +7,11 @@ of its own, and takes its variable with it when something is raised.
 
 from __future__ import annotations
 
+import os
 import pickle
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from funken.checkpoint.restart import fault_of
@@ -20,6 +22,7 @@ from funken.operators.codegen.loops import add_frames, step_at
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.messages import TaskFailed, TaskId
 
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _LIST_ITERATOR: type = type(iter([]))
 
 
@@ -40,8 +43,21 @@ class FailureAttribution:
 
     def attribute(self, error: BaseException) -> None:
         """Raise ``OperatorFailed`` from an error of user code, or return: the error is to be raised as it is."""
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, JobExecutionError):
+        if is_failure(error) and not isinstance(error, JobExecutionError):
             raise attribute_failure(error, self._subtask) from error
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return True if user code has failed; else the error ends the job or a generator, and is to be raised as it is.
+
+    Ctrl-C does, and an interruption. ``GeneratorExit`` is what closes a generator of the engine, or what a function has raised.
+    """
+    if not isinstance(error, GeneratorExit):
+        return not isinstance(error, KeyboardInterrupt)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:

@@ -10,24 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
+from types import GeneratorType
 from typing import Any
 
 from funken.dataclass import dataclass
-from funken.errors import FunkenError
+from funken.errors import KeyNotHashable
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.codegen.fields import by_field, constant_of, fields_made
-from funken.operators.codegen.loops import LoopStep, LoopText, step_at
+from funken.operators.codegen.loops import LoopStep, LoopText
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.hash_writer import HashWriter
+from funken.types.callables import check_several
 
 
 class FusedOperators:
     """A run at work: ``process`` takes the place of the first operator's, and emits for the last."""
 
-    def __init__(self, operators: list[UserFunctionOperator], writer: HashWriter | None = None) -> None:
+    def __init__(
+        self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True
+    ) -> None:
         self.last: Operator = operators[-1]
         self._operators = operators
         self._writer = writer
+        self._inlining = inlining
         self._keeps_stamps = all(isinstance(operator, MapLogic) for operator in operators)
         #: the variables that hold what is appended of tuples that go to the writer field by field; none: records go as they are
         self._fields = [] if writer is None else self._fields_to(writer)
@@ -42,10 +47,8 @@ class FusedOperators:
         if self._writer is not None and self._spread is not None:
             try:
                 self._spread(self._loop, values, timestamps)
-            except TypeError as error:
-                if self._at_key(error):
-                    raise self._writer.unhashable(error) from error
-                raise
+            except KeyNotHashable as error:
+                raise self._writer.refused(error) from None
         elif timestamps is None or self._keeps_stamps:
             results = self._loop(False)(values)
             if results:
@@ -61,19 +64,9 @@ class FusedOperators:
             self._loops[form] = self._generate(stamped=stamped, gathered=gathered, one_text=one_text)
         return self._loops[form]
 
-    def _at_key(self, error: TypeError) -> bool:
-        """Whether it was a key that cannot be hashed; the functions of the run may fail with the same text."""
-        trace = error.__traceback__
-        while trace is not None:
-            step = step_at(trace)
-            if step is not None:
-                return step.key and not isinstance(error, FunkenError) and "unhashable" in str(error)
-            trace = trace.tb_next
-        return False
-
     def _fields_to(self, writer: HashWriter) -> list[str]:
         """Make the writer ready for the fields of the tuples that reach it; none: the key needs the tuples, or they are none."""
-        text = LoopText("fused", "values")
+        text = LoopText("fused", "values", self._inlining)
         value = self._run_through(text, _LoopValue("value0"))
         names = value.fields
         key = by_field(text.step(self.last, writer.key, value.name), value.name, names) if names else None
@@ -89,7 +82,7 @@ class FusedOperators:
         parameters = "values, timestamps" if stamped else "values"
         if self._writer is not None:
             parameters = f"{'keep, appends' if gathered else 'known, find'}, {parameters}"
-        text = LoopText("fused", parameters)
+        text = LoopText("fused", parameters, self._inlining)
         if gathered:
             text.line(f"[{', '.join(self._appends(stamped))}] = appends")
         elif self._writer is None:
@@ -99,7 +92,12 @@ class FusedOperators:
                 text.line("stamps = []")
                 text.line("stamp = stamps.append")
         # Hot: from here to the append every line is once per record.
-        text.line("for value0, at in zip(values, timestamps, strict=True):" if stamped else "for value0 in values:")
+        records = (
+            f"value0, at in {text.name('_zip', zip)}(values, timestamps, strict=True)"
+            if stamped
+            else "value0 in values"
+        )
+        text.line(f"for {records}:")
         value = self._run_through(text, _LoopValue("value0"))
         self._end(text, value, stamped=stamped, gathered=gathered, one_text=one_text)
         return text.compile()
@@ -114,7 +112,7 @@ class FusedOperators:
             match operator:
                 case MapLogic():
                     made = fields_made(step)
-                    if made is not None and not _reads_fields(reader, len(made)):
+                    if made is not None and not (self._inlining and _reads_fields(reader, len(made))):
                         made = None
                     value = _LoopValue(following, constants=value.constants)
                     if made is None:
@@ -134,6 +132,10 @@ class FusedOperators:
                 case FlatMapLogic():
                     text.line(f"made = {step.expression}", step)
                     text.line("if made is None: continue")
+                    names = text.name("_type", type), text.name("_list", list), text.name("_generator", GeneratorType)
+                    kind = f"{names[0]}(made)"
+                    check = text.name("_check", check_several)
+                    text.line(f"if {kind} is not {names[1]} and {kind} is not {names[2]}: {check}(made)", step)
                     text.line(f"for {following} in made:", step)
                     value = _LoopValue(following)
         return value
@@ -173,12 +175,13 @@ class FusedOperators:
                 text.line("try:")
                 text.line(f"{found} = known[of]", key)
                 text.dedent()
-                text.line("except KeyError:")
+                text.line(f"except ({text.name('_KeyError', KeyError)}, {text.name('_TypeError', TypeError)}):")
                 text.line(f"{found} = find(of)", key)
                 text.dedent()
                 if one_text:
                     of = _bare(key)
-                    given = [f"same if type({name}) is kind else {name}" if name == of else name for name in given]
+                    of_type = text.name("_type", type)
+                    given = [f"same if {of_type}({name}) is kind else {name}" if name == of else name for name in given]
             for append, name in zip(appends, given, strict=False):
                 text.line(f"{append}({name})")
             return

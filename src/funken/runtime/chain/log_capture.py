@@ -184,7 +184,7 @@ _UNTAKEN = _Untaken()
 def operator_on(frame: FrameType | None) -> OperatorContext | None:
     """Return the context of the innermost operator on a stack."""
     while frame is not None:
-        step = step_of(frame.f_globals, frame.f_lineno)
+        step = step_of(frame.f_code, frame.f_lineno)
         owner = step.operator if step is not None else frame.f_locals.get("self")
         if isinstance(owner, FusedOperators):
             owner = owner.last

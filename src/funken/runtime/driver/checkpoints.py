@@ -8,7 +8,6 @@ the master's lock is held: it may acquire that lock itself.
 from __future__ import annotations
 
 import logging
-import pickle
 import tempfile
 import threading
 from collections import deque
@@ -50,8 +49,9 @@ from funken.checkpoint.store.completed import CompletedCheckpointStore, open_che
 from funken.checkpoint.store.epochs import Term
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
 from funken.config import Configuration
-from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError
+from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError, LeadershipLost
 from funken.ids import CheckpointId, Millis, OperatorId
+from funken.io.shapes import dumps_state, load_state
 from funken.io.storage import Storage, open_storage
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
@@ -96,7 +96,7 @@ class JobCheckpoints:
         self._storage: Storage = open_storage(f"{settings.directory.rstrip('/')}/{job_id}")
         self._targets = restore_targets(plan)
         self._by_id: dict[str, OperatorId] = {name: number for number, name in plan.stable_ids.items()}
-        self._store = CompletedCheckpointStore(self._storage)
+        self._store = CompletedCheckpointStore(self._storage, job_id=job_id)
         self._facts = JobFacts(job_id, plan.name, self._targets)
         self.history = CheckpointHistory(plan, self._storage.uri, clock.now)
         self._coordinator = self._new_coordinator()
@@ -142,7 +142,24 @@ class JobCheckpoints:
         settings, folder = placed(CheckpointSettings.of(configuration), plan.name)
         made = JobCheckpoints(plan, settings, job_id, SystemClock(), later=True)
         made._folder = folder
+        try:
+            made._check_restore_path()
+        except CheckpointError:
+            made.stopped(Outcome.LOST)
+            raise
         return made
+
+    def _check_restore_path(self) -> None:
+        """Raise what is wrong with the savepoint that the program names, before anything is started for the job."""
+        if not self._settings.restore_path:
+            return
+        try:
+            self._store.scan()
+            own = self._store.latest(self._settings.allow_fresh)
+        except CheckpointError:
+            return  # it is said when the job begins
+        if own is None:  # else the job goes on from that
+            open_checkpoint(self._settings.restore_path)
 
     @staticmethod
     def of_micro_batch(plan: PhysicalPlan, settings: CheckpointSettings, job_id: str) -> JobCheckpoints:
@@ -162,8 +179,9 @@ class JobCheckpoints:
 
     def restoration(self) -> Restoration | None:
         """Return what the next attempt starts from: the newest complete checkpoint, else what the program names."""
-        self._store.check_owner()  # what is prepared is committed and dropped from here on
-        newest = self._store.latest()
+        for gone in self._store.refresh():  # what is prepared is committed and dropped from here on
+            self.handle(Rejected(gone, self._store.lost[gone][1]))
+        newest = self._store.latest(self._settings.allow_fresh)
         ignoring = self._settings.allow_non_restored
         self._restored_from = None if newest is None else newest.checkpoint
         self._foreign = None
@@ -199,7 +217,7 @@ class JobCheckpoints:
         master.checkpoints = self
         if restoration is not None:
             master.restore_coordinators(
-                {self._by_id[name]: pickle.loads(data) for name, data in restoration.enumerators.items()}
+                {self._by_id[name]: load_state(data) for name, data in restoration.enumerators.items()}
             )
             for name, prepared in restoration.committables.items():
                 try:
@@ -249,8 +267,10 @@ class JobCheckpoints:
         checkpoint, self._restored_from = self._restored_from, None
         if checkpoint is None:
             return False
-        logger.warning("checkpoint %d is refused, the one before it is used: %s", checkpoint, reason)
         self._store.reject(checkpoint, reason)
+        older = max((number for number in self._store.complete if number < checkpoint), default=None)
+        then = "there is none before it" if older is None else f"checkpoint {older}, before it, is used"
+        logger.warning("checkpoint %d is refused, %s: %s", checkpoint, then, reason)
         self.handle(Rejected(checkpoint, reason))
         return True
 
@@ -279,10 +299,21 @@ class JobCheckpoints:
             self._master.close()
         if self._folder is not None:
             self._folder.cleanup()
+            self.history.folder_removed()
         elif self._claimed and outcome in self._settings.policy.kept_after and not self._pausing:
-            hint = resume_hint(self._settings.job_id, self.completed, self._storage.uri)
+            hint = self._resume_hint()
             if hint:
                 logger.warning("job %r has ended (%s): %s.", self._plan.name, outcome.value, hint)
+
+    def _resume_hint(self) -> str | None:
+        """Say from where the job can go on, of what is in the storage now."""
+        try:
+            self._store.refresh()
+        except LeadershipLost:
+            return None  # the other driver has the job
+        except CheckpointError as error:
+            return f"it is not known from where it can go on: {error}"
+        return resume_hint(self._settings.job_id, sorted(self._store.complete), self._storage.uri, self._store.unusable)
 
     def _drop_requests(self) -> None:
         while self._asked:
@@ -381,7 +412,9 @@ class JobCheckpoints:
         assert master is not None
         savepoint = Savepoint(command.target, command.stop) if command.kind is SnapshotKind.SAVEPOINT else None
         snapshots = master.trigger(command.tasks, TriggerCheckpoint(command.checkpoint, savepoint), command.checkpoint)
-        return {self._plan.stable_ids[number]: pickle.dumps(value) for number, value in snapshots.items()}
+        return {
+            self._plan.stable_ids[number]: dumps_state(value, lambda shape: None) for number, value in snapshots.items()
+        }
 
     def commit(self, manifest: Manifest) -> None:
         """Commit what the sinks prepared."""
@@ -391,7 +424,7 @@ class JobCheckpoints:
     def _commit(self, operator: str, prepared: Any, recover: bool = False) -> None:
         assert self._master is not None
         number = self._by_id.get(operator)
-        committables = [committable for pickled in prepared for committable in pickle.loads(pickled)]
+        committables = [committable for pickled in prepared for committable in load_state(pickled)]
         if number is not None and committables:
             try:
                 (self._master.recover if recover else self._master.commit)(number, committables)
@@ -412,7 +445,7 @@ class JobCheckpoints:
             case NotifyAborted(checkpoint=checkpoint, tasks=tasks) if master is not None:
                 master.coordinators.notify_aborted(checkpoint)
                 for task in tasks:
-                    master.send(task, CheckpointAborted(checkpoint))  # type: ignore[arg-type]
+                    master.send(task, CheckpointAborted(checkpoint, self._store.rewrite))  # type: ignore[arg-type]
             case FailJob(reason=reason) if master is not None:
                 failure = JobExecutionError(reason)
                 failure.fault |= self._fault & Fault.FINAL

@@ -15,7 +15,8 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
@@ -28,6 +29,7 @@ from funken.runtime.chain.log_capture import LogCapture
 from funken.runtime.collector import collecting_rarely
 from funken.runtime.driver.job import Job
 from funken.runtime.exchange.feedback_lane import FeedbackLane
+from funken.runtime.interruption import Interrupted
 from funken.runtime.job.events import ExecutionsDeployed
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
@@ -35,11 +37,15 @@ from funken.runtime.task.loop import Task
 from funken.runtime.task.mailbox import TaskLoop
 from funken.timing.clock import Clock, SystemClock
 
+logger = logging.getLogger(__name__)
+
 _HOST = socket.gethostname()
 _IN_FLIGHT = 16
 _ALL = sys.maxsize
 """A turn processes all blocks that have arrived: all tasks share one thread."""
 _LONGEST_WAIT = 1000
+_LOOK_SECONDS = 0.2
+"""How often it is seen whether a function returns."""
 
 
 class LocalRunner:
@@ -71,13 +77,53 @@ class LocalRunner:
             loop = LocalLoop(job, portable(job.plan), self._clock, self._sleep or sleep, wake)
             logs = _capture(job)
             try:
-                with collecting_rarely():
+                with collecting_rarely(), _ticking(job, loop, wanted=self._sleep is None):
                     loop.run()
+            except Interrupted:
+                if job.master.error is None or job.cancelled.is_set():
+                    raise
+                raise job.master.error from None  # a function kept the job from failing
             finally:
                 loop.close()
                 logs.uninstall()
         finally:
             job.interruption.leave_thread()
+
+
+@contextmanager
+def _ticking(job: Job, loop: LocalLoop, wanted: bool) -> Iterator[None]:
+    """Let checkpoints time out, in a thread of their own, while a function does not return; fail the job if that is too many.
+
+    The function is interrupted then, if it is in Python's own code.
+    """
+    checkpoints = job.checkpoints
+    if checkpoints is None or not wanted:
+        yield
+        return
+    ended = threading.Event()
+
+    def watch() -> None:
+        seen = -1
+        while not ended.wait(_LOOK_SECONDS):
+            turns, seen = seen, loop.turns
+            if turns != seen:
+                continue  # it ticks by itself
+            checkpoints.tick()
+            if job.master.error is not None and job.interruption.interrupt():
+                where = job.interruption.where()
+                logger.warning(
+                    "job %r has failed, but a function does not return: %s. It is interrupted.",
+                    job.plan.name, "unknown" if where is None else where[0],
+                )  # fmt: skip
+                return
+
+    thread = threading.Thread(target=watch, name="funken-local-checkpoints", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _capture(job: Job) -> LogCapture:
@@ -159,6 +205,8 @@ class LocalLoop:
         self._orders: deque[tuple[TaskId, TaskCommand]] = deque()
         job.master.send = lambda task, command: self._orders.append((task, command))  # from any thread
         job.master.now = clock.monotonic
+        self.turns = 0
+        """How many rounds there were."""
         self.quiet = False
         """Whether no task had anything to do in the last round: then they flush."""
         self._inbox: dict[TaskId, deque[bytes]] = {}
@@ -240,6 +288,7 @@ class LocalLoop:
 
     def turn(self) -> float:
         """Give every task a turn; return ms until anything may happen, 0 if something did, or may in the next round."""
+        self.turns += 1
         with self._user_code:
             wait = self._turn_of_tasks()
         self._job.master.tick()

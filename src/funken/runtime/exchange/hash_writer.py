@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from funken.columnar.block import Block, TupleBlock
-from funken.errors import FunkenError, InvalidProgram, KeyNotHashable
+from funken.errors import KeyNotHashable
 from funken.operators.base import Timestamps, Values
 from funken.plan.nodes import Hash
 from funken.runtime.exchange.many_keys import ManyKeys
@@ -136,10 +136,8 @@ class HashWriter(EdgeWriter):
         else:
             try:
                 self._route(self._own_loop, self._append if stamps is None else self._appends, values, stamps)
-            except TypeError as error:
-                if isinstance(error, FunkenError) or "unhashable" not in str(error):
-                    raise
-                raise self.unhashable(error) from error
+            except KeyNotHashable as error:
+                raise self.refused(error) from None
         self._send_full()
 
     def _own_loop(self, stamped: bool, gathered: bool, one_text: bool) -> Loop:
@@ -151,7 +149,7 @@ class HashWriter(EdgeWriter):
             of = key(value)
             try:
                 append = known[of]
-            except KeyError:
+            except (KeyError, TypeError):  # as NumPy's ints and decimals cannot be compared
                 append = find(of)
             append(value)
 
@@ -163,7 +161,7 @@ class HashWriter(EdgeWriter):
             of = key(value)
             try:
                 append, stamp = known[of]
-            except KeyError:
+            except (KeyError, TypeError):
                 append, stamp = find(of)
             append(value)
             stamp(timestamp)
@@ -219,13 +217,8 @@ class HashWriter(EdgeWriter):
         """Deal a block, and its timestamps if there are any, to the ``buffers`` of the targets."""
         try:
             dealt = self._many_keys.deal(keys)
-        except KeyNotHashable:
-            for key in keys:
-                try:
-                    hash(key)  # as a lookup of the key does
-                except TypeError as error:
-                    raise self.unhashable(error) from error
-            raise
+        except KeyNotHashable as error:
+            raise self.refused(error) from None
         for target, positions in enumerate(dealt):
             for column, to in zip(block, [*buffers[target], self._stamps[target]], strict=False):
                 to.extend(map(column.__getitem__, positions))
@@ -261,12 +254,9 @@ class HashWriter(EdgeWriter):
         ]
         return waiting + super().overtaking_barrier(number, content)
 
-    def unhashable(self, error: TypeError) -> InvalidProgram:
-        """Return the error for a key that has no hash."""
-        return InvalidProgram(
-            f"key_by after operator {self._operator!r}: {error}. Return something hashable from the key selector, "
-            "for example a tuple instead of a list."
-        )
+    def refused(self, error: KeyNotHashable) -> KeyNotHashable:
+        """Return the error for a key that cannot be one, with the operator whose records it is of."""
+        return KeyNotHashable(f"key_by after operator {self._operator!r}: {error}")
 
 
 __all__ = ["HashWriter", "Loops"]

@@ -14,12 +14,14 @@ import pickle
 import struct
 import zlib
 from array import array
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.errors import TransferCorrupted
 from funken.io.pickling import dumps, record_not_picklable
 from funken.runtime.exchange.named_tuples import fields_of, named_tuples_of
+from funken.timing.instants import check_range
 
 ChannelId = tuple[int, int]
 """An edge and an upstream subtask."""
@@ -107,7 +109,7 @@ def payload_of(block: bytes) -> bytes:
 
 def encode_records(values: list[Any], timestamps: list[int] | None, operator: str, subtask: int) -> bytes:
     """Pickle records; plain pickle where it can, cloudpickle for local classes, else ``RecordNotPicklable``."""
-    stamps = None if timestamps is None else array("q", timestamps).tobytes()
+    stamps = None if timestamps is None else _stamps_of(timestamps, lambda: values)
     columns = fields_of(values)
     content = (values, stamps) if columns is None else (type(values[0]), columns, stamps)
     return dumps(content, record_not_picklable, values, operator, subtask)
@@ -115,8 +117,16 @@ def encode_records(values: list[Any], timestamps: list[int] | None, operator: st
 
 def encode_fields(block: TupleBlock, operator: str, subtask: int) -> bytes:
     """Pickle tuples field by field, which takes a third of the time; raises ``RecordNotPicklable``."""
-    stamps = None if block.timestamps is None else array("q", block.timestamps).tobytes()
+    stamps = None if block.timestamps is None else _stamps_of(block.timestamps, lambda: block.rows()[0])
     return dumps((tuple, block.fields, dict(block.constants), stamps), _field_not_picklable, block, operator, subtask)
+
+
+def _stamps_of(timestamps: Sequence[int], records: Callable[[], Iterable[Any]]) -> bytes:
+    try:
+        return array("q", timestamps).tobytes()
+    except OverflowError:
+        check_range(timestamps, records())
+        raise
 
 
 def _field_not_picklable(error: Exception, block: TupleBlock, operator: str, subtask: int) -> Exception:

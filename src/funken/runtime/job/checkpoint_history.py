@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from funken.checkpoint.events import (
@@ -18,6 +18,7 @@ from funken.checkpoint.events import (
     Event,
     JobStopped,
     NotifyAborted,
+    Prune,
     Stored,
     TaskFinished,
     TaskKey,
@@ -70,6 +71,8 @@ class CheckpointStats:
     path: str = ""
     failure: str = ""
     subtasks: tuple[SubtaskCheckpointStats, ...] = ()
+    discarded: bool = False
+    """Whether its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
 
     @property
     def duration(self) -> int | None:
@@ -121,7 +124,7 @@ class _Open:
         parts = tuple(self.subtasks)
         return CheckpointStats(
             self.id, self.kind, status, self.triggered, self.tasks, done, self.latest_ack, ended, size, self.path,
-            failure, parts,
+            failure, parts, status == "FAILED",
         )  # fmt: skip
 
 
@@ -202,6 +205,8 @@ class CheckpointHistory:
                     self._open[checkpoint] = begun
                 case NotifyAborted(checkpoint=checkpoint, reason=reason):
                     reasons[checkpoint] = reason
+                case Prune(checkpoint=checkpoint):
+                    self._discard(checkpoint)
         for gone in [number for number in self._open if number not in pending]:
             self._end(gone, "FAILED", wall, reasons.get(gone) or _reason(event))
 
@@ -238,6 +243,19 @@ class CheckpointHistory:
         self._ended.append(stats)
         del self._ended[: -self._kept]
         self._times = {key: times for key, times in self._times.items() if key[1] in self._open}
+
+    def folder_removed(self) -> None:
+        """The folder of the job's checkpoints is removed, with all that are in it."""
+        with self._lock:
+            self._discard(None)
+
+    def _discard(self, checkpoint: int | None) -> None:
+        def changed(each: CheckpointStats) -> CheckpointStats:
+            concerned = each.kind == "checkpoint" and checkpoint in (None, each.id)
+            return replace(each, discarded=True) if concerned else each
+
+        self._ended = [changed(each) for each in self._ended]
+        self._latest = {name: changed(each) for name, each in self._latest.items()}
 
     # ---- what is seen of it
 

@@ -17,10 +17,11 @@ from typing import Any
 
 from funken.checkpoint.restore import SubtaskRestore, origins, read_state
 from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, OperatorSnapshot
-from funken.checkpoint.store.blobs import SECTIONS, SubtaskState, items_of, state_pickler
+from funken.checkpoint.store.blobs import SECTIONS, SubtaskState, items_of
 from funken.checkpoint.store.databases import load
-from funken.errors import CheckpointCorrupted, RestoreFailed
+from funken.errors import CheckpointCorrupted, CheckpointIncompatible, RestoreFailed
 from funken.ids import MAX_WATERMARK, CheckpointId
+from funken.io.shapes import is_changed
 from funken.io.storage import open_storage
 from funken.operators.base import Operator
 from funken.runtime.chain.chain import OperatorChain
@@ -76,6 +77,10 @@ class TaskStateManager:
                 continue
             try:
                 self._restore_operator(chain, operator, place, incremental, found)
+            except CheckpointIncompatible as error:
+                raise CheckpointIncompatible(
+                    f"operator {node.name!r} (subtask {self._subtask}) cannot be restored: {error}"
+                ) from error
             except CheckpointCorrupted as error:
                 raise RestoreFailed(
                     f"operator {node.name!r} (subtask {self._subtask}) cannot be restored: {error}"
@@ -105,7 +110,11 @@ class TaskStateManager:
             _restore(operator, state)
             if state.inflight or state.inflight_keyed:
                 self._channel_state.setdefault(place, ChannelState()).add(state)
-        if all(bool(source.files) == in_files for source in found.keyed):
+        changed = [is_changed(shape) for _, shape in found.classes]
+        if in_files or not any(changed):
+            incremental.classes.update(dict.fromkeys(found.classes))
+        # What a class that has changed was read from is not built on.
+        if all(bool(source.files) == in_files for source in found.keyed) and (in_files or not any(changed)):
             files = found.keyed[0].files if found.exact and found.keyed else ()
             incremental.resume(origins(storage, found), found.exact, files)
         # Else the state was in another backend: the first snapshot is complete.
@@ -138,8 +147,10 @@ class TaskStateManager:
                 prepared += [(checkpoint, committable) for committable in operator.prepare_snapshot(checkpoint)]
             own = operator.snapshot if runs else partial(self._of_finished.get, place)
             chunk = self._plan.options.materialize_rows or CHUNK
-            dumps = state_pickler(incremental.operator, incremental.subtask)
-            state = _state_of(operator, own, incremental.wants_complete, dumps, chunk)
+            state = _state_of(operator, own, incremental.wants_complete, incremental.dumps, chunk)
+            backend = None if operator.context.keyed is None else operator.context.keyed.backend
+            if isinstance(backend, RocksDBBackend):
+                incremental.classes.update(backend.classes)
             committables = [committable for _, committable in prepared]
             if ended:
                 self._ended.setdefault(checkpoint, set()).add(place)
@@ -158,7 +169,7 @@ class TaskStateManager:
         for name, in_flight in found.items():
             place = (name, self._subtask)
             incremental, snapshot = snapshots[place]
-            items = items_of(in_flight.to_state(), state_pickler(incremental.operator, incremental.subtask))
+            items = items_of(in_flight.to_state(), incremental.dumps)
             snapshots[place] = incremental, replace(snapshot, items=snapshot.items + items)
         return True
 
@@ -180,6 +191,11 @@ class TaskStateManager:
         """Drop an aborted checkpoint; its changes are carried to the next."""
         for incremental, snapshot in self._partial.pop(checkpoint, {}).values():
             incremental.skip(snapshot)
+
+    def rewrite(self) -> None:
+        """Take complete snapshots from now on: files that these build on were removed."""
+        for incremental in self._incremental.values():
+            incremental.begin_anew()
 
     @property
     def last(self) -> CheckpointId:

@@ -244,6 +244,8 @@ class TaskCheckpoints:
     def abort(self, command: CheckpointAborted, is_open: bool = True) -> None:
         """A checkpoint is aborted: give it up, and notify the operators if they are open."""
         self.handle(command)
+        if command.rewrite and self._state_manager is not None:
+            self._state_manager.rewrite()
         for subtask in self._subtasks.values() if is_open else ():
             subtask.chain.notify_checkpoint_aborted(command.checkpoint)
 

@@ -23,7 +23,7 @@ from funken.operators.strides import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.backends import TaskBackends
 from funken.runtime.chain.contexts import OperatorContexts
-from funken.runtime.chain.failures import FailureAttribution, attribute_failure
+from funken.runtime.chain.failures import FailureAttribution, attribute_failure, is_failure
 from funken.runtime.chain.finished_chain import FinishedOperatorChain
 from funken.runtime.exchange.wire import BlockHeader, BlockKind, decode_records, payload_of, read_header
 from funken.runtime.exchange.writers import IngestionTime
@@ -155,7 +155,7 @@ class Task:
         self._checkpoints.close()
         self._backends.close()
         for error in raised:
-            if not isinstance(error, Exception | SystemExit):
+            if not is_failure(error):
                 raise error
         if raised and self.finished:
             raise attribute_failure(raised[0], self.id.subtask) from raised[0]

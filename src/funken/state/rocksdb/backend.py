@@ -13,21 +13,27 @@ import os
 import shutil
 import weakref
 from collections.abc import Mapping
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import StateError
+from funken.io.shapes import Shape
 from funken.state.backend import Table
 from funken.state.descriptors import StateKind
 from funken.state.keygroups import owned_groups
-from funken.state.rocksdb.database import Budget, Database, SharedMemory
+from funken.state.rocksdb.database import KEYS_VERSION, Budget, Database, SharedMemory
 from funken.state.rocksdb.folders import WorkFolder
+from funken.state.rocksdb.layout import Layout, renamed
 from funken.state.rocksdb.space import LEAST_FREE, DiskSpace
-from funken.state.rocksdb.tables import Layout, MapTable, ObjectLimit, RocksTable, Rows
+from funken.state.rocksdb.tables import MapTable, ObjectLimit, RocksTable, Rows
 
 logger = logging.getLogger(__name__)
 
 _TABLES = ".sst"
+_CHUNK = 1000
+_END = b"\xff\xff"
 
 
 class TaskDatabases:
@@ -137,12 +143,15 @@ class RocksDBBackend:
         self._shared = shared
         self._owner = owner
         self._groups = key_groups
+        self._max_parallelism = max_parallelism
         self._group_of = owned_groups(max_parallelism, key_groups)
         self._database: Database | None = None
         self._path = ""
         self._rows: list[Rows] = []
         self._cuts = 0
         self._linked: LinkedFiles | None = None
+        #: the classes that rows were written with, by table
+        self.classes: dict[tuple[str, Shape], None] = {}
 
     @property
     def opened(self) -> bool:
@@ -168,10 +177,37 @@ class RocksDBBackend:
 
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
         """Return the table of a state, with what the database has of it."""
-        layout = Layout(name, namespaced, kind is StateKind.MAP, self._group_of)
-        rows = Rows(self.database, layout, self._shared.objects)
+        layout = self._layout(name, namespaced, kind is StateKind.MAP)
+        rows = Rows(self.database, layout, self._shared.objects, partial(self._met, f"state/{name}"))
         self._rows.append(rows)
         return MapTable(rows, self._groups) if layout.mapped else RocksTable(rows, self._groups)
+
+    def take(self, database: Database, groups: range) -> None:
+        """Take the rows of some key groups out of another database."""
+        start, stop = (group.to_bytes(2, "big") for group in (groups.start, groups.stop))
+        rows = database.scan(start, stop)
+        if database.keys_version == KEYS_VERSION:
+            self.database.take_sorted(rows)
+            self.database.write(())
+            return
+        found = renamed(rows, self._layout, self._max_parallelism)
+        while some := list(islice(found, _CHUNK)):
+            self.database.write([(new, value) for _, new, value in some])
+
+    def rename(self, database: Database) -> None:
+        """Put the rows of a database where they belong, if an earlier version encoded some keys in another way."""
+        if database.keys_version == KEYS_VERSION:
+            return
+        found = renamed(database.scan(b"", _END), self._layout, self._max_parallelism)
+        while some := list(islice(found, _CHUNK)):
+            moved = [(row, new, value) for row, new, value in some if row != new]
+            database.write([(row, None) for row, _, _ in moved] + [(new, value) for _, new, value in moved])
+
+    def _layout(self, name: str, namespaced: bool, mapped: bool = False) -> Layout:
+        return Layout(name, namespaced, mapped, self._group_of, self.database)
+
+    def _met(self, table: str, shape: Shape) -> None:
+        self.classes[table, shape] = None
 
     def snapshot(self, states: Mapping[str, Mapping[str, Any]], now: int) -> DatabaseSnapshot | None:
         """Return the state as it is now; ``None`` if there has never been any."""

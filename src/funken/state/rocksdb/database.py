@@ -112,6 +112,12 @@ def plain_options() -> Any:
     return options
 
 
+KEYS_VERSION = b"2"
+"""How keys are encoded today (``keys.py``)."""
+_VERSION_ROW = b"\xff\xff"
+"""Where that is noted: behind all key groups."""
+
+
 class Database:
     """A database in a folder.
 
@@ -137,6 +143,7 @@ class Database:
         #: whether anything was written since this was last set to false
         self.changed = True
         #: set when nothing is being saved: what is written meanwhile would become a part of it
+        self._versioned = False
         self._saved = threading.Event()
         self._saved.set()
         self._rocks = rocks
@@ -145,6 +152,11 @@ class Database:
         self._unlogged.no_slowdown = True
         self._ingest = rocks.IngestExternalFileOptions()
         self._ingest.set_move_files(True)
+
+    @property
+    def keys_version(self) -> bytes | None:
+        """How keys are encoded in it; ``None``: as before there were versions, or there are none."""
+        return self.get(_VERSION_ROW)
 
     def get(self, key: bytes) -> bytes | None:
         """Return what is stored under a key."""
@@ -163,6 +175,9 @@ class Database:
         self._space.check()
         self.changed = True
         rows = list(changes)
+        if not self._versioned:
+            rows.append((_VERSION_ROW, KEYS_VERSION))
+            self._versioned = True
         if not self._taken(rows):
             self._write_when_possible(rows)
 

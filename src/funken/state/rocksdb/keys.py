@@ -1,8 +1,8 @@
 """Keys as bytes: equal keys give equal bytes, whatever they were pickled as, and different keys give different ones.
 
 A dict finds ``1`` under ``1.0`` and ``True``, and a frozen set whatever the order of its items; so must a database that
-compares bytes. Everything that ``stable_hash`` takes as a key is encoded by what makes it equal. What is none of these is
-pickled: there, two objects that are equal and pickled to different bytes count as two keys.
+compares bytes. What is encoded is the key's form (``state/keys/forms.py``). An object with ``__stable_hash__`` has none, and two
+that are equal may be pickled to different bytes: ``encode_key`` raises ``OwnHash``, and ``encode_with`` asks its caller for them.
 
 No encoding is the beginning of another, so several can be put one behind the other; numbers are in their order, and so are
 strings. *Plain* keys (``None``, ``int``, ``str``, ``bytes``, and tuples of them) can be read back.
@@ -10,26 +10,23 @@ strings. *Plain* keys (``None``, ``int``, ``str``, ``bytes``, and tuples of them
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import enum
-import ipaddress
-import numbers
-import pathlib
 import pickle
-import uuid
+from collections.abc import Callable
+from decimal import Decimal
 from math import inf
 from typing import Any
 
-from funken.types.row import Row
+from funken.state.keys.form import EXACT, NAN, Named, refusal
+from funken.state.keys.forms import form_of
 
-_NONE, _INT, _RATIO, _INFINITE, _STR, _BYTES, _TUPLE, _SET, _NAMED, _OTHER = b"\x01\x02\x03\x04\x10\x11\x20\x21\x22\x30"
+_NONE, _INT, _RATIO, _INFINITE, _STR, _BYTES = b"\x01\x02\x03\x04\x10\x11"
+_TUPLE, _SET, _NAMED, _OTHER, _OWN = b"\x20\x21\x22\x30\x31"
 _END = b"\0"
 _ZERO, _QUOTED, _STOP = b"\0", b"\0\xff", b"\0\0"
 _POSITIVE, _NEGATIVE, _LONGEST = 0x80, 0x7F, 0x70
-_BY_TEXT = (
-    datetime.date, datetime.time, pathlib.PurePath, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address
-)  # fmt: skip
+_MOST_DIGITS = 10_000
+"""A decimal of more digits in front or behind its point is encoded by its digits and exponent: it may have millions of zeros."""
+_PLAIN = frozenset({str, int, bytes, tuple, type(None)})
 
 
 def encode_key(key: Any) -> bytes:
@@ -47,70 +44,83 @@ def encode_key(key: Any) -> bytes:
         return _integer(key)
     if kind is bytes:
         return b"".join((b"\x11", key.replace(_ZERO, _QUOTED), _STOP))
-    if isinstance(key, tuple):
+    if kind is tuple:
         return b"\x20" + b"".join(map(encode_key, key)) + _END
     if key is None:
         return b"\x01"
-    if isinstance(key, numbers.Number):
-        return _number(key)
-    return _named(key)
+    return _of_form(form_of(key))
 
 
 def _integer(number: int) -> bytes:
     length = (number.bit_length() + 7) >> 3
     if length > _LONGEST:
-        return _other(number)
+        return encode_pickled(number)
     if number >= 0:
         return bytes((_INT, _POSITIVE + length)) + number.to_bytes(length, "big")
     return bytes((_INT, _NEGATIVE - length)) + (number + (1 << 8 * length)).to_bytes(length, "big")
 
 
-def _number(key: Any) -> bytes:
-    if isinstance(key, numbers.Integral):
-        return _integer(int(key))
-    if isinstance(key, numbers.Complex) and not isinstance(key, numbers.Real):
-        return _number(key.real) if key.imag == 0 else _tagged("complex", float(key.real), float(key.imag))
-    if key in (inf, -inf):
-        return bytes((_INFINITE, key > 0))
+class OwnHash(Exception):
+    """A key has an object in it whose equality only its class knows."""
+
+
+def encode_with(before: bytes, key: Any, own: Callable[[bytes, Any], bytes]) -> bytes:
+    """Return what comes before, and a key; ``own(before, object)`` gives the bytes of one with ``__stable_hash__``."""
+    form = form_of(key)
+    kind = type(form)
+    if kind is tuple or kind is Named:
+        before += b"\x20" if kind is tuple else bytes((_NAMED, _TUPLE))
+        for item in form if kind is tuple else form.identity:
+            before = encode_with(before, item, own)
+        return before + _END
     try:
-        above, below = key.as_integer_ratio()
-    except (AttributeError, ValueError):  # a number of the user's own, or none at all (nan)
-        return _other(key)
+        return before + encode_key(form)
+    except OwnHash:
+        if kind is frozenset:
+            raise refusal(key, "RocksDB keeps no frozen set of objects with __stable_hash__") from None
+        return before + own(before, form)
+
+
+def own_key(key: Any) -> tuple[bytes, bytes]:
+    """Return what the bytes of all objects with the same ``__stable_hash__`` begin with, and those of this one."""
+    hashed = bytes((_OWN,)) + (int(key.__stable_hash__()) & 0xFFFFFFFF).to_bytes(4, "big")
+    return hashed, hashed + pickle.dumps(key, 5).replace(_ZERO, _QUOTED) + _STOP
+
+
+def _of_form(form: Any) -> bytes:
+    kind = type(form)
+    if kind is Named:
+        return _tagged(*form.identity)
+    if kind is frozenset:
+        return b"\x21" + b"".join(sorted(set(map(encode_key, form)))) + _END
+    if kind in _PLAIN:
+        return encode_key(form)
+    if kind is complex:
+        return _tagged("complex", form.real, form.imag)
+    if form is NAN:
+        return b"\x05"
+    if kind in EXACT:
+        return _number(form)
+    raise OwnHash(form)
+
+
+def _number(number: Any) -> bytes:
+    if number in (inf, -inf):
+        return bytes((_INFINITE, number > 0))
+    if type(number) is Decimal and number and abs(number.adjusted()) > _MOST_DIGITS:
+        sign, digits, exponent = number.as_tuple()
+        text = "".join(map(str, digits)).rstrip("0")
+        return _tagged("decimal", sign, text, int(exponent) + len(digits) - len(text))
+    above, below = number.as_integer_ratio()
     return _integer(above) if below == 1 else bytes((_RATIO,)) + _integer(above) + _integer(below)
-
-
-def _named(key: Any) -> bytes:
-    """Encode values that are equal only to their own type; in the order of ``stable_hash``."""
-    if isinstance(key, Row):
-        return _tagged("row", key.comparable())
-    if hasattr(key, "__stable_hash__"):
-        return _other(key)
-    if isinstance(key, enum.Enum):
-        return _tagged("enum", type(key).__module__, type(key).__qualname__, key.name)
-    if isinstance(key, str):
-        return encode_key(str(key))
-    if isinstance(key, bytes):
-        return encode_key(bytes(key))
-    if isinstance(key, frozenset):
-        return b"\x21" + b"".join(sorted(map(encode_key, key))) + _END
-    if isinstance(key, datetime.datetime):
-        return _tagged("instant", key.timestamp()) if key.tzinfo else _tagged("datetime", key.isoformat())
-    if isinstance(key, _BY_TEXT):
-        return _tagged(type(key).__name__, str(key))
-    if isinstance(key, datetime.timedelta):
-        return _tagged("timedelta", key.days, key.seconds, key.microseconds)
-    if dataclasses.is_dataclass(key) and type(key).__hash__ not in (None, object.__hash__):
-        fields = (f for f in dataclasses.fields(key) if (f.compare if f.hash is None else f.hash))
-        values = tuple(getattr(key, field.name) for field in fields)
-        return _tagged("class", type(key).__module__, type(key).__qualname__, values)
-    return _other(key)
 
 
 def _tagged(*parts: Any) -> bytes:
     return bytes((_NAMED,)) + encode_key(parts)
 
 
-def _other(key: Any) -> bytes:
+def encode_pickled(key: Any) -> bytes:
+    """Return a value as bytes that are alike for values that are pickled alike."""
     return bytes((_OTHER,)) + pickle.dumps(key, 5).replace(_ZERO, _QUOTED) + _STOP
 
 
@@ -123,7 +133,7 @@ def decodes_exactly(key: Any) -> bool:
 
 
 def decode_key(data: bytes, at: int = 0) -> tuple[Any, int]:
-    """Return the plain key that begins at an offset, and where it ends.
+    """Return the plain key, or object with ``__stable_hash__``, that begins at an offset, and where it ends.
 
     >>> decode_key(encode_key(("a", -1, None)))[0]
     ('a', -1, None)
@@ -146,6 +156,9 @@ def decode_key(data: bytes, at: int = 0) -> tuple[Any, int]:
         return tuple(items), at + 1
     if kind == _NONE:
         return None, at + 1
+    if kind == _OWN:
+        end = data.index(_STOP, at + 5)
+        return pickle.loads(data[at + 5 : end].replace(_QUOTED, _ZERO)), end + 2
     raise ValueError(f"{data[at:][:20]!r} is not the encoding of a plain key")
 
 

@@ -12,15 +12,15 @@ last stored. A map is not kept as a whole: its entries are rows of their own, an
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping
 from typing import Any
 
-from funken.errors import StateError
-from funken.io.pickling import dumps_by_value
+from funken.io.shapes import Shape, StateDumper
 from funken.state.backend import Slot
+from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.rocksdb.database import Database
-from funken.state.rocksdb.keys import decode_key, decodes_exactly, encode_key, successor
+from funken.state.rocksdb.keys import encode_key, successor
+from funken.state.rocksdb.layout import Layout, Parts, pack_row, unpack_row
 
 _ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 _UNKNOWN: Any = object()
@@ -29,9 +29,6 @@ _MAX_DIRTY_MEANWHILE = 50_000
 _CHUNK = 500
 #: what an object takes besides its content: the entries of the dicts, its key, its parts (bytes)
 _OVERHEAD = 400
-
-Parts = tuple[Any, ...]
-"""A key, its namespace if the state has them, and the key of the map if it is one."""
 
 
 class ObjectLimit:
@@ -56,80 +53,18 @@ class ObjectLimit:
         return max(16, int(self._total / max(1, self._tables) / (3 * size + _OVERHEAD)))
 
 
-class Layout:
-    """Where the rows of one state are."""
-
-    __slots__ = ("_group_of", "_tail", "mapped", "name", "namespaced")
-
-    def __init__(self, name: str, namespaced: bool, mapped: bool, group_of: Callable[[Any], int]) -> None:
-        self.name = name
-        self.namespaced = namespaced
-        self.mapped = mapped
-        self._tail = encode_key(name) + (b"\1" if namespaced else b"\0")
-        self._group_of = group_of
-
-    def prefix(self, group: int) -> bytes:
-        """Return what all rows of a key group begin with."""
-        return group.to_bytes(2, "big") + self._tail
-
-    def row(self, parts: Parts) -> bytes:
-        """Return where something is."""
-        return self.prefix(self._group_of(parts[0])) + b"".join(map(encode_key, parts))
-
-    def parts(self, row: bytes, value: bytes) -> Parts:
-        """Return the key and namespace of a row."""
-        return row_parts(row, value, 2 + len(self._tail))
-
-
-def pack_row(parts: Parts, stored: Any, name: str) -> bytes:
-    """Return the content of a row; what cannot be read out of its place is in it too."""
-    content, mark = (stored, b"\0") if all(map(decodes_exactly, parts)) else ((parts, stored), b"\1")
-    try:
-        return mark + pickle.dumps(content, 5)
-    except Exception:  # noqa: BLE001 - what ``pickling.dumps`` does, without a call for each row
-        return mark + dumps_by_value(content, _not_kept, parts[0], name)
-
-
-def _not_kept(error: Exception, key: Any, name: str) -> StateError:
-    return StateError(
-        f"state {name!r} of key {key!r} cannot be kept in RocksDB: {type(error).__name__}: {error}. Keep plain data in "
-        "state, and open files, locks and connections in open()."
-    )
-
-
-def unpack_row(value: bytes, name: str) -> Any:
-    """Return what is stored in a row."""
-    try:
-        content = pickle.loads(memoryview(value)[1:])
-    except Exception as error:
-        raise StateError(
-            f"state {name!r} was stored as an object that cannot be made again: {type(error).__name__}: {error}. Start with "
-            "the code, and the packages, that define its class."
-        ) from error
-    return content[1] if value[0] else content
-
-
-def row_parts(row: bytes, value: bytes, at: int) -> Parts:
-    """Return the key and namespace of a row; the key begins at an offset."""
-    if value[0]:
-        parts: Parts = pickle.loads(memoryview(value)[1:])[0]
-        return parts
-    found = []
-    while at < len(row):
-        part, at = decode_key(row, at)
-        found.append(part)
-    return tuple(found)
-
-
 class Rows:
     """The rows of one state by their parts, with two generations of objects in front of them.
 
     What is used is young. When there are too many young ones, the old ones are discarded, and the young are the old.
     """
 
-    __slots__ = ("_database", "_dirty", "_limit", "_most", "_old", "_size", "_young", "layout")
+    __slots__ = ("_database", "_dirty", "_dumps", "_limit", "_most", "_old", "_size", "_young", "layout")
 
-    def __init__(self, database: Database, layout: Layout, limit: ObjectLimit) -> None:
+    def __init__(
+        self, database: Database, layout: Layout, limit: ObjectLimit, met: Callable[[Shape], None] = lambda shape: None
+    ) -> None:
+        self._dumps = StateDumper(met)
         self._database = database
         self.layout = layout
         self._limit = limit
@@ -199,15 +134,16 @@ class Rows:
         if self._dirty:
             self._database.write(self._packed(self._dirty))
             self._dirty = {}
+            self.layout.written()
 
     def _packed(self, dirty: Iterable[Parts]) -> Iterator[tuple[bytes, bytes | None]]:
         young, layout = self._young, self.layout
         for parts in dirty:
             stored = young[parts]
-            value = None if stored is _ABSENT else pack_row(parts, stored, layout.name)
+            value = None if stored is _ABSENT else pack_row(parts, stored, layout.name, self._dumps)
             if value is not None:
                 self._saw(len(value))
-            yield layout.row(parts), value
+            yield layout.row(parts, writes=True), value
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[Parts, Any]]:
         """Yield what there is from one place up to another, in order, as it is now; later changes are not seen."""
@@ -325,11 +261,11 @@ class MapTable(MutableMapping[Slot, Any]):
         return not self.get(slot).is_empty()
 
     def __iter__(self) -> Iterator[Slot]:
-        last = None
+        last: set[Parts] = set()  # a set: keys whose hashes differ are not compared, which some cannot be
         for parts in self.rows.walk(self._groups):
             slot = parts[:-1]
-            if slot != last:
-                last = slot
+            if slot not in last:
+                last = {slot}
                 yield slot if self._namespaced else slot[0]
 
     def __len__(self) -> int:
@@ -352,34 +288,39 @@ class MapView(MutableMapping[Any, Any]):
     def __bool__(self) -> bool:
         return True
 
+    def _parts(self, key: Any) -> Parts:
+        return (*self._slot, key if type(key) in PLAIN else one_nan(key))
+
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of a key."""
-        stored = self._rows.get((*self._slot, key))
+        stored = self._rows.get(self._parts(key))
         return default if stored is _ABSENT else stored
 
     def __getitem__(self, key: Any) -> Any:
-        stored = self._rows.get((*self._slot, key))
+        stored = self._rows.get(self._parts(key))
         if stored is _ABSENT:
             raise KeyError(key)
         return stored
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._rows.put((*self._slot, key), value)
+        self._rows.put(self._parts(key), value)
 
     def __delitem__(self, key: Any) -> None:
         self.__getitem__(key)
-        self._rows.put((*self._slot, key), _ABSENT)
+        self._rows.put(self._parts(key), _ABSENT)
 
     def __contains__(self, key: object) -> bool:
-        return self._rows.get((*self._slot, key)) is not _ABSENT
+        return self._rows.get(self._parts(key)) is not _ABSENT
 
     def pairs(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys and values, one after the other; changes made meanwhile are not seen."""
+        self._rows.flush()
         place = self._rows.layout.row(self._slot)
         return ((parts[-1], value) for parts, value in self._rows.scan(place, successor(place)))
 
     def between(self, low: int, high: int) -> list[int]:
         """Return the keys from ``low`` to ``high`` of a map whose keys are whole numbers, in order."""
+        self._rows.flush()
         place = self._rows.layout.row(self._slot)
         return [parts[-1] for parts, _ in self._rows.scan(place + encode_key(low), place + encode_key(high + 1))]
 

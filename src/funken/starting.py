@@ -1,0 +1,47 @@
+"""Ctrl-C while the command line is still being imported: exit code 130 and one line, no traceback.
+
+``funken`` imports this first, since its own import takes longer than a user's second thought. Only a process that is the command
+line (``funken`` or ``python -m funken``) is changed, and only until its command begins.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+
+def is_command_line(argv: Sequence[str], original: Sequence[str]) -> bool:
+    """Return True if a process is the command line, from ``sys.argv`` and ``sys.orig_argv``.
+
+    >>> is_command_line(["/usr/bin/funken", "run"], ["python", "/usr/bin/funken", "run"])
+    True
+    >>> is_command_line(["-m", "run"], ["python", "-m", "funken", "run"]), is_command_line(["job.py"], ["python", "job.py"])
+    (True, False)
+    """
+    if not argv or len(argv) > len(original):
+        return False
+    name = original[-len(argv)] if argv[0] == "-m" else argv[0]
+    return os.path.basename(name) in ("funken", "funken.exe", "-mfunken")
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"Interrupted.\n")
+    os._exit(128 + number)
+
+
+def hand_over() -> None:
+    """Give Ctrl-C back to Python: a command begins, and has a handler of its own or takes ``KeyboardInterrupt``."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if (
+    is_command_line(sys.argv, sys.orig_argv)
+    and threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, _end)

@@ -1,0 +1,244 @@
+"""What a function of the program has to be for its operator: told when the program is built, or at the first result.
+
+A generator function given to ``map`` would emit generators, a coroutine function nothing that can be used; a method with a name
+that Funken does not call would never run; and a text returned as the *results* of a record would be spread into its letters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import FunctionType, GeneratorType
+from typing import Any
+
+from funken.errors import InvalidProgram
+from funken.types.row import Row
+
+_SEVERAL: set[type] = {
+    list,
+    tuple,
+    set,
+    frozenset,
+    GeneratorType,
+    range,
+    map,
+    filter,
+    zip,
+    reversed,
+    enumerate,
+    type(iter([])),
+}
+"""Types of results that are gone through without another look."""
+_OPTIONAL = {"merge", "process_timed_out_match"}
+_GIVES_SEVERAL = (
+    "flat_map",
+    "join",
+    "process",
+    "apply",
+    "co_group",
+    "on_timer",
+    "map_partition",
+    "map_block",
+    "combine",
+)
+
+
+def check_function(function: Any, method: str, role: str, several: bool | None = None) -> None:
+    """Raise ``InvalidProgram`` for a function that an operator cannot call as it is.
+
+    ``several``: it may yield its results; ``None``: the method's name says whether. ``role`` names the operator.
+
+    >>> def words(line):
+    ...     yield from line.split()
+    >>> check_function(words, "flat_map", "flat_map()")
+    >>> check_function(words, "map", "map()")
+    Traceback (most recent call last):
+        ...
+    funken.errors.InvalidProgram: map() needs a function that returns one value, but 'words' is a generator function: it yields.
+    Return the value, or use flat_map() for several results of a record.
+    """
+    called, name = _called(function, method)
+    if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+        raise InvalidProgram(
+            f"{role} calls its function and uses what that returns, but {name!r} is a coroutine function (async def), which "
+            "returns a coroutine. Use AsyncDataStream for functions that wait, or a plain function."
+        )
+    if several is None:
+        several = method.startswith(_GIVES_SEVERAL)
+    if not several and inspect.isgeneratorfunction(called):
+        remedy = " Return the value" + (
+            ", or use flat_map() for several results of a record." if method == "map" else "."
+        )
+        raise InvalidProgram(
+            f"{role} needs a function that returns one value, but {name!r} is a generator function: it yields.{remedy}"
+        )
+
+
+def _called(function: Any, method: str) -> tuple[Any, str]:
+    """Return what is called in the end, and its name."""
+    found = function
+    if not callable(found) or (not isinstance(found, FunctionType | partial) and hasattr(type(found), method)):
+        found = getattr(found, method, found)
+    while isinstance(found, partial):
+        found = found.func
+    name = getattr(found, "__qualname__", None) or type(found).__qualname__
+    if not inspect.isroutine(found) and not isinstance(found, type) and callable(found):
+        found = type(found).__call__
+    return found, str(name)
+
+
+def check_methods(function: Any, base: type, role: str) -> None:
+    """Raise ``InvalidProgram`` if an object of a subclass of ``base`` lacks a method that has to be defined, or misspells one.
+
+    >>> from funken import ProcessFunction
+    >>> class Parse(ProcessFunction):
+    ...     def processElement(self, value, ctx):
+    ...         yield value
+    >>> Parse.__module__ = "program"
+    >>> check_methods(Parse(), ProcessFunction, "process()")
+    Traceback (most recent call last):
+        ...
+    funken.errors.InvalidProgram: process() got a Parse, which defines processElement(); Funken calls process_element().
+    Rename the method.
+    """
+    if not isinstance(function, base):
+        return
+    cls = type(function)
+    given = {name: each for theirs in cls.__mro__ if not _is_ours(theirs) for name, each in vars(theirs).items()}
+    own = [name for name, each in given.items() if callable(each) and not name.startswith("_")]
+    known = {
+        name: each
+        for ours in reversed(cls.__mro__)
+        if _is_ours(ours)
+        for name, each in vars(ours).items()
+        if isinstance(each, FunctionType) and not name.startswith("_")
+    }
+    kind = f"{'an' if cls.__name__[:1] in 'AEIOU' else 'a'} {cls.__name__}"
+    missing = [name for name in known if name not in given and name not in getattr(function, "__dict__", {})]
+    for name in missing:
+        for other in own:
+            if other not in known and _bare(other) == _bare(name):
+                raise InvalidProgram(
+                    f"{role} got {kind}, which defines {other}(); Funken calls {name}(). Rename the method."
+                )
+    for name in missing:
+        if _is_abstract(known[name]) and name not in _OPTIONAL and getattr(cls, name) is known[name]:
+            near = difflib.get_close_matches(name, [each for each in own if each not in known], 1, 0.5)
+            has = f", only {near[0]}()" if near else ""
+            raise InvalidProgram(f"{role} got {kind}, which does not define {name}(){has}. Define {name}().")
+
+
+def _bare(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in ("funken", "builtins", "typing", "abc")
+
+
+def _is_abstract(function: FunctionType) -> bool:
+    """Return True if a method does nothing but raise ``NotImplementedError``."""
+    return function.__code__.co_names == ("NotImplementedError",)
+
+
+def check_several(made: Any, tuples: bool = True) -> None:
+    """Raise ``TypeError`` if a function returned one record where its results are gone through.
+
+    ``tuples``: a plain tuple is several results.
+
+    >>> check_several(["to", "be"])
+    >>> check_several("to be")
+    Traceback (most recent call last):
+        ...
+    TypeError: the function returned the str 'to be', which would be spread into its parts. Return a list of results,
+    [result], or yield each.
+    """
+    kind = type(made)
+    if kind in _SEVERAL and (tuples or kind is not tuple):
+        return
+    one = isinstance(made, str | bytes | bytearray | Mapping | Row)
+    if isinstance(made, tuple):
+        one = not tuples or hasattr(kind, "_fields")
+    shown = "" if kind in _SEVERAL and not one else repr(made)
+    shown = shown if len(shown) <= 200 else f"{shown[:197]}..."
+    if not hasattr(made, "__iter__") and not hasattr(made, "__getitem__"):
+        raise TypeError(
+            f"the function has to return or yield records, but returned {shown}. Return a list of results, "
+            "[result], or yield each."
+        )
+    if one:
+        raise TypeError(
+            f"the function returned the {kind.__name__} {shown}, which would be spread into its parts. Return a list of results, "
+            "[result], or yield each."
+        )
+
+
+def several(function: Callable[..., Any], tuples: bool = True) -> Callable[..., Any]:
+    """Return a function whose results are checked."""
+
+    def checked(*arguments: Any) -> Any:
+        made = function(*arguments)
+        if made is not None:
+            check_several(made, tuples)
+        return made
+
+    return checked
+
+
+def check_collection(collection: Any, role: str) -> None:
+    """Raise ``InvalidProgram`` for a table, a dict or a text given as a collection: its elements are no records.
+
+    >>> check_collection({"a": 1}, "from_collection()")
+    Traceback (most recent call last):
+        ...
+    funken.errors.InvalidProgram: from_collection() got a dict, whose elements are its keys. Give list(collection.items()) for
+    pairs, or [collection] for one record.
+    """
+    kind = type(collection)
+    package = kind.__module__.partition(".")[0]
+    remedy = None
+    if package in _TABLES and kind.__name__ in _TABLES[package]:
+        what, remedy = _TABLES[package][kind.__name__]
+        what = f"{'an' if package[0] in 'aeiou' else 'a'} {package} {kind.__name__}, {what}"
+    elif isinstance(collection, str):
+        what, remedy = (
+            "a str, whose elements are its letters",
+            "Give [text] for one record, text.splitlines() or text.split()",
+        )
+    elif isinstance(collection, bytes | bytearray):
+        what, remedy = f"{kind.__name__}, whose elements are numbers", "Give [data] for one record"
+    elif isinstance(collection, Mapping):
+        what, remedy = (
+            f"a {kind.__name__}, whose elements are its keys",
+            ("Give list(collection.items()) for pairs, or [collection] for one record"),
+        )
+    elif isinstance(collection, Row) or (isinstance(collection, tuple) and hasattr(kind, "_fields")):
+        what, remedy = f"a {kind.__name__}, whose elements are its fields", "Give [record] for one record"
+    if remedy is not None:
+        raise InvalidProgram(f"{role} got {what}. {remedy}.")
+
+
+_ROWS = "which gives the names of its columns"
+_TABLES = {
+    "pandas": {
+        "DataFrame": (
+            _ROWS,
+            "Give frame.to_dict('records'), or list(frame.itertuples(index=False, name=None)) for tuples",
+        ),
+        "Series": ("which loses its index", "Give series.tolist(), or list(series.items()) with the index"),
+    },
+    "polars": {
+        "DataFrame": ("which gives its columns", "Give frame.to_dicts(), or frame.rows() for tuples"),
+        "LazyFrame": ("which has no rows yet", "Give frame.collect().to_dicts()"),
+    },
+    "pyarrow": {
+        "Table": ("which gives its columns", "Give table.to_pylist()"),
+        "RecordBatch": (_ROWS, "Give batch.to_pylist()"),
+    },
+    "pyspark": {"DataFrame": ("which is read with Spark", "Use from_spark(frame)")},
+}
+
+
+__all__ = ["check_collection", "check_function", "check_methods", "check_several", "several"]
