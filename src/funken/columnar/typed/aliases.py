@@ -31,6 +31,7 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
     children,
+    nodes_of,
 )
 from funken.columnar.mutation.names import CHANGED, SET, UPDATED, WITHOUT
 from funken.columnar.records import DATACLASS, NAMED_TUPLE, NamedFields
@@ -195,7 +196,7 @@ class _Holder:
             self._hold_made(expression, branches)
 
     def _hold_made(self, expression: Expression, branches: _Branches) -> None:
-        of_item = any(isinstance(each, Argument) and each.argument in self._items for each in _parts(expression))
+        of_item = any(isinstance(each, Argument) and each.argument in self._items for each in nodes_of(expression))
         self.found.append(_Held(id(expression), (), branches, of_item, made=True))
 
     def _take(self, expression: Expression, branches: _Branches) -> None:
@@ -314,17 +315,6 @@ class _Holder:
         except NotVectorizable:
             return None
         return schema
-
-
-def _parts(expression: Expression) -> Iterator[Expression]:
-    seen: set[int] = set()
-    todo = [expression]
-    while todo:
-        each = todo.pop()
-        if id(each) not in seen:
-            seen.add(id(each))
-            yield each
-            todo += children(each)
 
 
 __all__ = ["Given", "changeable", "check_aliases"]
