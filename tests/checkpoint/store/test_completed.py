@@ -520,6 +520,20 @@ def test_a_folder_that_is_removed_is_made_again_and_nobody_has_taken_over(job, c
         again(job.storage).latest()
 
 
+@pytest.mark.parametrize(("look", "gone"), [("check_owner", ""), ("refresh", ""), ("refresh", "chk-")])
+def test_a_folder_that_is_removed_while_a_checkpoint_is_noted_is_known_to_have_had_one(job, look, gone):
+    owner(job).snapshot(1, a=1)
+    job.storage.faults = planned(("write", COMPLETED, Fault.ERROR))
+    job.catalog.store(job.manifest(1))
+    remove(job, gone)
+
+    getattr(job.catalog, look)()
+
+    assert COMPLETED in job.storage.files
+    with pytest.raises(CheckpointCorrupted, match="there were complete checkpoints"):
+        again(job.storage).latest()
+
+
 def test_a_folder_that_another_driver_has_begun_in_after_it_was_removed_is_that_drivers(job):
     owner(owner(job)).complete(1, a=1)
     remove(job)

@@ -206,6 +206,8 @@ class CompletedCheckpointStore:
                 gone.append(checkpoint)
                 logger.warning("%s", reason)
         self.complete = dict(sorted(self.complete.items()))
+        if known:
+            self._mark(max(known))
         return gone
 
     def _missing(self, manifest: Manifest) -> str | None:
@@ -278,7 +280,7 @@ class CompletedCheckpointStore:
         )  # fmt: skip
         epoch.renew(self.storage)
         epoch.note(self.storage, {number: each.epoch for number, each in self.complete.items()})
-        if self._marked:
+        if self._marked or self.complete or self.lost:
             self._marked = False
             self._mark(max(self.complete, default=CheckpointId(0)))
 
