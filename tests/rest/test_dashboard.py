@@ -2,8 +2,10 @@
 
 import logging
 import os
+import random
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -126,60 +128,110 @@ def test_a_vertex_that_is_chosen_shows_its_subtasks(page, serve):
     assert "worker-1" in page.locator("#subtasks").inner_text()
 
 
-@needs_browser
-def test_the_graph_of_a_large_job_fits_the_screen_of_a_laptop(page, serve):
-    job = FakeJob()
-    job.current = large_picture(30)
-    page.goto(f"{serve(job)}/#/jobs/{JOB}")
-    page.wait_for_selector(".vertex[data-level] >> nth=29")
-
-    graph = page.locator("svg.graph").bounding_box()
-    boxes = [page.locator(".vertex .box").nth(n).bounding_box() for n in range(30)]
-    assert graph["width"] <= 1280
-    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 1280 for box in boxes)
-    assert graph["y"] + graph["height"] <= 800
-    assert min(box["width"] for box in boxes) >= 130  # at their own size: texts of 11 pixels
-    overlaps = [
-        (a, b) for a in range(30) for b in range(a)
-        if abs(boxes[a]["x"] - boxes[b]["x"]) < boxes[a]["width"] and abs(boxes[a]["y"] - boxes[b]["y"]) < boxes[a]["height"]
-    ]  # fmt: skip
-    assert overlaps == []
-    shoot(page, "dashboard-large")
+def tangled_picture(vertices):
+    """A job whose edges lead over several layers."""
+    job = large_picture(vertices)
+    chance = random.Random(vertices)
+    pairs = [(max(0, target - chance.randint(1, 4)), target) for target in range(1, vertices)]
+    pairs += [(source, source + 9) for source in range(0, vertices - 9, 4)]
+    edges = tuple(EdgeInfo(source, target, 0, "HASH", None, False) for source, target in pairs)
+    return replace(job, graph=replace(job.graph, edges=edges))
 
 
-OVERLAPS = """() => {
-  const graph = document.querySelector("svg.graph").getBoundingClientRect();
-  const inside = (a, b) => a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom;
+PICTURES = {"large": large_picture, "tangled": tangled_picture}
+
+PROBLEMS = """() => {
+  const inside = (a, b) => a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
   const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
   const at = (node) => node.getBoundingClientRect();
+  const frame = at(document.querySelector("svg.graph"));
+  const boxes = [...document.querySelectorAll(".vertex .box")].map(at);
+  const rates = [...document.querySelectorAll(".rate")].filter((rate) => rate.textContent);
   const wrong = [];
   for (const vertex of document.querySelectorAll(".vertex"))
     for (const text of vertex.querySelectorAll("text"))
       if (!inside(at(text), at(vertex.querySelector(".box")))) wrong.push(`${text.textContent} leaves its box`);
-  for (const rate of document.querySelectorAll(".rate")) {
-    if (!rate.textContent) continue;
-    if (!inside(at(rate), graph)) wrong.push(`${rate.textContent} leaves the graph`);
-    for (const box of document.querySelectorAll(".box"))
-      if (meets(at(rate), at(box))) wrong.push(`${rate.textContent} is over a box`);
+  boxes.forEach((box, number) => {
+    if (!inside(box, frame)) wrong.push(`box ${number} leaves the frame`);
+    boxes.slice(0, number).forEach((other) => meets(box, other) && wrong.push(`box ${number} is over another`));
+  });
+  rates.forEach((rate, number) => {
+    if (boxes.some((box) => meets(at(rate), box))) wrong.push(`${rate.textContent} is over a box`);
+    if (rates.slice(0, number).some((other) => meets(at(rate), at(other)))) wrong.push(`${rate.textContent} covers a rate`);
+  });
+  for (const edge of document.querySelectorAll(".edge")) {
+    const toScreen = edge.getScreenCTM();
+    const length = edge.getTotalLength();
+    for (let part = 1; part < 40; part += 1) {
+      const { x, y } = edge.getPointAtLength((part / 40) * length).matrixTransform(toScreen);
+      const crossed = boxes.findIndex((box) => x > box.left + 1 && x < box.right - 1 && y > box.top + 1 && y < box.bottom - 1);
+      if (crossed >= 0) { wrong.push(`edge ${edge.dataset.edge} crosses box ${crossed}`); break; }
+    }
   }
   return wrong;
 }"""
 
 
 @needs_browser
-@pytest.mark.parametrize("lag", [None, 9_200, 750_000, 90_000_000])
-@pytest.mark.parametrize("vertices", [4, 9, 30])
-def test_no_text_of_the_graph_leaves_its_box_or_covers_another(page, serve, vertices, lag):
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+@pytest.mark.parametrize(("form", "vertices"), [("large", 4), ("large", 30), ("tangled", 12), ("tangled", 30)])
+def test_boxes_rates_and_edges_of_a_graph_stay_apart(page, serve, form, vertices, width):
     job = FakeJob()
-    job.current = large_picture(vertices)
+    job.current = PICTURES[form](vertices)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(f".vertex[data-level] >> nth={vertices - 1}", state="attached")
+    page.get_by_label("All of it").click()
+
+    assert page.evaluate(PROBLEMS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing scrolls sideways"
+
+
+@needs_browser
+def test_a_large_graph_opens_at_a_size_that_can_be_read_and_is_moved_over_its_map(page, serve):
+    job = FakeJob()
+    job.current = large_picture(30)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(".vertex[data-level] >> nth=29", state="attached")
+    first, last = page.locator(".vertex .box").first, page.locator(".vertex .box").last
+    frame = page.locator("svg.graph").bounding_box()
+
+    def is_seen(box):
+        place = box.bounding_box()
+        right, bottom = place["x"] + place["width"], place["y"] + place["height"]
+        return (
+            place["x"] >= frame["x"] and right <= frame["x"] + frame["width"] and bottom <= frame["y"] + frame["height"]
+        )
+
+    assert first.bounding_box()["width"] >= 140, "texts of eight pixels"
+    assert is_seen(first) and not is_seen(last)
+    seen = page.locator(".map").bounding_box()
+    page.mouse.click(seen["x"] + seen["width"] - 2, seen["y"] + seen["height"] / 2)
+    assert is_seen(last) and not is_seen(first)
+    page.locator("svg.graph").focus()
+    page.keyboard.press("0")
+    assert is_seen(last) and is_seen(first)
+    assert page.locator(".map.whole").count() == 1, "a map of what is seen whole is not needed"
+    width = first.bounding_box()["width"]
+    page.get_by_label("Larger").click()
+    assert first.bounding_box()["width"] > width
+    shoot(page, "dashboard-large")
+
+
+@needs_browser
+@pytest.mark.parametrize("lag", [None, 9_200, 750_000, 90_000_000])
+def test_a_box_says_how_far_the_watermark_lags(page, serve, lag):
+    job = FakeJob()
+    job.current = large_picture(9)
     if lag is not None:
         job.current = replace(job.current, taken=1_700_000_000_000 + lag)
     page.goto(f"{serve(job)}/#/jobs/{JOB}")
-    page.wait_for_selector(f".vertex[data-level] >> nth={vertices - 1}")
+    page.wait_for_selector(".vertex[data-level] >> nth=8", state="attached")
+    page.get_by_label("All of it").click()
 
-    assert page.evaluate(OVERLAPS) == []
-    shown = "wm " if lag is None else "lag "
-    assert all(shown in page.locator(".vertex").nth(n).text_content() for n in range(vertices))
+    assert page.evaluate(PROBLEMS) == []
+    shown = "watermark " if lag is None else "lag "
+    assert all(shown in page.locator(".vertex").nth(n).text_content() for n in range(9))
 
 
 @needs_browser
@@ -311,6 +363,133 @@ def test_metrics_are_drawn_and_the_configuration_is_listed(page, serve):
     assert "******" in page.locator("main").inner_text()
     page.get_by_label("Filter").fill("object")
     assert page.locator("main tbody tr").count() == 1
+
+
+@needs_browser
+def test_any_metric_is_drawn_on_demand(page, serve):
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/metrics")
+    page.get_by_label("Metric").select_option("numRecordsIn")
+    page.get_by_role("button", name="Add a chart").click()
+
+    chart = page.locator(".charts.chosen section")
+    page.wait_for_selector(".charts.chosen .legend:has-text('sum 100')")
+    assert "numRecordsIn, numbers" in chart.inner_text()
+    chart.get_by_role("button").click()
+    assert chart.count() == 0
+
+
+@needs_browser
+def test_checkpoints_have_a_summary_and_a_deleted_one_is_marked(page, serve):
+    job = FakeJob()
+    history = job.current.checkpoints.history
+    older = replace(history[-1], id=6, discarded=True)
+    job.current = replace(
+        job.current, checkpoints=replace(job.current.checkpoints, history=(*history, older)),
+        configuration=job.current.configuration | {"execution.checkpointing.timeout": "90 s"},
+    )  # fmt: skip
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/checkpoints")
+    page.wait_for_selector("#checkpoints .SUBSUMED")
+    page.get_by_text("Summary and configuration").click()
+
+    text = page.locator("#summary").inner_text()
+    assert "p99" in text and "50 ms" in text and "175 B" in text
+    assert "1 min 30 s" in text
+
+
+@needs_browser
+def test_states_over_time_and_machines_are_shown(page, serve):
+    url = serve(FakeJob())
+    page.goto(f"{url}/#/jobs/{JOB}/timeline")
+    page.wait_for_selector(".timeline .t-RUNNING >> nth=3", state="attached")
+    titles = page.locator(".timeline rect title").all_text_contents()
+    assert "numbers, subtask 1: running" in "\n".join(titles) and "8.5 s" in "\n".join(titles)
+
+    page.goto(f"{url}/#/jobs/{JOB}/machines")
+    page.wait_for_selector("#machines tbody tr >> nth=1")
+    assert "Machines: 1. Processes: 2." in page.locator("#machines").inner_text()
+
+
+@needs_browser
+def test_the_log_is_searched_and_downloaded(page, serve):
+    job = FakeJob()
+    job.log.take([
+        LogEntry(2000 + n, logging.INFO, "shop", text, "sums", "sums", 0, 0, "worker-1", 40)
+        for n, text in enumerate(["sold apples", "sold pears"])
+    ])  # fmt: skip
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/logs")
+    page.wait_for_selector(".log .entry >> nth=1")
+    page.get_by_label("Search").fill("PEARS")
+
+    assert [page.locator(".log .entry").nth(n).is_visible() for n in range(2)] == [False, True]
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download").click()
+    text = Path(started.value.path()).read_text()
+    assert "sold pears" in text and "apples" not in text
+    assert started.value.suggested_filename == "totals.log"
+
+
+USERS_TRACEBACK = """Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/funken/runtime/task/task.py", line 90, in run
+    self.step()
+  File "/venv/lib/python3.11/site-packages/funken/operators/stateless.py", line 40, in process
+    emit(function(value))
+  File "/home/ann/shop/job.py", line 7, in price
+    return PRICES[name]
+           ~~~~~~^^^^^^
+KeyError: 'pear'"""
+
+
+@needs_browser
+def test_a_traceback_begins_at_the_line_of_the_user(page, serve):
+    failure = FailureRecord(6000, 0, "KeyError", "'pear'", "sums", 1, "1/1", "worker-1", USERS_TRACEBACK)
+    page.goto(f"{serve(FakeJob(failures=(failure,)))}/#/jobs/{JOB}/exceptions")
+    page.wait_for_selector(".traceback .own")
+
+    assert "job.py" in page.locator(".traceback .own").inner_text()
+    assert page.locator(".traceback summary").all_inner_texts() == ["2 frames of libraries"]
+    assert not page.locator(".traceback details span").last.is_visible()
+    page.locator(".traceback summary").click()
+    assert "emit(function(value))" in page.locator(".traceback details span").last.inner_text()
+    assert "KeyError: 'pear'" in page.locator(".traceback").inner_text()
+
+
+@needs_browser
+def test_a_job_that_does_not_exist_is_said_to(page, serve):
+    url = serve(FakeJob())
+    page.goto(f"{url}/#/jobs/{'f' * 32}")
+    page.wait_for_selector("h1:has-text('No such job')")
+    page.get_by_role("link", name="All jobs of this driver").click()
+    page.wait_for_selector("td:has-text('totals')")
+    page.problems[:] = [each for each in page.problems if "404" not in each]
+
+
+@needs_browser
+def test_a_driver_that_is_gone_is_not_shown_as_running(page):
+    running = server.RestServer(RestSettings(keep_seconds=0))
+    job = FakeJob()
+    job.entry = running.jobs.add(job)
+    page.goto(f"{running.url}/#/jobs/{JOB}")
+    page.wait_for_selector(".vertex[data-level]")
+    running.close()
+
+    page.wait_for_selector("#connection:has-text('The driver does not answer')")
+    assert page.locator("body.lost").count() == 1
+    assert "Shown below: the state of" in page.locator("#connection").inner_text()
+    page.problems[:] = [each for each in page.problems if "Failed to load" not in each]
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "tab", ["graph", "metrics", "checkpoints", "exceptions", "logs", "timeline", "machines", "configuration"]
+)
+def test_no_page_scrolls_sideways_on_a_telephone(page, serve, tab):
+    job = FakeJob()
+    job.current = large_picture(30)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/{tab}")
+    page.wait_for_selector("#tab > *")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @needs_browser

@@ -1,12 +1,13 @@
 // The page of one job: its head, its buttons, and a tab for each view.
 
 import { actions } from "./actions.js";
-import { api, jobPath } from "./api.js";
+import { ApiError, api, jobPath } from "./api.js";
 import { el, setText, stateBadge } from "./dom.js";
 import { count, duration, moment, rate } from "./format.js";
 import { logsTab } from "./logs.js";
 import { History, summarize } from "./model.js";
 import { checkpointsTab, configurationTab, exceptionsTab, graphTab, metricsTab } from "./tabs.js";
+import { machinesTab, timelineTab } from "./timeline.js";
 
 const TABS = [
   ["graph", "Graph", graphTab],
@@ -14,6 +15,8 @@ const TABS = [
   ["checkpoints", "Checkpoints", checkpointsTab],
   ["exceptions", "Exceptions", exceptionsTab],
   ["logs", "Logs", logsTab],
+  ["timeline", "Time line", timelineTab],
+  ["machines", "Machines", machinesTab],
   ["configuration", "Configuration", configurationTab],
 ];
 const histories = new Map();
@@ -35,11 +38,25 @@ export function jobPage(id, name = "graph") {
   const tabs = TABS.map(([key, text]) => el("a", { href: `#/jobs/${encodeURIComponent(id)}/${key}`, "aria-current": key === name ? "page" : null, "data-tab": key }, text));
   const body = el("div", { id: "tab" });
   let tab = null;
+  const whole = [
+    el("div", { class: "head" }, title, badge, el("span", { class: "space" }), buttons.nodes),
+    facts, el("nav", { class: "tabs", "aria-label": "Views" }, tabs), body,
+  ];
   const page = {
     title: "Job",
-    node: el("div", {}, el("div", { class: "head" }, title, badge, el("span", { class: "space" }), buttons.nodes), facts, el("nav", { class: "tabs", "aria-label": "Views" }, tabs), body),
+    node: el("div", { class: "job" }, whole),
     async refresh() {
-      const job = await api(`${jobPath(id)}/snapshot`);
+      let job;
+      try {
+        job = await api(`${jobPath(id)}/snapshot`);
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.status !== 404) throw error;
+        page.title = "No such job";
+        page.node.replaceChildren(el("section", { class: "panel failed" }, el("h1", {}, "No such job"), el("p", {}, error.message), el("p", {}, el("a", { href: "#/" }, "All jobs of this driver"))));
+        return;
+      }
+      if (!page.node.contains(body)) page.node.replaceChildren(...whole);
+      page.node.dataset.state = job.state;
       const vertices = summarize(job);
       history.add(job, vertices);
       page.title = job.name;

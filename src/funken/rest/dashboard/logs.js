@@ -12,6 +12,8 @@ export function logsTab(job) {
   const vertex = choice("Vertex", [["", "all vertices"], ...job.graph.vertices.map((info) => [job.vertex_ids[info.id], info.name])]);
   const widest = Math.max(...job.graph.vertices.map((info) => info.parallelism));
   const subtask = choice("Subtask", [["", "all subtasks"], ...Array.from({ length: widest }, (_, number) => [String(number), `subtask ${number}`])]);
+  const search = el("input", { type: "search", class: "filter", placeholder: "Search", "aria-label": "Search" });
+  const save = el("button", { type: "button", onclick: download }, "Download");
   const lines = el("div", { class: "log", id: "log", tabindex: 0, role: "log", "aria-label": "Log" });
   const none = el("p", { class: "empty" }, "Nothing was logged.");
   const note = el("p", { class: "empty", hidden: true });
@@ -27,6 +29,18 @@ export function logsTab(job) {
     return list;
   }
 
+  const fits = (line) => line.textContent.toLowerCase().includes(search.value.toLowerCase());
+  search.addEventListener("input", () => {
+    for (const line of lines.children) line.hidden = !fits(line);
+  });
+
+  function download() {
+    const text = [...lines.children].filter((line) => !line.hidden).map((line) => [...line.children].map((part) => part.textContent).join(" ")).join("\n");
+    const link = el("a", { href: URL.createObjectURL(new Blob([`${text}\n`], { type: "text/plain" })), download: `${job.name.replace(/[^\w.-]+/g, "-")}.log` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
   async function show() {
     asked += 1;
     const number = asked;
@@ -38,6 +52,7 @@ export function logsTab(job) {
     if (number !== asked) return;
     const atEnd = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
     const added = found.records.map(line);
+    for (const each of added) each.hidden = !fits(each);
     if (next === null) lines.replaceChildren(...added);
     else lines.append(...added);
     while (lines.childElementCount > KEPT) lines.firstElementChild.remove();
@@ -49,7 +64,7 @@ export function logsTab(job) {
   }
 
   return {
-    node: el("section", { class: "panel" }, el("div", { class: "choices" }, level, vertex, subtask), note, lines, none),
+    node: el("section", { class: "panel" }, el("div", { class: "choices" }, level, vertex, subtask, search, save), note, lines, none),
     update: show,
   };
 }

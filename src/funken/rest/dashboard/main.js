@@ -3,6 +3,7 @@
 import { ApiError, setToken } from "./api.js";
 import { notice } from "./actions.js";
 import { el } from "./dom.js";
+import { clock } from "./format.js";
 import { jobPage } from "./job.js";
 import { jobsPage } from "./jobs.js";
 
@@ -28,11 +29,11 @@ async function refresh() {
   const shown = page;
   try {
     await shown.refresh();
-    connection.textContent = "";
+    lost(null);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401) return askForToken();
-    connection.textContent = error.message;
+    lost(error);
   } finally {
     if (shown === page) {
       place.textContent = shown.title === "Jobs" ? "" : `› ${shown.title}`;
@@ -40,6 +41,14 @@ async function refresh() {
       timer = setTimeout(refresh, document.hidden ? 10 * REFRESH_MS : REFRESH_MS);
     }
   }
+}
+
+// Say that what is shown is old, and since when: a green RUNNING of a driver that is gone would be a lie.
+let since = null;
+function lost(error) {
+  since = error ? since || Date.now() : null;
+  connection.textContent = error ? `${error.message} Shown below: the state of ${clock(since)}.` : "";
+  document.body.classList.toggle("lost", error !== null);
 }
 
 function askForToken() {

@@ -32,6 +32,7 @@ export function summarize(job) {
       inRate: running ? sum(of("records_in_per_second")) : 0,
       outRate: running ? sum(of("records_out_per_second")) : 0,
       bytesOut: sum(of("bytes_out")),
+      skew: skew(of("records_in")),
       busy,
       pressed,
       watermark: mark,
@@ -42,6 +43,12 @@ export function summarize(job) {
       level: level(vertex.state, busy, pressed),
     };
   });
+}
+
+// By how much the subtask with the most records exceeds the average.
+export function skew(records) {
+  const total = sum(records);
+  return records.length < 2 || !total ? null : Math.max(...records) / (total / records.length) - 1;
 }
 
 export function level(state, busy, pressed) {

@@ -5,6 +5,7 @@ import { checkpointTimeline, lineChart } from "./charts.js";
 import { el, stateBadge, table } from "./dom.js";
 import { bytes, count, duration, moment, percent, rate, watermark } from "./format.js";
 import { graphView } from "./graph.js";
+import { tracebackView } from "./traceback.js";
 
 export function graphTab(job) {
   let chosen = null;
@@ -13,7 +14,7 @@ export function graphTab(job) {
     chosen = chosen === id ? null : id;
     show();
   };
-  const graph = graphView(job, choose, Math.max(320, Math.min(1440, document.documentElement.clientWidth - 70)));
+  const graph = graphView(job, choose, Math.max(280, Math.min(1440, document.documentElement.clientWidth - 70)));
   const list = table(
     [
       ["Vertex", (vertex) => vertex.name, "text"],
@@ -25,6 +26,7 @@ export function graphTab(job) {
       ["Out", (vertex) => rate(vertex.outRate), "number"],
       ["Busy", (vertex) => percent(vertex.busy), "number"],
       ["Back-pressured", (vertex) => percent(vertex.pressed), "number"],
+      ["Skew", (vertex) => (vertex.skew == null ? "–" : percent(vertex.skew)), "number"],
       ["Watermark", (vertex) => watermark(vertex.watermark), "number"],
       ["p99", (vertex) => duration(vertex.p99), "number"],
       ["Marker p99", (vertex) => duration(vertex.marker), "number"],
@@ -85,10 +87,85 @@ export function metricsTab(job) {
     lineChart("Most busy and most back-pressured subtask", [["busy", (sample) => sample.busy], ["back-pressured", (sample) => sample.pressed]], percent),
   ];
   const note = el("p", { class: "empty" }, "Since this page was opened; the newest 15 minutes.");
+  const chosen = metricChooser(job);
   return {
-    node: el("div", {}, el("div", { class: "charts" }, charts.map((chart) => chart.node)), note),
-    update: (_, vertices, history) => charts.forEach((chart) => chart.update(history.samples)),
+    node: el("div", {}, chosen.choices, el("div", { class: "charts" }, chosen.charts, charts.map((chart) => chart.node)), note),
+    async update(current, vertices, history) {
+      charts.forEach((chart) => chart.update(history.samples));
+      await chosen.update(current.taken);
+    },
   };
+}
+
+const KEPT = 900;
+
+// A chart of any metric of a vertex: its sum, or the least and the greatest of its subtasks.
+function metricChooser(job) {
+  const vertex = el("select", { "aria-label": "Vertex" }, job.graph.vertices.map((info) => el("option", { value: job.vertex_ids[info.id] }, info.name)));
+  const metric = el("select", { "aria-label": "Metric" });
+  const charts = el("div", { class: "charts chosen" });
+  const add = el("button", { type: "button", onclick: () => open(vertex.value, metric.value) }, "Add a chart");
+  const shown = [];
+  const path = (id) => `${jobPath(job.id)}/vertices/${id}/subtasks/metrics`;
+
+  async function names() {
+    const found = await api(path(vertex.value));
+    metric.replaceChildren(...found.map(({ id }) => id).sort().map((id) => el("option", { value: id }, id)));
+  }
+  vertex.addEventListener("change", names);
+
+  function open(id, name) {
+    const key = `${id}/${name}`;
+    if (!name || shown.some((each) => each.key === key)) return;
+    const title = `${name}, ${job.graph.vertices.find((info) => job.vertex_ids[info.id] === id).name}`;
+    const chart = lineChart(title, [["sum", (sample) => sample.sum], ["least", (sample) => sample.min], ["greatest", (sample) => sample.max]], count);
+    const close = el("button", { type: "button", class: "close", title: "Remove", "aria-label": `Remove ${title}`, onclick: () => {
+      chart.node.remove();
+      shown.splice(shown.findIndex((each) => each.key === key), 1);
+    } }, "×");
+    chart.node.prepend(close);
+    charts.append(chart.node);
+    shown.push({ key, id, name, chart, samples: [] });
+  }
+  return {
+    choices: el("section", { class: "panel" }, el("div", { class: "choices" }, vertex, metric, add)),
+    charts,
+    async update(taken) {
+      if (!metric.childElementCount) await names();
+      await Promise.all(shown.map(async (each) => {
+        const [found] = await api(`${path(each.id)}?get=${encodeURIComponent(each.name)}&agg=min,max,sum`);
+        if (found) each.samples.push({ at: taken, sum: found.sum, min: found.min, max: found.max });
+        if (each.samples.length > KEPT) each.samples.shift();
+        each.chart.update(each.samples);
+      }));
+    },
+  };
+}
+
+const SUMMARY = [["Duration", "end_to_end_duration", duration], ["Size", "checkpointed_size", bytes]];
+const QUANTILES = [["Least", "min"], ["Average", "avg"], ["p50", "p50"], ["p90", "p90"], ["p95", "p95"], ["p99", "p99"], ["Greatest", "max"]];
+
+// Percentiles of the complete checkpoints, and how checkpoints are set up.
+function checkpointSummary(job) {
+  const quantiles = table([["", (row) => row.title, "text"], ...QUANTILES.map(([title, name]) => [title, (row) => row.values[name], "number"])], { key: (row) => row.title });
+  const settings = table([["Option", (row) => row[0], "text"], ["Value", (row) => row[1], "text"]], { key: (row) => row[0] });
+  let seen = null;
+  return {
+    node: el("details", { class: "panel", id: "summary" }, el("summary", {}, "Summary and configuration"), quantiles.node, el("h2", {}, "Configuration"), settings.node),
+    async update(completed) {
+      if (seen === completed) return;
+      const [{ summary }, found] = await Promise.all([api(`${jobPath(job.id)}/checkpoints`), api(`${jobPath(job.id)}/checkpoints/config`)]);
+      seen = completed;
+      quantiles.update(SUMMARY.map(([title, name, format]) => ({ title, values: Object.fromEntries(QUANTILES.map(([, key]) => [key, format(summary[name][key])])) })));
+      settings.update(Object.entries(found).filter(([, value]) => value != null && typeof value !== "object").map(([key, value]) => [key.replaceAll("_", " "), shownSetting(key, value)]));
+    },
+  };
+}
+
+function shownSetting(key, value) {
+  if (typeof value !== "number") return String(value);
+  if (value > 9e15) return "none";
+  return /interval|timeout|pause/.test(key) ? duration(value) : String(value);
 }
 
 export function checkpointsTab(job) {
@@ -98,12 +175,12 @@ export function checkpointsTab(job) {
     [
       ["Id", (each) => each.id, "number"],
       ["Kind", (each) => each.kind],
-      ["Status", (each) => stateBadge(each.status)],
+      ["Status", (each) => stateBadge(each.status === "COMPLETED" && each.discarded ? "SUBSUMED" : each.status)],
       ["Triggered", (each) => moment(each.triggered)],
       ["Duration", (each) => (each.ended == null ? "–" : duration(each.ended - each.triggered)), "number"],
       ["Size", (each) => bytes(each.size), "number"],
       ["Acknowledged", (each) => `${each.acknowledged} of ${each.tasks}`, "number"],
-      ["Where, or why not", (each) => each.failure || (each.discarded ? "(deleted)" : each.path), "text"],
+      ["Where, or why not", (each) => each.failure || (each.discarded ? "deleted: a newer one is complete" : each.path), "text"],
     ],
     { key: (each) => each.id, onchoose: (each) => choose(each.id), empty: "No checkpoint yet." },
   );
@@ -124,6 +201,7 @@ export function checkpointsTab(job) {
     { key: (each) => `${each.vertex}/${each.index}` },
   );
   const detail = el("section", { class: "panel", id: "checkpoint", hidden: true }, heading, parts.node);
+  const totals = checkpointSummary(job);
   const facts = el("div", { class: "facts" });
   let current = job;
 
@@ -146,13 +224,14 @@ export function checkpointsTab(job) {
     parts.update(rows.flat());
   }
   return {
-    node: el("div", {}, facts, timeline.node, detail, el("section", { class: "panel", id: "checkpoints" }, list.node)),
+    node: el("div", {}, facts, timeline.node, totals.node, detail, el("section", { class: "panel", id: "checkpoints" }, list.node)),
     async update(next) {
       current = next;
       const { completed, failed, in_progress: open, restores, restored } = next.checkpoints;
       facts.textContent = `${completed} completed, ${failed} failed, ${open} in progress, ${restores} restored` +
         (restored ? `; started from ${restored.kind} ${restored.id} (${restored.path})` : "");
       timeline.update(next.checkpoints.history, next.taken);
+      await totals.update(completed);
       await show();
     },
   };
@@ -175,7 +254,7 @@ export function exceptionsTab() {
     const place = [failure.operator && `operator ${failure.operator}`, failure.subtask != null && `subtask ${failure.subtask}`, failure.host, `attempt ${failure.attempt}`];
     return el("article", { class: "failure" },
       el("div", { class: "head" }, el("b", {}, failure.error), el("span", {}, moment(failure.time)), el("span", {}, place.filter(Boolean).join(", "))),
-      el("p", {}, failure.message), failure.traceback ? el("pre", {}, failure.traceback) : null);
+      el("p", {}, failure.message), failure.traceback ? tracebackView(failure.traceback) : null);
   }
   return {
     node: el("div", {}, el("section", { class: "panel" }, el("h2", {}, "Failures, newest first"), failures), el("section", { class: "panel" }, el("h2", {}, "Restarts"), restarts.node)),
