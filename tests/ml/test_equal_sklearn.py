@@ -72,6 +72,17 @@ TRANSFORMERS = {
         impute.SimpleImputer(strategy="most_frequent"),
         spoiled(IRIS[0]),
     ),
+    "binarizer": (ml.Binarizer(threshold=3.0), preprocessing.Binarizer(threshold=3.0), IRIS[0]),
+    "bins of equal width": (
+        ml.KBinsDiscretizer(4, encode="onehot-dense", strategy="uniform"),
+        preprocessing.KBinsDiscretizer(4, encode="onehot-dense", strategy="uniform"),
+        IRIS[0],
+    ),
+    "bins of equal counts": (
+        ml.KBinsDiscretizer([3, 4, 5, 6], encode="ordinal", quantile_method="linear"),
+        preprocessing.KBinsDiscretizer([3, 4, 5, 6], encode="ordinal", quantile_method="linear"),
+        IRIS[0],
+    ),
     "variance": (ml.VarianceThreshold(), feature_selection.VarianceThreshold(), DIGITS[0]),
     "tf-idf": (
         ml.TfidfTransformer(),

@@ -17,6 +17,7 @@ from funken.ml.online.river import Drift, DriftDetector, RiverLearner
 from funken.ml.persistence import load, save
 from funken.ml.pipeline import EstimatorPipeline as Pipeline
 from funken.ml.pipeline import make_pipeline, train_test_split
+from funken.ml.preprocessing.discretizers import Binarizer, Bucketizer, IndexToString, KBinsDiscretizer, StringIndexer
 from funken.ml.preprocessing.encoders import LabelEncoder, OneHotEncoder, OrdinalEncoder, SimpleImputer
 from funken.ml.preprocessing.scalers import (
     MaxAbsScaler,
@@ -28,24 +29,33 @@ from funken.ml.preprocessing.scalers import (
 )
 from funken.ml.preprocessing.selection import SelectKBest, VarianceThreshold
 from funken.ml.preprocessing.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from funken.ml.preprocessing.vectors import FeatureHasher, MinHashLSH, VectorAssembler, VectorSlicer
 from funken.ml.training.als import ALS
 from funken.ml.training.bayes import GaussianNB, MultinomialNB
 from funken.ml.training.classifiers import LinearSVC, LogisticRegression
 from funken.ml.training.clustering import KMeans
+from funken.ml.training.descent import MultipleLinearRegression
 from funken.ml.training.ensembles import PartitionClassifier, PartitionRegressor
+from funken.ml.training.hierarchy import AgglomerativeClustering
 from funken.ml.training.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 from funken.ml.training.regression import ElasticNet, Lasso, LinearRegression, Ridge
 
 __all__ = [
     "ALS",
+    "AgglomerativeClustering",
+    "Binarizer",
+    "Bucketizer",
     "CountVectorizer",
     "Drift",
     "DriftDetector",
     "ElasticNet",
     "Evaluation",
+    "FeatureHasher",
     "FeatureWeight",
     "GaussianNB",
     "HashingVectorizer",
+    "IndexToString",
+    "KBinsDiscretizer",
     "KMeans",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
@@ -55,9 +65,11 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "MaxAbsScaler",
+    "MinHashLSH",
     "MinMaxScaler",
     "ModelVersion",
     "MultinomialNB",
+    "MultipleLinearRegression",
     "NearestNeighbors",
     "Normalizer",
     "OneHotEncoder",
@@ -77,9 +89,12 @@ __all__ = [
     "SelectKBest",
     "SimpleImputer",
     "StandardScaler",
+    "StringIndexer",
     "TfidfTransformer",
     "TfidfVectorizer",
     "VarianceThreshold",
+    "VectorAssembler",
+    "VectorSlicer",
     "explain",
     "load",
     "make_pipeline",

@@ -7,11 +7,12 @@ what scikit-learn does to arrays with them (``transform``, ``predict``) is then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from funken import DataStream
@@ -102,6 +103,33 @@ class DistributedEstimator:
         self.fields_ = blocks.fields
         return self
 
+    def get_model_data(self) -> dict[str, Any]:
+        """Return the fitted attributes, by name: what ``set_model_data`` takes.
+
+        >>> from funken.ml import StandardScaler
+        >>> data = StandardScaler().fit([[0.0], [2.0]]).get_model_data()
+        >>> StandardScaler().set_model_data(data).transform([[2.0]])
+        array([[1.]])
+        """
+        check_is_fitted(self)
+        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
+
+    def set_model_data(self, data: Mapping[str, Any]) -> Any:
+        """Make this the fitted estimator with these attributes, as another one's ``get_model_data`` returned them."""
+        wrong = [name for name in data if not name.endswith("_") or name.startswith("_")]
+        if wrong or not data:
+            fact = f"{wrong[0]!r} is no fitted attribute" if wrong else "there is no attribute"
+            raise InvalidProgram(
+                f"{type(self).__name__}.set_model_data(): {fact}. Give what get_model_data() returns; names end with '_'."
+            )
+        for name, value in data.items():
+            setattr(self, name, value)
+        self._complete()
+        return self
+
+    def _complete(self) -> None:
+        """Set what the methods of a fitted estimator need besides fitted attributes."""
+
     def _spread(self, X: Any, method: str, output: str, kind: Callable[[], str]) -> Any:
         """Apply a method for arrays to distributed data."""
         if isinstance(X, BlockSet):
@@ -136,6 +164,28 @@ class DistributedTransformer(DistributedEstimator):
             blocks = BlockSet.of(X, y, given.pop("sample_weight", None), given.pop("features", None), demands)
             return self.fit(blocks, **given).transform(blocks)
         return super().fit_transform(X, y, **given)  # type: ignore[misc]
+
+
+class OwnTransformer(DistributedTransformer, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """A transformer that scikit-learn has not: ``_fit_array`` and ``_transform_array`` are what it does to arrays."""
+
+    _fit_array: Callable[[Any], None]
+    _transform_array: Callable[[Any], Any]
+
+    def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
+        """Fit to arrays, or to distributed data."""
+        if is_distributed(X) or features is not None:
+            return super().fit(X, y, features=features, **given)
+        self.fields_ = None
+        self._fit_array(X)
+        return self
+
+    def transform(self, X: Any, **given: Any) -> Any:
+        """Transform arrays; or pair the records of distributed data with their vectors."""
+        if is_distributed(X):
+            return super().transform(X, **given)
+        check_is_fitted(self)
+        return self._transform_array(X)
 
 
 class DistributedPredictor(DistributedEstimator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,99 @@ def roc_auc_score(y_true: Any, y_score: Any = None, **given: Any) -> float:
     0.75
     """
     return float(_weighted(metrics.roc_auc_score, y_true, y_score, given))
+
+
+def average_precision_score(y_true: Any, y_score: Any = None, **given: Any) -> float:
+    """Return the average precision of pairs (true, score): a sum of rectangles under the precision-recall curve.
+
+    >>> round(average_precision_score([0, 1, 1], [0.1, 0.4, 0.35]), 6)
+    1.0
+    """
+    return float(_weighted(metrics.average_precision_score, y_true, y_score, given))
+
+
+def area_under_pr(y_true: Any, y_score: Any = None) -> float:
+    """Return the area under the precision-recall curve by trapezoids, as Flink ML's ``areaUnderPR``; classes are 0 and 1.
+
+    >>> round(area_under_pr([0, 0, 1, 0, 1, 0, 1], [0.1, 0.2, 0.15, 0.25, 0.75, 0.8, 0.9]), 6)
+    0.677778
+    """
+    _, positives, negatives = _ranked(y_true, y_score)
+    hits, misses = np.cumsum(positives), np.cumsum(negatives)
+    recall, precision = hits / hits[-1], hits / (hits + misses)
+    return float(np.trapezoid(np.concatenate([precision[:1], precision]), np.concatenate([[0.0], recall])))
+
+
+def ks_score(y_true: Any, y_score: Any = None) -> float:
+    """Return the statistic of Kolmogorov and Smirnov: the most that the shares of found positives and negatives differ by.
+
+    >>> ks_score([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4])
+    1.0
+    """
+    _, positives, negatives = _ranked(y_true, y_score)
+    return float(np.abs(np.cumsum(positives) / positives.sum() - np.cumsum(negatives) / negatives.sum()).max())
+
+
+def area_under_lorenz(y_true: Any, y_score: Any = None) -> float:
+    """Return the area under the Lorenz curve: the share of positives over the share of records, highest scores first.
+
+    >>> area_under_lorenz([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4])
+    0.75
+    """
+    _, positives, negatives = _ranked(y_true, y_score)
+    records, hits = np.cumsum(positives + negatives), np.cumsum(positives)
+    shares, found = (np.concatenate([[0.0], each / each[-1]]) for each in (records, hits))
+    return float(np.trapezoid(found, shares))
+
+
+def _ranked(y_true: Any, y_score: Any) -> tuple[Any, Any, Any]:
+    """Return the distinct scores, highest first, and the positives and negatives of each."""
+    if isinstance(y_true, DataSet):
+        counts = _counted(y_true)
+    else:
+        counts = Counter(zip(np.asarray(y_true).tolist(), np.asarray(y_score).tolist(), strict=True))
+    if any(true not in (0, 1) for true, _ in counts):
+        wrong = next(true for true, _ in counts if true not in (0, 1))
+        raise InvalidProgram(f"the label of a record is {wrong!r}, but a metric of two classes needs 0 and 1.")
+    scores = sorted({score for _, score in counts}, reverse=True)
+    positives, negatives = (
+        np.array([sum(counts.get((kind, score), 0) for kind in kinds) for score in scores], dtype=np.float64)
+        for kinds in ((1,), (0,))
+    )
+    if not positives.sum() or not negatives.sum():
+        raise InvalidProgram("a metric of two classes needs records of both: one with the label 1, and one with 0.")
+    return scores, positives, negatives
+
+
+BINARY_METRICS: dict[str, Callable[[Any, Any], float]] = {
+    "areaUnderROC": roc_auc_score,
+    "areaUnderPR": area_under_pr,
+    "ks": ks_score,
+    "areaUnderLorenz": area_under_lorenz,
+}
+"""Metrics of two classes by Flink ML's names."""
+
+
+class BinaryClassificationEvaluator:
+    """Computes metrics of pairs (true, score) by Flink ML's names.
+
+    They are ``areaUnderROC``, ``areaUnderPR``, ``ks`` and ``areaUnderLorenz``.
+
+    >>> BinaryClassificationEvaluator(["areaUnderROC", "ks"]).evaluate([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4])
+    {'areaUnderROC': 1.0, 'ks': 1.0}
+    """
+
+    def __init__(self, metrics_names: Iterable[str] = ("areaUnderROC", "areaUnderPR")) -> None:
+        self.metrics_names = tuple(metrics_names)
+        unknown = [name for name in self.metrics_names if name not in BINARY_METRICS]
+        if unknown:
+            raise InvalidProgram(
+                f"BinaryClassificationEvaluator: there is no metric {unknown[0]!r}. Choose from {', '.join(BINARY_METRICS)}."
+            )
+
+    def evaluate(self, y_true: Any, y_score: Any = None) -> dict[str, float]:
+        """Return the metrics of arrays, or of a data set of pairs."""
+        return {name: BINARY_METRICS[name](y_true, y_score) for name in self.metrics_names}
 
 
 def _sums(pairs: DataSet) -> tuple[int, float, float, float]:

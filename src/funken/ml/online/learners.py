@@ -144,7 +144,7 @@ class OnlineKMeans(OnlineLearner):
     """Moves each centre towards the mean of its points of a batch (Flink ML's ``OnlineKMeans``).
 
     The weight of the past is multiplied by ``decay`` with every batch: 1 forgets nothing, 0 everything. ``init`` are the first
-    centres, or None: the first ``n_clusters`` points.
+    centres, or None: the first ``n_clusters`` points; ``init_weights`` are the weights of their past (default: 0).
 
     >>> from funken.testing import local
     >>> points = local([(10.0, 0.0), (10.0, 0.3), (10.3, 0.0), (-10.0, 0.0), (-10.0, 0.6), (-10.6, 0.0)])
@@ -160,12 +160,14 @@ class OnlineKMeans(OnlineLearner):
         *,
         decay: float = 0.0,
         init: Any = None,
+        init_weights: Any = None,
         batch_size: int = 32,
         features: Iterable[FieldName] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.decay = decay
         self.init = init
+        self.init_weights = init_weights
         self.batch_size = batch_size
         self.features = features
 
@@ -176,7 +178,15 @@ class OnlineKMeans(OnlineLearner):
             raise InvalidProgram("OnlineKMeans needs a decay from 0 to 1, and n_clusters centres in init.")
         if init is None and self.batch_size < self.n_clusters:
             raise InvalidProgram("OnlineKMeans: a batch without init has to have n_clusters points. Raise batch_size.")
-        return KMeansKernel(layout_of(self), init, self.n_clusters, self.decay)
+        kernel = KMeansKernel(layout_of(self), init, self.n_clusters, self.decay)
+        if self.init_weights is not None:
+            weights = np.asarray(self.init_weights, dtype=np.float64)
+            if init is None or weights.shape != (self.n_clusters,) or not (weights >= 0).all():
+                raise InvalidProgram(
+                    "OnlineKMeans: init_weights needs init, and a weight of 0 or more for each centre."
+                )
+            kernel.weights = weights
+        return kernel
 
 
 class KMeansKernel(ArrayKernel):
