@@ -112,7 +112,8 @@ def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
 def shared_cores(configuration: Configuration, session: object) -> int | None:
     """Return the cores of this machine if the workers of a job are on it, else ``None``; nothing is started to find out.
 
-    >>> shared_cores(Configuration({"spark.master": "yarn"}), None)
+    >>> from types import SimpleNamespace
+    >>> shared_cores(Configuration(), SimpleNamespace(sparkContext=SimpleNamespace(master="yarn")))
     """
     context = getattr(session, "sparkContext", None)
     if context is None and "pyspark" in sys.modules:
