@@ -1,5 +1,7 @@
 """Transformers, evaluators and learners that Flink ML and FlinkML have and scikit-learn has not: cases of Flink's definitions."""
 
+import functools
+
 import numpy as np
 import pytest
 from sklearn import cluster, datasets, linear_model, metrics
@@ -10,7 +12,6 @@ from funken.dataset import ExecutionEnvironment
 from funken.errors import InvalidProgram
 from funken.ml.metrics import (
     BinaryClassificationEvaluator,
-    area_under_lorenz,
     area_under_pr,
     average_precision_score,
     ks_score,
@@ -99,8 +100,10 @@ def test_values_that_were_not_fitted():
     "kind", [ml.Bucketizer([0, 1, 2], handle_invalid="skip"), ml.StringIndexer(handle_invalid="skip")]
 )
 def test_rows_of_distributed_data_are_not_dropped_silently(kind):
-    with pytest.raises(InvalidProgram, match="drops rows of arrays only"):
-        kind.fit(data_set((1.0,), (2.0,)))
+    data = data_set((1.0,), (2.0,))
+    for use in (kind.fit, kind.fit([[1.0], [2.0]]).transform):
+        with pytest.raises(InvalidProgram, match="drops rows of arrays only"):
+            use(data)
 
 
 def test_a_choice_that_does_not_exist_is_named():
@@ -230,11 +233,17 @@ def test_metrics_of_two_classes_by_flinks_names():
     precision, recall, _ = metrics.precision_recall_curve(LABELS, SCORES)
     precision[-1] = precision[-2]  # the curve begins with the precision of the highest score, as Flink's
     false, true, _ = metrics.roc_curve(LABELS, SCORES, drop_intermediate=False)
+    ranked = sorted(zip(SCORES, LABELS, strict=True), reverse=True)
+    best = [[label for score, label in ranked if score >= least] for least in sorted(set(SCORES), reverse=True)]
+    shares, hits = (
+        [0.0, *(len(each) / len(ranked) for each in best)],
+        [0.0, *(sum(each) / sum(LABELS) for each in best)],
+    )
     wanted = {
         "areaUnderROC": metrics.roc_auc_score(LABELS, SCORES),
         "areaUnderPR": metrics.auc(recall, precision),
         "ks": float(np.abs(true - false).max()),
-        "areaUnderLorenz": area_under_lorenz(LABELS, SCORES),
+        "areaUnderLorenz": metrics.auc(shares, hits),
     }
     pairs = data_set(*zip(LABELS, SCORES, strict=True), parallelism=3)
 
@@ -264,15 +273,61 @@ def test_online_centres_begin_with_weights():
             ml.OnlineKMeans(2, **wrong).learn(local([(1.0,)])).execute_and_collect(limit=1)
 
 
-@pytest.mark.parametrize("kind", [ml.KMeans(2, random_state=1), ml.StandardScaler(), ml.StringIndexer()], ids=str)
-def test_model_data_make_another_estimator_the_same(kind):
-    X = [[1.0, 2.0], [1.0, 3.0], [9.0, 8.0]]
-    other = type(kind)(**kind.get_params()).set_model_data(kind.fit(X).get_model_data())
+FITTED = [
+    kind for name in ml.__all__
+    if isinstance(kind := getattr(ml, name), type) and hasattr(kind, "get_model_data")
+    and name not in ("PartitionClassifier", "PartitionRegressor", "AgglomerativeClustering", "ALS", "Pipeline")
+]  # fmt: skip
+NEEDED = {"Bucketizer": ([0, 5, 10],), "VectorSlicer": ([0],), "IndexToString": ([list(range(10))] * 2,)}
+PARAMETERS = {
+    "SelectKBest": {"k": 1},
+    "KMeans": {"n_clusters": 2, "random_state": 1},
+    "KBinsDiscretizer": {"n_bins": 2, "encode": "ordinal", "strategy": "uniform"},
+    "KNeighborsClassifier": {"n_neighbors": 2},
+    "KNeighborsRegressor": {"n_neighbors": 2},
+    "NearestNeighbors": {"n_neighbors": 2},
+}
+TEXTS = {"HashingVectorizer", "CountVectorizer", "TfidfVectorizer"}
 
-    apply = "predict" if hasattr(kind, "predict") else "transform"
-    assert np.array_equal(getattr(other, apply)(X), getattr(kind, apply)(X))
-    with pytest.raises(InvalidProgram, match="'centers' is no fitted attribute"):
-        other.set_model_data({"centers": 1})
+
+@pytest.mark.parametrize("kind", FITTED, ids=lambda kind: kind.__name__)
+def test_model_data_make_another_estimator_the_same(kind):
+    make = functools.partial(kind, *NEEDED.get(kind.__name__, ()))
+    X = [[1.0, 2.0], [1.0, 3.0], [9.0, 8.0], [8.0, 9.0], [2.0, 1.0], [7.0, 7.0]]
+    X = ["red blue", "blue green", "green"] if kind.__name__ in TEXTS else [1, 2, 3] if kind is ml.LabelEncoder else X
+    given = {"y": [0, 0, 1, 1, 0, 1]} if len(X) == 6 else {}
+    parameters = PARAMETERS.get(kind.__name__, {})
+    fitted = make(**parameters).fit(X, **given)
+    other = make(**parameters).set_model_data(fitted.get_model_data())
+
+    apply = next(name for name in ("predict", "transform", "kneighbors") if hasattr(kind, name))
+    ours, theirs = (np.asarray(_dense(getattr(each, apply)(X))).tolist() for each in (other, fitted))
+    assert ours == theirs
+
+
+def _dense(values):
+    return values.toarray() if hasattr(values, "toarray") else values
+
+
+def test_data_that_make_no_fitted_estimator_are_refused_and_change_nothing():
+    for wrong, words in ({"centers": 1}, "centers does not make a fitted"), ({}, "no attribute does not make a fitted"):
+        model = ml.KMeans(2)
+        with pytest.raises(InvalidProgram, match=words):
+            model.set_model_data(wrong)
+        assert not hasattr(model, "centers")
+    with pytest.raises(InvalidProgram, match="Ask its steps"):
+        ml.make_pipeline(ml.StandardScaler()).fit([[1.0], [2.0]]).get_model_data()
+
+
+def test_missing_values_have_no_index():
+    for missing in (None, float("nan")):
+        indexer = ml.StringIndexer(handle_invalid="keep").fit([["b"], [missing], ["a"]])
+        assert indexer.values_ == [["a", "b"]] and indexer.transform([[missing], ["b"]]).tolist() == [[2.0], [1.0]]
+
+
+def test_initial_weights_of_another_width_are_said():
+    with pytest.raises(InvalidProgram, match="initial_weights has 2 numbers, but 2 features and the intercept need 3"):
+        ml.MultipleLinearRegression(initial_weights=[0.0, 1.0]).fit([[1.0, 2.0]] * 3, [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The dashboard in a real browser: Debian's Chromium, if it is there. The jobs are made by hand, or run in this process."""
 
+import hashlib
 import logging
 import os
 import random
 import shutil
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -216,6 +218,25 @@ def test_a_large_graph_opens_at_a_size_that_can_be_read_and_is_moved_over_its_ma
     page.get_by_label("Larger").click()
     assert first.bounding_box()["width"] > width
     shoot(page, "dashboard-large")
+
+
+@needs_browser
+def test_a_drag_that_ends_outside_the_graph_is_over(page, serve):
+    job = FakeJob()
+    job.current = large_picture(30)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(".vertex[data-level] >> nth=29", state="attached")
+    page.locator("svg.graph").scroll_into_view_if_needed()
+    frame = page.locator("svg.graph").bounding_box()
+    x, y = frame["x"] + frame["width"] / 2, frame["y"] + 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 3)  # too little to be a drag
+    page.mouse.up()
+    before = page.locator(".vertex .box").first.bounding_box()
+    page.mouse.move(x, y + 40)
+    page.mouse.move(x - 100, y + 60)
+    assert page.locator(".vertex .box").first.bounding_box() == before
 
 
 @needs_browser
@@ -433,10 +454,27 @@ USERS_TRACEBACK = """Traceback (most recent call last):
     self.step()
   File "/venv/lib/python3.11/site-packages/funken/operators/stateless.py", line 40, in process
     emit(function(value))
-  File "/home/ann/shop/job.py", line 7, in price
+  File "/home/ann/funken/pyspark/job.py", line 7, in price
     return PRICES[name]
            ~~~~~~^^^^^^
 KeyError: 'pear'"""
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/home/ann/funken/job.py", True), ("/home/ann/pyspark/job.py", True), ("/home/ann/library/job.py", True),
+        ("/home/ann/funken/src/funken/operators/base.py", False), ("/tmp/spark/funken.zip/funken/ids.py", False),
+        ("/opt/spark/python/pyspark/worker.py", False), ("/usr/lib/python3.11/json/decoder.py", False),
+        ("<frozen runpy>", False), ("<funken operators, map>", False), ("<stdin>", True),
+    ],
+)  # fmt: skip
+def test_frames_of_libraries_are_told_from_the_users(page, serve, path, own):
+    page.goto(serve(FakeJob()))
+    text = f'Traceback\n  File "{path}", line 1, in f\n    f()\nKeyError'
+    asked = "async (text) => (await import('/traceback.js')).parts(text).filter((part) => part.frame)[0].own"
+    assert page.evaluate(asked, text) is own
 
 
 @needs_browser
@@ -474,7 +512,7 @@ def test_a_driver_that_is_gone_is_not_shown_as_running(page):
 
     page.wait_for_selector("#connection:has-text('The driver does not answer')")
     assert page.locator("body.lost").count() == 1
-    assert "Shown below: the state of" in page.locator("#connection").inner_text()
+    assert "Last answer: " in page.locator("#connection").inner_text()
     page.problems[:] = [each for each in page.problems if "Failed to load" not in each]
 
 
@@ -512,6 +550,11 @@ def test_the_theme_can_be_chosen(page, serve):
     page.reload()
 
     assert light != dark == page.evaluate(ground)
+
+
+def test_the_library_of_layouts_is_the_published_one():
+    about = resources.files("funken.rest").joinpath("dashboard/dagre.txt").read_text()
+    assert hashlib.sha256(dashboard_files()["/dagre.js"][0]).hexdigest() in about
 
 
 def test_the_page_needs_no_other_site():

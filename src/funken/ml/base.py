@@ -12,7 +12,9 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from funken import DataStream
@@ -112,23 +114,24 @@ class DistributedEstimator:
         array([[1.]])
         """
         check_is_fitted(self)
-        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return {name: value for name, value in vars(self).items() if name not in parameters}
 
     def set_model_data(self, data: Mapping[str, Any]) -> Any:
         """Make this the fitted estimator with these attributes, as another one's ``get_model_data`` returned them."""
-        wrong = [name for name in data if not name.endswith("_") or name.startswith("_")]
-        if wrong or not data:
-            fact = f"{wrong[0]!r} is no fitted attribute" if wrong else "there is no attribute"
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        before = dict(vars(self))
+        vars(self).update({name: value for name, value in data.items() if name not in parameters})
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            vars(self).clear()
+            vars(self).update(before)
             raise InvalidProgram(
-                f"{type(self).__name__}.set_model_data(): {fact}. Give what get_model_data() returns; names end with '_'."
-            )
-        for name, value in data.items():
-            setattr(self, name, value)
-        self._complete()
+                f"{type(self).__name__}.set_model_data(): {', '.join(sorted(data)) or 'no attribute'} does not make a fitted "
+                "estimator. Give the result of get_model_data()."
+            ) from None
         return self
-
-    def _complete(self) -> None:
-        """Set what the methods of a fitted estimator need besides fitted attributes."""
 
     def _spread(self, X: Any, method: str, output: str, kind: Callable[[], str]) -> Any:
         """Apply a method for arrays to distributed data."""
@@ -166,11 +169,23 @@ class DistributedTransformer(DistributedEstimator):
         return super().fit_transform(X, y, **given)  # type: ignore[misc]
 
 
-class OwnTransformer(DistributedTransformer, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """A transformer that scikit-learn has not: ``_fit_array`` and ``_transform_array`` are what it does to arrays."""
+class OwnTransformer(DistributedTransformer, TransformerMixin, BaseEstimator):
+    """A transformer that scikit-learn lacks: ``_fit_array`` and ``_transform_array`` handle arrays.
 
-    _fit_array: Callable[[Any], None]
+    If the number of features is all that ``fit`` needs, ``_begin`` takes it instead.
+    """
+
     _transform_array: Callable[[Any], Any]
+
+    def _begin(self, width: int) -> None:
+        """Check the parameters, and prepare for vectors of a width."""
+        raise NotImplementedError
+
+    def _fit_array(self, X: Any) -> None:
+        self._begin(int((X if sparse.issparse(X) else np.asarray(X)).shape[1]))
+
+    def _fit_blocks(self, blocks: BlockSet) -> None:
+        self._begin(width_of(blocks))
 
     def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
         """Fit to arrays, or to distributed data."""
@@ -186,6 +201,11 @@ class OwnTransformer(DistributedTransformer, OneToOneFeatureMixin, TransformerMi
             return super().transform(X, **given)
         check_is_fitted(self)
         return self._transform_array(X)
+
+
+def width_of(blocks: BlockSet) -> int:
+    """Return the number of features; all records are looked at, as for every fit."""
+    return int(blocks.aggregate(lambda block: block.X.shape[1], max))
 
 
 class DistributedPredictor(DistributedEstimator):

@@ -126,10 +126,10 @@ def area_under_pr(y_true: Any, y_score: Any = None) -> float:
     >>> round(area_under_pr([0, 0, 1, 0, 1, 0, 1], [0.1, 0.2, 0.15, 0.25, 0.75, 0.8, 0.9]), 6)
     0.677778
     """
-    _, positives, negatives = _ranked(y_true, y_score)
+    positives, negatives = _ranked(y_true, y_score)
     hits, misses = np.cumsum(positives), np.cumsum(negatives)
     recall, precision = hits / hits[-1], hits / (hits + misses)
-    return float(np.trapezoid(np.concatenate([precision[:1], precision]), np.concatenate([[0.0], recall])))
+    return float(metrics.auc(np.concatenate([[0.0], recall]), np.concatenate([precision[:1], precision])))
 
 
 def ks_score(y_true: Any, y_score: Any = None) -> float:
@@ -138,7 +138,7 @@ def ks_score(y_true: Any, y_score: Any = None) -> float:
     >>> ks_score([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4])
     1.0
     """
-    _, positives, negatives = _ranked(y_true, y_score)
+    positives, negatives = _ranked(y_true, y_score)
     return float(np.abs(np.cumsum(positives) / positives.sum() - np.cumsum(negatives) / negatives.sum()).max())
 
 
@@ -148,14 +148,14 @@ def area_under_lorenz(y_true: Any, y_score: Any = None) -> float:
     >>> area_under_lorenz([0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4])
     0.75
     """
-    _, positives, negatives = _ranked(y_true, y_score)
+    positives, negatives = _ranked(y_true, y_score)
     records, hits = np.cumsum(positives + negatives), np.cumsum(positives)
     shares, found = (np.concatenate([[0.0], each / each[-1]]) for each in (records, hits))
-    return float(np.trapezoid(found, shares))
+    return float(metrics.auc(shares, found))
 
 
-def _ranked(y_true: Any, y_score: Any) -> tuple[Any, Any, Any]:
-    """Return the distinct scores, highest first, and the positives and negatives of each."""
+def _ranked(y_true: Any, y_score: Any) -> tuple[Any, Any]:
+    """Return the positives and negatives of each distinct score, highest first."""
     if isinstance(y_true, DataSet):
         counts = _counted(y_true)
     else:
@@ -164,13 +164,10 @@ def _ranked(y_true: Any, y_score: Any) -> tuple[Any, Any, Any]:
         wrong = next(true for true, _ in counts if true not in (0, 1))
         raise InvalidProgram(f"the label of a record is {wrong!r}, but a metric of two classes needs 0 and 1.")
     scores = sorted({score for _, score in counts}, reverse=True)
-    positives, negatives = (
-        np.array([sum(counts.get((kind, score), 0) for kind in kinds) for score in scores], dtype=np.float64)
-        for kinds in ((1,), (0,))
-    )
+    positives, negatives = (np.array([float(counts[label, score]) for score in scores]) for label in (1, 0))
     if not positives.sum() or not negatives.sum():
         raise InvalidProgram("a metric of two classes needs records of both: one with the label 1, and one with 0.")
-    return scores, positives, negatives
+    return positives, negatives
 
 
 BINARY_METRICS: dict[str, Callable[[Any, Any], float]] = {

@@ -27,6 +27,12 @@ class EstimatorPipeline(DistributedEstimator, pipeline.Pipeline):
     (((0.0, 'a'), 'a'), 1.0, ['b'])
     """
 
+    def get_model_data(self) -> dict[str, Any]:
+        """Refuse: the fitted attributes are those of the steps."""
+        raise InvalidProgram(
+            "Pipeline.get_model_data(): a pipeline has no fitted attributes. Ask its steps, or use save()."
+        )
+
     def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
         """Fit all steps."""
         return super().fit(X, y, features=features, **given)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import preprocessing
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_array
 
 from funken.errors import InvalidProgram
-from funken.ml.base import DistributedTransformer, OwnTransformer
-from funken.ml.data.sources import BlockSet
-from funken.ml.preprocessing.scalers import width_of
-from funken.ml.preprocessing.statistics import Extremes, Quantiles
+from funken.ml.base import DistributedTransformer, OwnTransformer, width_of
+from funken.ml.data.sources import BlockSet, is_distributed
+from funken.ml.preprocessing.statistics import Extremes, Quantiles, added_counts
 
 HANDLE_INVALID = ("error", "skip", "keep")
 ORDERS = ("arbitrary", "frequency_desc", "frequency_asc", "alphabet_desc", "alphabet_asc")
@@ -30,6 +30,29 @@ def check_choice(estimator: Any, name: str, choices: tuple[str, ...]) -> None:
         )
 
 
+class InvalidHandling(OwnTransformer):
+    """A transformer that raises at an invalid row (``error``), drops it (``skip``, of arrays only), or keeps it (``keep``)."""
+
+    handle_invalid: str
+
+    def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
+        """Fit to arrays, or to distributed data."""
+        self._check(X)
+        return super().fit(X, y, **given)
+
+    def transform(self, X: Any, **given: Any) -> Any:
+        """Transform arrays; or pair the records of distributed data with their vectors."""
+        self._check(X)
+        return super().transform(X, **given)
+
+    def _check(self, X: Any) -> None:
+        check_choice(self, "handle_invalid", HANDLE_INVALID)
+        if self.handle_invalid == "skip" and is_distributed(X):
+            raise InvalidProgram(
+                f"{type(self).__name__}: handle_invalid='skip' drops rows of arrays only. Filter distributed data, or set 'keep'."
+            )
+
+
 class Binarizer(DistributedTransformer, preprocessing.Binarizer):
     """Replaces numbers greater than a threshold by 1, others by 0; there is nothing to fit.
 
@@ -41,7 +64,7 @@ class Binarizer(DistributedTransformer, preprocessing.Binarizer):
         self.n_features_in_ = width_of(blocks)
 
 
-class Bucketizer(OwnTransformer):
+class Bucketizer(OneToOneFeatureMixin, InvalidHandling):
     """Replaces numbers by the index of their bucket (Flink ML's ``Bucketizer``); there is nothing to fit.
 
     ``splits`` has the borders for each feature, or one list for all: at least three, in rising order. A bucket includes its
@@ -57,21 +80,6 @@ class Bucketizer(OwnTransformer):
     def __init__(self, splits: Any, *, handle_invalid: str = "error") -> None:
         self.splits = splits
         self.handle_invalid = handle_invalid
-
-    def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
-        """Check the parameters, and find the number of features."""
-        check_choice(self, "handle_invalid", HANDLE_INVALID)
-        return super().fit(X, y, **given)
-
-    def _fit_array(self, X: Any) -> None:
-        self._begin(check_array(X, ensure_all_finite=False).shape[1])
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        if self.handle_invalid == "skip":
-            raise InvalidProgram(
-                "Bucketizer: handle_invalid='skip' drops rows of arrays only. Filter distributed data, or set 'keep'."
-            )
-        self._begin(width_of(blocks))
 
     def _begin(self, width: int) -> None:
         one_list = not any(hasattr(each, "__len__") for each in self.splits)
@@ -129,16 +137,9 @@ class KBinsDiscretizer(DistributedTransformer, preprocessing.KBinsDiscretizer):
         else:
             quantiles = blocks.aggregate(lambda block: Quantiles.of(block.X), add)
             exact = all(set(levels) == {0} for levels in quantiles.levels)
-            points = (
-                np.column_stack([levels[0] for levels in quantiles.levels])
-                if exact
-                else quantiles.at(np.linspace(0, 1, self._grid()))
-            )
-        params = self.get_params() | {"subsample": None, "quantile_method": "linear"}
-        fitted = preprocessing.KBinsDiscretizer(**params).fit(points)
-        for name in ("bin_edges_", "n_bins_", "n_features_in_", "_encoder"):
-            if hasattr(fitted, name):
-                setattr(self, name, getattr(fitted, name))
+            columns = [levels[0] for levels in quantiles.levels]
+            points = np.column_stack(columns) if exact else quantiles.at(np.linspace(0, 1, self._grid()))
+        preprocessing.KBinsDiscretizer.fit(self, points)
 
     def _grid(self) -> int:
         """Return the number of points whose quantiles are those of the data, for every number of bins."""
@@ -146,12 +147,12 @@ class KBinsDiscretizer(DistributedTransformer, preprocessing.KBinsDiscretizer):
         return int(np.lcm.reduce(bins)) + 1
 
 
-class StringIndexer(OwnTransformer):
+class StringIndexer(OneToOneFeatureMixin, InvalidHandling):
     """Replaces texts and numbers by an index (Flink ML's ``StringIndexer``).
 
     ``order`` says which value has the index 0: the most or least frequent, the first or last in the alphabet. Equal counts go by
     the alphabet; ``arbitrary`` is the alphabet. A value that ``fit`` has not seen raises (``error``), drops the row of an array
-    (``skip``), or gets the next index (``keep``). ``max_index`` keeps that many values; others count as not seen.
+    (``skip``), or gets the next index (``keep``). None and NaN count as not seen. ``max_index`` keeps that many values.
 
     >>> indexer = StringIndexer(order="frequency_desc").fit([["b"], ["a"], ["b"]])
     >>> indexer.transform([["a"], ["b"]]).tolist(), indexer.values_
@@ -168,22 +169,17 @@ class StringIndexer(OwnTransformer):
     def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
         """Check the parameters, and find the values of each feature."""
         check_choice(self, "order", ORDERS)
-        check_choice(self, "handle_invalid", HANDLE_INVALID)
         if self.max_index is not None and self.max_index < 1:
             raise InvalidProgram(f"StringIndexer: max_index is {self.max_index}, but has to be 1 or more.")
         return super().fit(X, y, **given)
 
     def _fit_array(self, X: Any) -> None:
-        self._begin(_counts(np.asarray(X, dtype=object)))
+        self._take(_counts(np.asarray(X, dtype=object)))
 
     def _fit_blocks(self, blocks: BlockSet) -> None:
-        if self.handle_invalid == "skip":
-            raise InvalidProgram(
-                "StringIndexer: handle_invalid='skip' drops rows of arrays only. Filter distributed data, or set 'keep'."
-            )
-        self._begin(blocks.aggregate(lambda block: _counts(block.X), _added))
+        self._take(blocks.aggregate(lambda block: _counts(block.X), added_counts))
 
-    def _begin(self, counts: list[Counter[Any]]) -> None:
+    def _take(self, counts: list[Counter[Any]]) -> None:
         self.values_ = [self._ordered(each) for each in counts]
         self.n_features_in_ = len(counts)
 
@@ -222,7 +218,7 @@ class StringIndexer(OwnTransformer):
         return tags
 
 
-class IndexToString(OwnTransformer):
+class IndexToString(OneToOneFeatureMixin, OwnTransformer):
     """Replaces indices by the values that a ``StringIndexer`` has found; there is nothing to fit.
 
     >>> IndexToString([["b", "a"]]).fit_transform([[1.0], [0.0]]).tolist()
@@ -231,12 +227,6 @@ class IndexToString(OwnTransformer):
 
     def __init__(self, values: Any) -> None:
         self.values = values
-
-    def _fit_array(self, X: Any) -> None:
-        self._begin(np.asarray(X).shape[1])
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        self._begin(width_of(blocks))
 
     def _begin(self, width: int) -> None:
         if len(self.values) != width:
@@ -257,12 +247,6 @@ class IndexToString(OwnTransformer):
 
 
 def _counts(X: Any) -> list[Counter[Any]]:
+    """Return how often each value of every feature occurs, but for None and NaN."""
     dense = X.toarray() if sparse.issparse(X) else X
-    return [Counter(column.tolist()) for column in dense.T]
-
-
-def _added(one: list[Counter[Any]], other: list[Counter[Any]]) -> list[Counter[Any]]:
-    return [a + b for a, b in zip(one, other, strict=True)]
-
-
-__all__ = ["Binarizer", "Bucketizer", "IndexToString", "KBinsDiscretizer", "StringIndexer"]
+    return [Counter(value for value in column.tolist() if value is not None and value == value) for column in dense.T]  # noqa: PLR0124

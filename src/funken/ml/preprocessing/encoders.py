@@ -12,7 +12,7 @@ from sklearn import impute, preprocessing
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedEstimator, DistributedTransformer
 from funken.ml.data.sources import BlockSet
-from funken.ml.preprocessing.statistics import Moments, Quantiles
+from funken.ml.preprocessing.statistics import Moments, Quantiles, added_counts
 
 
 def categories_of(blocks: BlockSet) -> list[Any]:
@@ -115,7 +115,7 @@ class SimpleImputer(DistributedTransformer, impute.SimpleImputer):
             case "median":
                 found = blocks.aggregate(lambda block: Quantiles.of(block.X), add).at([0.5])[0]
             case "most_frequent":
-                found = np.array([_most_frequent(count) for count in blocks.aggregate(_counts, _added)])
+                found = np.array([_most_frequent(count) for count in blocks.aggregate(_counts, added_counts)])
             case _:
                 found = np.zeros(blocks.aggregate(lambda block: block.X.shape[1], max))
         impute.SimpleImputer.fit(self, found.reshape(1, -1))  # what is known of one row is the row
@@ -123,10 +123,6 @@ class SimpleImputer(DistributedTransformer, impute.SimpleImputer):
 
 def _counts(block: Any) -> list[Counter[Any]]:
     return [Counter(column[~np.isnan(column)].tolist()) for column in block.X.T]
-
-
-def _added(one: list[Counter[Any]], other: list[Counter[Any]]) -> list[Counter[Any]]:
-    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 def _most_frequent(count: Counter[Any]) -> float:

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn import preprocessing
 
 from funken.errors import InvalidProgram
-from funken.ml.base import DistributedTransformer
+from funken.ml.base import DistributedTransformer, width_of
 from funken.ml.data.sources import BlockSet
 from funken.ml.preprocessing.statistics import Extremes, Moments, Quantiles
 
@@ -122,8 +122,3 @@ class PolynomialFeatures(DistributedTransformer, preprocessing.PolynomialFeature
 
     def _fit_blocks(self, blocks: BlockSet) -> None:
         preprocessing.PolynomialFeatures.fit(self, np.zeros((1, width_of(blocks))))
-
-
-def width_of(blocks: BlockSet) -> int:
-    """Return the number of features; all records are looked at, as for every fit."""
-    return int(blocks.aggregate(lambda block: block.X.shape[1], max))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,11 @@ class Extremes:
 
     def __add__(self, other: Extremes) -> Extremes:
         return Extremes(self.rows + other.rows, np.fmin(self.low, other.low), np.fmax(self.high, other.high))
+
+
+def added_counts(one: list[Counter[Any]], other: list[Counter[Any]]) -> list[Counter[Any]]:
+    """Return the sums of the counts of every feature."""
+    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 @dataclass

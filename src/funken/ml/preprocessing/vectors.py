@@ -16,15 +16,13 @@ from funken.errors import InvalidProgram
 from funken.ml.base import OwnTransformer
 from funken.ml.data.blocks import FieldLayout, block_of
 from funken.ml.data.demands import demands_of
-from funken.ml.data.sources import BlockSet
-from funken.ml.preprocessing.discretizers import HANDLE_INVALID, check_choice
-from funken.ml.preprocessing.scalers import width_of
+from funken.ml.preprocessing.discretizers import InvalidHandling
 
 PRIME = 2038074743
 """The prime of Flink ML's and Spark's min-hashes."""
 
 
-class VectorAssembler(OwnTransformer):
+class VectorAssembler(InvalidHandling):
     """Puts fields, which are numbers or vectors, together into one vector; there is nothing to fit.
 
     A vector with NaN raises (``error``), is dropped from an array (``skip``), or stays (``keep``).
@@ -39,18 +37,7 @@ class VectorAssembler(OwnTransformer):
     def __init__(self, *, handle_invalid: str = "error") -> None:
         self.handle_invalid = handle_invalid
 
-    def _fit_array(self, X: Any) -> None:
-        self._begin(check_array(X, ensure_all_finite=False).shape[1])
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        if self.handle_invalid == "skip":
-            raise InvalidProgram(
-                "VectorAssembler: handle_invalid='skip' drops rows of arrays only. Filter distributed data, or set 'keep'."
-            )
-        self._begin(width_of(blocks))
-
     def _begin(self, width: int) -> None:
-        check_choice(self, "handle_invalid", HANDLE_INVALID)
         self.n_features_in_ = width
 
     def _transform_array(self, X: Any) -> Any:
@@ -78,12 +65,6 @@ class VectorSlicer(OwnTransformer):
 
     def __init__(self, indices: Any) -> None:
         self.indices = indices
-
-    def _fit_array(self, X: Any) -> None:
-        self._begin(np.asarray(X).shape[1])
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        self._begin(width_of(blocks))
 
     def _begin(self, width: int) -> None:
         wrong = [each for each in self.indices if not 0 <= each < width]
@@ -113,12 +94,9 @@ class FeatureHasher(OwnTransformer):
         self.categorical = categorical
 
     def _fit_array(self, X: Any) -> None:
-        self._begin()
+        self._begin(0)  # dicts have no width
 
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
+    def _begin(self, width: int) -> None:
         if self.n_features < 1:
             raise InvalidProgram(f"FeatureHasher: n_features is {self.n_features}, but has to be 1 or more.")
         self.is_fitted_ = True
@@ -167,12 +145,6 @@ class MinHashLSH(OwnTransformer):
         self.functions = functions
         self.seed = seed
 
-    def _fit_array(self, X: Any) -> None:
-        self._begin(X.shape[1] if sparse.issparse(X) else np.asarray(X).shape[1])
-
-    def _fit_blocks(self, blocks: BlockSet) -> None:
-        self._begin(width_of(blocks))
-
     def _begin(self, width: int) -> None:
         if self.tables < 1 or self.functions < 1:
             raise InvalidProgram("MinHashLSH: tables and functions have to be 1 or more.")
@@ -198,7 +170,7 @@ class MinHashLSH(OwnTransformer):
     def distance(self, one: Any, other: Any) -> float:
         """Return the Jaccard distance of two vectors: 0 for equal sets, 1 for disjoint ones."""
         a, b = (set(np.flatnonzero(_dense(each)).tolist()) for each in (one, other))
-        return 1.0 - len(a & b) / len(a | b)
+        return 1.0 - len(a & b) / len(a | b) if a | b else 0.0
 
     def approx_nearest_neighbors(self, data: DataSet, key: Any, k: int) -> list[tuple[Any, float]]:
         """Return up to ``k`` records of a fitted data set that are candidates for a vector, with distances, nearest first."""

@@ -257,8 +257,5 @@ class KMeans(DistributedPredictor, DistributedTransformer, cluster.KMeans):
         self.inertia_ = state.cost
         self.n_iter_ = state.n_iter
         self.n_features_in_ = state.centers.shape[1]
-        self._complete()
-
-    def _complete(self) -> None:
-        self._n_features_out = len(self.cluster_centers_)
+        self._n_features_out = len(state.centers)
         self._n_threads = 1

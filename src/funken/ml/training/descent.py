@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, check_X_y
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedRegressor
@@ -54,6 +54,11 @@ class GradientDescent:
         X = block.X.toarray() if sparse.issparse(block.X) else np.asarray(block.X, dtype=np.float64)
         rows = np.column_stack([X, np.ones(len(X))])
         weights = np.zeros(rows.shape[1]) if state.weights is None else state.weights
+        if len(weights) != rows.shape[1]:
+            raise InvalidProgram(
+                f"MultipleLinearRegression: initial_weights has {len(weights)} numbers, but {X.shape[1]} features and the "
+                f"intercept need {rows.shape[1]}."
+            )
         w = np.ones(len(rows)) if block.w is None else block.w
         with np.errstate(over="ignore", invalid="ignore"):  # update() says so
             off = rows @ weights - block.y.astype(np.float64)
@@ -148,4 +153,4 @@ class MultipleLinearRegression(DistributedRegressor, RegressorMixin, BaseEstimat
         if is_distributed(X):
             return super().predict(X, **given)
         check_is_fitted(self)
-        return (X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)) @ self.coef_ + self.intercept_
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64) @ self.coef_ + self.intercept_

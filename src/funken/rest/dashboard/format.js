@@ -28,9 +28,6 @@ export function duration(ms) {
   return parts.map((part, place) => `${part} ${["d", "h", "min", "s"][place]}`).slice(first, first + 2).join(" ");
 }
 
-// The largest unit of a duration only.
-export const brief = (ms) => duration(ms).split(" ").slice(0, 2).join(" ");
-
 const two = (number) => String(number).padStart(2, "0");
 
 export function clock(ms) {
@@ -51,8 +48,4 @@ export function watermark(ms) {
   if (ms == null) return "–";
   if (ms > END) return "end";
   return Math.abs(ms) < SINCE_1973 ? duration(Math.max(0, ms)) : moment(ms);
-}
-
-export function shorten(text, length) {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

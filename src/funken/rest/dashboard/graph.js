@@ -13,7 +13,7 @@ const NAME_LINES = 2;
 const TALLEST = 0.62; // of the window
 
 export function graphView(job, onchoose, width) {
-  const { places, edges: routes, width: wide, height, down } = layout(job.graph, width);
+  const { places, edges: routes, width: wide, height } = layout(job.graph, width);
   const arrow = svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
     svg("path", { class: "arrow", d: "M0 0 8 4 0 8z" }));
   const drawing = svg("g", {}, svg("defs", {}, arrow));

@@ -13,7 +13,7 @@ export function layout(graph, width) {
   arranged.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 26, edgesep: 14, ranksep: down ? 34 : 30, marginx: 12, marginy: 12 });
   arranged.setDefaultEdgeLabel(() => ({}));
   for (const { id } of graph.vertices) arranged.setNode(String(id), { ...BOX });
-  graph.edges.forEach((edge, place) => arranged.setEdge(String(edge.source), String(edge.target), { ...RATE, labelpos: "c", minlen: 1 }, String(place)));
+  graph.edges.forEach((edge, place) => arranged.setEdge(String(edge.source), String(edge.target), { ...RATE, labelpos: "c" }, String(place)));
   arrange(arranged);
   const places = new Map(graph.vertices.map(({ id }) => {
     const { x, y } = arranged.node(String(id));
@@ -26,7 +26,7 @@ export function layout(graph, width) {
     return { path: around(from, to, points.slice(1, -1), middles, down), label: { x, y } };
   });
   const { width: wide, height } = arranged.graph();
-  return { places, edges, width: wide, height, down };
+  return { places, edges, width: wide, height };
 }
 
 // The way of an edge from the side of a box to the side of another. Past the boxes of a layer it is straight, in the gaps it bends.

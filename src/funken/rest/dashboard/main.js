@@ -15,6 +15,7 @@ const place = document.getElementById("path");
 const connection = document.getElementById("connection");
 let page = null;
 let timer = null;
+let answered = null;
 
 function open() {
   const [, kind, id, tab] = location.hash.split("/");
@@ -43,11 +44,10 @@ async function refresh() {
   }
 }
 
-// Say that what is shown is old, and since when: a green RUNNING of a driver that is gone would be a lie.
-let since = null;
+// Mark the page as old if the driver does not answer, with the time of its last answer.
 function lost(error) {
-  since = error ? since || Date.now() : null;
-  connection.textContent = error ? `${error.message} Shown below: the state of ${clock(since)}.` : "";
+  if (!error) answered = Date.now();
+  connection.textContent = error ? error.message + (answered ? ` Last answer: ${clock(answered)}.` : "") : "";
   document.body.classList.toggle("lost", error !== null);
 }
 

@@ -3,7 +3,7 @@
 const LOW = 0.1;
 const HIGH = 0.5;
 const BUSY = 0.8;
-const KEPT = 900;
+export const KEPT = 900; // samples of a chart
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const most = (values) => values.reduce((found, value) => (value != null && (found == null || value > found) ? value : found), null);

@@ -5,6 +5,7 @@ import { checkpointTimeline, lineChart } from "./charts.js";
 import { el, stateBadge, table } from "./dom.js";
 import { bytes, count, duration, moment, percent, rate, watermark } from "./format.js";
 import { graphView } from "./graph.js";
+import { KEPT } from "./model.js";
 import { tracebackView } from "./traceback.js";
 
 export function graphTab(job) {
@@ -96,8 +97,6 @@ export function metricsTab(job) {
     },
   };
 }
-
-const KEPT = 900;
 
 // A chart of any metric of a vertex: its sum, or the least and the greatest of its subtasks.
 function metricChooser(job) {

@@ -21,9 +21,8 @@ export function timelineTab() {
     const until = Math.max(job.taken, begin + 1);
     const x = (at) => LEFT + ((at - begin) / (until - begin)) * (WIDTH - LEFT - 10);
     const height = rows.length * ROW + 26;
-    const version = `${job.taken}`;
-    if (drawn === version) return;
-    drawn = version;
+    if (drawn === job.taken) return;
+    drawn = job.taken;
     root.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
     root.replaceChildren(
       ...rows.flatMap((row, place) => bars(row, place * ROW + 4, x, until)),
@@ -33,7 +32,7 @@ export function timelineTab() {
   return { node: el("section", { class: "panel" }, el("h2", {}, "States of the current attempt, first subtask to last"), legend, root), update };
 }
 
-// A bar per state of a vertex: from the first subtask that reached it until the last one left it.
+// A row of a vertex: a thin line per subtask, with a bar for each of its states.
 function bars(row, y, x, until) {
   const found = [svg("text", { x: 0, y: y + 13 }, row.name.length > 30 ? `${row.name.slice(0, 29)}…` : row.name)];
   const high = Math.max(2, (ROW - 6) / Math.max(1, row.subtasks.length));

@@ -2,7 +2,8 @@
 
 import { el } from "./dom.js";
 
-const LIBRARIES = /[\\/](?:site-packages|dist-packages|lib[\\/]python\d|funken[\\/](?!.*examples)|pyspark[\\/])/;
+// Installed packages, Python's library, generated code; Funken and Spark from a source folder or an archive.
+const LIBRARIES = /^<(?:frozen|funken)|[\\/](?:site-packages|dist-packages|lib[\\/]python\d[^\\/]*)[\\/]|(?:[\\/]src|\.zip)[\\/]funken[\\/]|(?:[\\/]python|\.zip)[\\/]pyspark[\\/]/;
 const PLACE = /^ {2}File "(.*)", line \d+/;
 
 // Parts of a traceback: texts, and frames that are the user's or not.

@@ -1,4 +1,4 @@
-// A drawing that is larger than its frame: moved by dragging, scaled by buttons, keys, Ctrl and the wheel, or two fingers; with a map of it.
+// A drawing in a frame that may be smaller: dragging moves it; buttons, keys, Ctrl and the wheel, or two fingers scale it. A map shows the part in view.
 
 import { el, setAttribute, svg } from "./dom.js";
 
@@ -106,6 +106,10 @@ function listen(root, { scale, move, fit }) {
   root.addEventListener("pointermove", (event) => {
     const last = fingers.get(event.pointerId);
     if (!last) return;
+    if (!event.buttons) { // it was released outside
+      fingers.delete(event.pointerId);
+      return;
+    }
     const now = { x: event.clientX, y: event.clientY };
     fingers.set(event.pointerId, now);
     if (fingers.size === 1) {
