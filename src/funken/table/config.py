@@ -98,6 +98,8 @@ class TableConfig:
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._values: dict[str, str] = {}
         self._configuration = configuration if configuration is not None else Configuration()
+        self.batch = False
+        """Whether queries run as batches."""
 
     @staticmethod
     def get_default() -> TableConfig:

@@ -28,7 +28,7 @@ from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
-from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, text
+from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, text
 from funken.types.row import Row, RowKind
 
 _rows: dict[str, list[Row]] = {}
@@ -56,6 +56,7 @@ _OPTIONS = (
     ConnectorOption("enable-vector-search", boolean, False),
     ConnectorOption("result-id", text, ""),
     ConnectorOption("hold-open", boolean, False),
+    ConnectorOption("start-delay", duration, 0),
 )
 
 
@@ -147,6 +148,7 @@ class RowsInTurns(Source[Row]):
 
     rows: tuple[Row, ...]
     boundedness: Boundedness = Boundedness.BOUNDED
+    delay: int = 0
     max_parallelism = 1
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
@@ -155,16 +157,18 @@ class RowsInTurns(Source[Row]):
 
     def reader(self, context: ConnectorContext) -> SourceReaderInTurns:
         """Make a reader."""
-        return SourceReaderInTurns(self.rows, self.boundedness is not Boundedness.BOUNDED)
+        return SourceReaderInTurns(self.rows, self.boundedness is not Boundedness.BOUNDED, self.delay)
 
 
 class SourceReaderInTurns(QueuedReader):
     """Reads one row per call."""
 
-    def __init__(self, rows: tuple[Row, ...], stays_open: bool) -> None:
+    def __init__(self, rows: tuple[Row, ...], stays_open: bool, delay: int) -> None:
         super().__init__()
         self._rows = rows
         self._stays_open = stays_open
+        self._delay = delay
+        self._begin: int | None = None
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read from the beginning: after a restore there are other rows."""
@@ -172,6 +176,10 @@ class SourceReaderInTurns(QueuedReader):
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the next row."""
+        if self._begin is None:
+            self._begin = now + self._delay
+        if now < self._begin:
+            return Wait(self._begin - now)
         while self.queue:
             offset = self.queue[0].offset
             if offset < len(self._rows):
@@ -189,6 +197,7 @@ class ValuesScan(ScanTable):
     def __init__(self, context: TableContext, options: OptionValues) -> None:
         self._rows = tuple(rows_of(options["data-id"]))
         self._name = context.path
+        self._delay = options["start-delay"]
         self.changelog_mode = options["changelog-mode"] or ChangelogMode.insert_only()
         self.emits_watermark_per_record = options["watermark-per-record"]
         self.bounded = options["bounded"] and not options["hold-open"]
@@ -197,7 +206,7 @@ class ValuesScan(ScanTable):
     def stream(self, env: Any) -> Any:
         """Return the rows, one by one."""
         endless = Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
-        return env.from_source(RowsInTurns(self._rows, endless), None, self._name)
+        return env.from_source(RowsInTurns(self._rows, endless, self._delay), None, self._name)
 
 
 @dataclass(frozen=True)
