@@ -24,12 +24,25 @@ from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalNode, RelationType, TimeAttribute
-from funken.table.runtime import changes, group, joins, over, rank, stateless, time_joins, window_aggregate, window_rows
+from funken.table.runtime import (
+    changes,
+    group,
+    joins,
+    over,
+    process,
+    rank,
+    stateless,
+    time_joins,
+    window_aggregate,
+    window_rows,
+)
 from funken.table.runtime.block import Schema
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
 from funken.table.runtime.final import FinalRows, Sort
 from funken.table.runtime.group import Bundle
+from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
+from funken.table.types import BigIntType
 from funken.types.row import RowKind
 
 SINGLE = 1
@@ -495,15 +508,65 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
 
 
 def _match(self: Translation, node: nodes.ExecMatch) -> Built:
-    from funken.table.runtime.match import match_of  # noqa: PLC0415 - needs sqlglot
+    from funken.cep.sql.match_recognize import match_recognize  # noqa: PLC0415 - needs sqlglot
 
-    return match_of(self, node)
+    below = node.input.input if isinstance(node.input, nodes.ExecExchange) else node.input
+    time = node.order[0].index if node.rowtime and node.order else None
+    rows = self.add(
+        node, stateless.TableToRows, schema_of(below.row_type), self.of(below), part="rows", time=time
+    )
+    uid = self.uid_of(node, (rows,), "match")
+    before = {each.id for each in self.env.graph}
+    stream: DataStream[Any] = DataStream(self.env, rows.inputs)
+    found = match_recognize(clause_of(node.clause), stream, processing_time=not node.rowtime)
+    width = self.parallelism if node.partition else SINGLE
+    if width is not None:
+        found.set_parallelism(width)
+    self.adopt(found, uid, before)
+    schema = schema_of(node.row_type)
+    matched = Built(tuple(found._inputs), width, uid, schema)
+    return self.add(node, MatchesToTable, schema, matched, part="matches")
 
 
 def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
-    from funken.table.runtime.process import process_of  # noqa: PLC0415
+    name, scalars = node.function.upper(), dict(node.scalars)
+    if name == "TO_CHANGELOG":
+        codes = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=False)
+        return self.add(node, process.ToChangelog, schema_of(node.row_type), self.of(node.relations[0]), names=codes)
+    if name == "FROM_CHANGELOG":
+        kinds = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=True)
+        op = process.constant(scalars.get("op")) or ("op",)
+        column = node.relations[0].row_type.index(op[0] if isinstance(op, tuple | list) else op)
+        return self.add(
+            node, process.FromChangelog, schema_of(node.row_type), self.of(node.relations[0]), column=column, kinds=kinds
+        )
+    return _process_of_program(self, node)
 
-    return process_of(self, node)
+
+def _process_of_program(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
+    several = len(node.tables) > 1
+    schemas = [schema_of(node.relations[table.relation].row_type) for table in node.tables]
+    built: list[Built] = []
+    for place, table in enumerate(node.tables):
+        below = self.of(node.relations[table.relation])
+        if several:
+            tagged = process.tagged_schema(below.schema, place)
+            below = self.add(node, process.Tagged, tagged, below, part=f"table {table.name}", index=place)
+        built.append(below)
+    if not built:
+        once = Schema(["row"], [BigIntType()])
+        stream: DataStream[Any] = self.env.from_collection([(0,)])
+        built = [self.add(node, stateless.RowsToTable, once, Built(tuple(stream._inputs), SINGLE, "once", once), part="once")]
+    definition = node.definition
+    passes = [bool(getattr(definition, "passes_columns", lambda name: False)(table.name)) for table in node.tables]
+    timed = any(column is not None for column in node.on_time)
+    joined = Built(tuple(given for each in built for given in each.inputs), self._joint(built), built[0].uid, built[0].schema)
+    return self.add(
+        node, process.ProcessTable if node.tables else process.ProcessOnce, schema_of(node.row_type), joined, keyed=True,
+        function=definition, tables=node.tables, schemas=schemas, scalars=node.scalars, on_time=node.on_time,
+        modes=[node.relations[table.relation].mode for table in node.tables],
+        passes=passes, mode=node.mode, timed=timed, width=len(node.row_type),
+    )  # fmt: skip
 
 
 # ---- sinks
