@@ -66,8 +66,8 @@ class TableOperator(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
-        self._rows: list[Sequence[Any]] = []
-        self._kinds: list[int] = []
+        self.__rows: list[Sequence[Any]] = []
+        self.__kinds: list[int] = []
 
     # ---- to be overridden
 
@@ -83,9 +83,9 @@ class TableOperator(Operator):
 
     def collect(self, row: Sequence[Any], kind: int = INSERT) -> None:
         """Emit a row."""
-        self._rows.append(row)
-        self._kinds.append(kind)
-        if len(self._rows) >= _FLUSH:
+        self.__rows.append(row)
+        self.__kinds.append(kind)
+        if len(self.__rows) >= _FLUSH:
             self.flush()
 
     def collect_all(self, rows: Iterable[Sequence[Any]], kind: int = INSERT) -> None:
@@ -101,9 +101,9 @@ class TableOperator(Operator):
 
     def flush(self) -> None:
         """Send on what was collected."""
-        if self._rows:
-            rows, kinds = self._rows, self._kinds
-            self._rows, self._kinds = [], []
+        if self.__rows:
+            rows, kinds = self.__rows, self.__kinds
+            self.__rows, self.__kinds = [], []
             self.output.emit_block(self.schema.block(rows, kinds))
 
     # ---- the engine's side
