@@ -1,8 +1,8 @@
 """From the optimized plan to Funken's stream graph: a node per operator, with its schemas, partitioning and uid.
 
-A job that comes out of it is one like any other: chained, checkpointed, restored, rescaled. An operator has the parallelism of its
-input until an exchange; what has no key runs in one task. Its uid is a hash of what it does and of the uids of its inputs, so that
-a plan which is changed elsewhere finds its state again.
+A job that comes out of it is one like any other: chained, checkpointed, restored, rescaled. An operator has the parallelism of
+its input until an exchange; what has no key runs in one task. Its uid is a hash of what it does and of the uids of its inputs, so
+that a plan which is changed elsewhere finds its state again.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def described(value: Any) -> str:
         return f"{{{','.join(f'{described(k)}:{described(v)}' for k, v in value.items())}}}"
     if value is None or isinstance(value, str | int | float | bytes | bool):
         return repr(value)
-    if hasattr(type(value), "__str__") and type(value).__str__ is not object.__str__:
-        return str(value)
-    return type(value).__qualname__
+    name = type(value).__qualname__
+    text = str(value)
+    return name if " at 0x" in text else text
 
 
 class Translation:
@@ -152,7 +152,13 @@ class Translation:
         spec = TableSpec(logic, tuple(built.schema for built in inputs), output, arguments)
         name = part or type(node).__name__.removeprefix("Exec")
         added = self.env.graph.add(
-            name=name, kind=f"table {name}", spec=spec, inputs=tuple(spread), keyed=keyed, uid=uid, parallelism=parallelism
+            name=name,
+            kind=f"table {name}",
+            spec=spec,
+            inputs=tuple(spread),
+            keyed=keyed,
+            uid=uid,
+            parallelism=parallelism,
         )
         return Built((NodeInput(added.id),), parallelism, uid, output)
 
@@ -194,9 +200,11 @@ class Translation:
             return Bundle(0, 0)
         if not self.config.option("table.exec.mini-batch.enabled"):
             return None
-        size, latency = self.config.option("table.exec.mini-batch.size"), self.config.option("table.exec.mini-batch.allow-latency")
+        size, latency = (
+            self.config.option("table.exec.mini-batch.size"),
+            self.config.option("table.exec.mini-batch.allow-latency"),
+        )
         return Bundle(max(0, size), latency)
-
 
 
 def _updates_before(node: ExecNode) -> bool:
@@ -220,7 +228,7 @@ def _from_stream(self: Translation, node: ExecNode, stream: DataStream[Any], uid
 def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     uid = self.uid_of(node, (), "scan")
     before = {each.id for each in self.env.graph}
-    scan = scan_of(node.table, list(node.row_type.names), self.config, dict(node.options))
+    scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
     stream = scan.stream(self.env)
     self.adopt(stream, uid, before)
     built = _from_stream(self, node, stream, uid)
@@ -269,7 +277,7 @@ def _watermark(self: Translation, node: nodes.ExecWatermark) -> Built:
 def _interval(config: TableConfig) -> int:
     from funken.io.durations import duration_ms  # noqa: PLC0415
 
-    return duration_ms(config.get("pipeline.auto-watermark-interval"))
+    return duration_ms(config.get("pipeline.auto-watermark-interval") or 0)
 
 
 def _source_of(self: Translation, built: Built) -> OperatorId:
@@ -497,7 +505,7 @@ def _window_join(self: Translation, node: nodes.ExecWindowJoin) -> Built:
 def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
     names = list(node.table_type.names)
     keys = sorted(node.keys, key=lambda key: key.column)
-    table = lookup_of(node.table, names, [names[key.column] for key in keys], self.config, dict(node.options))
+    table = lookup_of(node.table, names, [names[key.column] for key in keys], self.config, node.options)
     return self.one(
         node, time_joins.LookupJoin, kind=node.kind, table=table, table_schema=schema_of(node.table_type), keys=tuple(keys),
         calc=node.calc, calc_condition=node.calc_condition, condition=node.condition, parameters=self.parameters,
@@ -512,9 +520,7 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
 
     below = node.input.input if isinstance(node.input, nodes.ExecExchange) else node.input
     time = node.order[0].index if node.rowtime and node.order else None
-    rows = self.add(
-        node, stateless.TableToRows, schema_of(below.row_type), self.of(below), part="rows", time=time
-    )
+    rows = self.add(node, stateless.TableToRows, schema_of(below.row_type), self.of(below), part="rows", time=time)
     uid = self.uid_of(node, (rows,), "match")
     before = {each.id for each in self.env.graph}
     stream: DataStream[Any] = DataStream(self.env, rows.inputs)
@@ -538,7 +544,12 @@ def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
         op = process.constant(scalars.get("op")) or ("op",)
         column = node.relations[0].row_type.index(op[0] if isinstance(op, tuple | list) else op)
         return self.add(
-            node, process.FromChangelog, schema_of(node.row_type), self.of(node.relations[0]), column=column, kinds=kinds
+            node,
+            process.FromChangelog,
+            schema_of(node.row_type),
+            self.of(node.relations[0]),
+            column=column,
+            kinds=kinds,
         )
     return _process_of_program(self, node)
 
@@ -556,11 +567,15 @@ def _process_of_program(self: Translation, node: nodes.ExecProcessTableFunction)
     if not built:
         once = Schema(["row"], [BigIntType()])
         stream: DataStream[Any] = self.env.from_collection([(0,)])
-        built = [self.add(node, stateless.RowsToTable, once, Built(tuple(stream._inputs), SINGLE, "once", once), part="once")]
+        built = [
+            self.add(node, stateless.RowsToTable, once, Built(tuple(stream._inputs), SINGLE, "once", once), part="once")
+        ]
     definition = node.definition
     passes = [bool(getattr(definition, "passes_columns", lambda name: False)(table.name)) for table in node.tables]
     timed = any(column is not None for column in node.on_time)
-    joined = Built(tuple(given for each in built for given in each.inputs), self._joint(built), built[0].uid, built[0].schema)
+    joined = Built(
+        tuple(given for each in built for given in each.inputs), self._joint(built), built[0].uid, built[0].schema
+    )
     return self.add(
         node, process.ProcessTable if node.tables else process.ProcessOnce, schema_of(node.row_type), joined, keyed=True,
         function=definition, tables=node.tables, schemas=schemas, scalars=node.scalars, on_time=node.on_time,
@@ -578,7 +593,9 @@ def _finished(self: Translation, node: ExecSink) -> Built:
     schema = schema_of(node.input.row_type)
     if self.batch and not node.input.mode.is_insert_only:
         key = tuple(node.key)
-        built = self.add(node, FinalRows, schema, _spread(built, TableGlobal(), SINGLE), keyed=True, part="final rows", keys=key)
+        built = self.add(
+            node, FinalRows, schema, _spread(built, TableGlobal(), SINGLE), keyed=True, part="final rows", keys=key
+        )
     elif node.materialize:
         if built.parallelism != SINGLE:
             built = _spread(built, table_hash(node.key, built.schema.arrow), self.parallelism)
@@ -638,7 +655,7 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     stream = _to_rows(self, node, built, node.input.row_type)
     uid = self.uid_of(node, (built,), "sink")
     before = {each.id for each in self.env.graph}
-    sink = sink_of(node.table, self.config, dict(node.options))
+    sink = sink_of(node.table, self.config, node.options)
     added = sink.sink(stream)
     self.adopt(stream, uid, before)
     return added

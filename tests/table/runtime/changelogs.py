@@ -57,7 +57,9 @@ def told(changes: list[tuple[int, tuple[Any, ...]]], schema: Schema | None = Non
 class Run:
     """An operator at work. ``again()`` goes on with another one, from a snapshot."""
 
-    def __init__(self, logic: type[TableOperator], inputs: list[Schema], output: Schema, now: int = 0, **arguments: Any) -> None:
+    def __init__(
+        self, logic: type[TableOperator], inputs: list[Schema], output: Schema, now: int = 0, **arguments: Any
+    ) -> None:
         self.spec = TableSpec(logic, tuple(inputs), output, arguments)
         self.inputs, self.output = inputs, output
         self.changes: list[tuple[int, tuple[Any, ...]]] = []

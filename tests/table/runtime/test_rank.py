@@ -107,9 +107,7 @@ def test_changelog_normalize_completes_deletes_and_drops_what_changes_nothing():
 
 def test_the_materializer_has_the_last_row_of_a_primary_key():
     run = Run(SinkMaterializer, [schema("id:i v:s")], schema("id:i v:s"), keys=(0,))
-    changes = (
-        "+I(1,a) +I(1,b) -D(1,a) +I(1,c) -D(1,c) -D(1,b) -D(1,zz) +I(2,x) -U(2,x) +U(3,x)"
-    )
+    changes = "+I(1,a) +I(1,b) -D(1,a) +I(1,c) -D(1,c) -D(1,b) -D(1,zz) +I(2,x) -U(2,x) +U(3,x)"
     assert play(run, changes) == "+I(1,a) +U(1,b) +U(1,c) +U(1,b) -D(1,b) +I(2,x) -D(2,x) +I(3,x)"
 
 
@@ -130,9 +128,7 @@ def timed(run):
 
 
 def test_the_first_row_by_time_is_emitted_once():
-    run = Run(
-        DeduplicateByTime, [TIMED], TIMED, keys=(1,), time=2, last=False, insert_only=True, update_before=False
-    )
+    run = Run(DeduplicateByTime, [TIMED], TIMED, keys=(1,), time=2, last=False, insert_only=True, update_before=False)
     assert timed(run) == "+I(2,a,@8) +I(4,b,@11)"
 
 

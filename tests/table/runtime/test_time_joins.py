@@ -89,7 +89,10 @@ WINDOWS = Schema([f"c{i}" for i in range(8)], WINDOWED.types * 2)
 
 
 def windowed(rows):
-    return [f"{row.rpartition('@')[0]}@{int(row.rpartition('@')[2]) // 10 * 10},@{int(row.rpartition('@')[2]) // 10 * 10 + 10}" for row in rows]
+    return [
+        f"{row.rpartition('@')[0]}@{int(row.rpartition('@')[2]) // 10 * 10},@{int(row.rpartition('@')[2]) // 10 * 10 + 10}"
+        for row in rows
+    ]
 
 
 def test_rows_of_equal_windows_meet():

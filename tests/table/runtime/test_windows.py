@@ -177,7 +177,10 @@ UNBOUNDED = FrameBound(BoundKind.UNBOUNDED_PRECEDING)
 CURRENT = FrameBound(BoundKind.CURRENT_ROW)
 
 
-def over(logic, rows, lower, order=(SortKey(3),), calls=(SUM,)):
+BY_TIME = (SortKey(3),)
+
+
+def over(logic, rows, lower, order=BY_TIME, calls=(SUM,)):
     group = OverGroup((1,), order, rows, lower, CURRENT, calls)
     types = [*ROWS.types, *(call.type for call in calls)]
     output = Schema([f"c{place}" for place in range(len(types))], types)

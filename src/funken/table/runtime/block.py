@@ -7,7 +7,6 @@ block that has to become records becomes ``Row``s with names and kind, whose MAP
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -369,7 +368,8 @@ def _from_edge(kind: pa.DataType) -> Callable[[Any], Any] | None:
     if pa.types.is_struct(kind):
         fields = [(field.name, _from_edge(field.type)) for field in kind]
         return lambda value: {
-            name: _applied(convert, item) for (name, convert), item in zip(fields, _fields_of(value, fields), strict=True)
+            name: _applied(convert, item)
+            for (name, convert), item in zip(fields, _fields_of(value, fields), strict=True)
         }
     if pa.types.is_map(kind):
         key, item = _from_edge(kind.key_type), _from_edge(kind.item_type)

@@ -1,4 +1,4 @@
-"""Operators that keep the last row, or the rows, of a key: ChangelogNormalize, Deduplicate, the materializer in front of sinks."""
+"""Operators that keep the last row, or the rows, of a key: ChangelogNormalize, Deduplicate, the materializer before a sink."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ class DeduplicateByArrival(Bundled):
 class DeduplicateByTime(KeyedTableOperator):
     """The first or the last row of a key in event time.
 
-    The first is emitted when the watermark has passed it, since an earlier one may come; it is never replaced. The last is emitted
-    at once, and again whenever a row comes that is not earlier.
+    The first is emitted when the watermark has passed it, since an earlier one may come; it is never replaced. The last is
+    emitted at once, and again whenever a row comes that is not earlier.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class SinkMaterializer(KeyedTableOperator):
 
     def _same(self, one: Tuple, other: Tuple) -> bool:
         if not self._input_key:
-            return hashable(one) == hashable(other)
+            return bool(hashable(one) == hashable(other))
         return all(hashable(one[place]) == hashable(other[place]) for place in self._input_key)
 
     def _add(self, rows: list[Tuple], row: Tuple) -> None:
@@ -251,7 +251,8 @@ class SinkMaterializer(KeyedTableOperator):
         if place is None:
             self._unknown.inc()
             self.context.warn(
-                "unknown retraction", "a row was taken back that the materializer of the sink does not have; it is ignored."
+                "unknown retraction",
+                "a row was taken back that the materializer of the sink does not have; it is ignored.",
             )
             return
         removed = rows.pop(place)

@@ -181,4 +181,13 @@ class TableHashWriter(_TableForm, HashWriter):
                 self._put(target, block.take(np.array(positions)) if len(positions) < len(block) else block)
 
 
-__all__ = ["KeyOf", "TableForward", "TableGlobal", "TableHash", "TableRebalance", "hashable", "key_tuples", "table_hash"]
+__all__ = [
+    "KeyOf",
+    "TableForward",
+    "TableGlobal",
+    "TableHash",
+    "TableRebalance",
+    "hashable",
+    "key_tuples",
+    "table_hash",
+]

@@ -36,7 +36,7 @@ class FinalRows(KeyedTableOperator):
             if self._keys:
                 if is_accumulate(kind):
                     self._state.put(name, (row, 1))
-                elif before is not None and (kind == 3 or before[0] == row):  # noqa: PLR2004 - a deletion
+                elif before is not None and (kind == 3 or before[0] == row):
                     self._state.remove(name)
                 continue
             count = (0 if before is None else before[1]) + (1 if is_accumulate(kind) else -1)

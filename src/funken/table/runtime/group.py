@@ -21,7 +21,7 @@ Tuple = tuple[Any, ...]
 
 
 class Bundle:
-    """How rows are gathered before they are handled: ``size`` at most, or for ``latency`` ms; with neither, all of a bounded input.
+    """How rows are gathered before they are handled: ``size`` at most, or for ``latency`` ms; with neither, all of the input.
 
     A barrier or the end of the input ends a bundle, too.
     """

@@ -1,8 +1,8 @@
 """Regular joins: both sides are kept, and each row meets the rows of the other side that there are.
 
-State per side and key: each row with how often it is there and, where the side is padded, with how many rows of the other side it
-is joined. A row of a side with a unique key is kept under that: a new one takes the place of the old one, also where the old one is
-not taken back before. NULL equals nothing, unless the comparison is null-safe.
+State per side and key: each row with how often it is there and, where the side is padded, with how many rows of the other side
+it is joined. A row of a side with a unique key is kept under that: a new one takes the place of the old one, also where the old
+one is not taken back before. NULL equals nothing, unless the comparison is null-safe.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class RegularJoin(JoinBase):
 
     def side(self, block: TableBlock, index: int) -> None:
         """Handle the rows of a block one by one."""
-        handle = self._exists_left if self._exists and index == 0 else self._exists_right if self._exists else self._joined
+        handle = (
+            self._exists_left if self._exists and index == 0 else self._exists_right if self._exists else self._joined
+        )
         for key, row, kind in self.keyed_rows(block, self._keys[index], index):
             self.store.current_key = key
             handle(row, kind, index, self.has_partners(key))

@@ -7,8 +7,8 @@ from typing import Any
 
 from funken.table.runtime.stateless import RowsToTable
 
-_EPOCH = datetime.datetime(1970, 1, 1)
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = _UTC_EPOCH.replace(tzinfo=None)
 
 
 class MatchesToTable(RowsToTable):

@@ -262,7 +262,9 @@ def millis_of(column: pa.Array) -> list[int | None]:
     if pa.types.is_date(kind):
         days = column.cast(pa.int32()).to_pylist()
         return [None if day is None else day * 86_400_000 for day in days]
-    raise InvalidProgram(f"a time attribute is a TIMESTAMP or TIMESTAMP_LTZ column, but this one is of Arrow type {kind}.")
+    raise InvalidProgram(
+        f"a time attribute is a TIMESTAMP or TIMESTAMP_LTZ column, but this one is of Arrow type {kind}."
+    )
 
 
 def rowtimes(block: TableBlock, column: int) -> list[int]:

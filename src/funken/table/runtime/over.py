@@ -37,7 +37,11 @@ class _Frames:
     def results(self, rows: Sequence[Tuple]) -> list[Tuple]:
         """Return the values of the calls for each row."""
         keys = [self.key_of(row) for row in rows]
-        columns = [self._special(call, rows, keys) for call, special in zip(self.group.calls, self._places, strict=True) if special]
+        columns = [
+            self._special(call, rows, keys)
+            for call, special in zip(self.group.calls, self._places, strict=True)
+            if special
+        ]
         frames = self._framed(rows, keys)
         found = []
         for place in range(len(rows)):
@@ -129,7 +133,7 @@ def _shifted(call: Any, rows: Sequence[Tuple], direction: int) -> list[Any]:
         if 0 <= other < len(rows):
             found.append(rows[other][call.args[0]])
         else:
-            found.append(row[call.args[2]] if len(call.args) > 2 else None)  # noqa: PLR2004
+            found.append(row[call.args[2]] if len(call.args) > 2 else None)
     return found
 
 
@@ -271,11 +275,11 @@ class OverByValue(KeyedTableOperator):
                 self.collect((*row, *fresh[place]), INSERT if kind == INSERT else UPDATE_AFTER)
                 self._changes(rows, [*results[:place], fresh[place], *results[place:]], fresh)
             else:
-                place = self._find(rows, keys, row)
-                if place is None:
+                found = self._find(rows, keys, row)
+                if found is None:
                     self._unknown.inc()
                     continue
-                self.collect((*rows.pop(place), *results.pop(place)), DELETE if kind == DELETE else UPDATE_BEFORE)
+                self.collect((*rows.pop(found), *results.pop(found)), DELETE if kind == DELETE else UPDATE_BEFORE)
                 fresh = self._results(rows)
                 self._changes(rows, results, fresh)
             if rows:

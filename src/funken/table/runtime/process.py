@@ -1,9 +1,9 @@
 """Process table functions: a function of the program over the rows of one or several tables, with keyed state and named timers.
 
-A function has ``eval(ctx, **arguments)``, which yields rows: of its table arguments the one whose row has come is a ``Row`` with its
-kind, the others are ``None``. It may have ``on_timer(ctx)``. A table with *set semantics* is partitioned: state and timers are those
-of the partition. What is emitted stands behind the columns of the partition, or of the whole row where these pass through, and
-before the time, if the function is told which column that is.
+A function has ``eval(ctx, **arguments)``, which yields rows: of its table arguments the one whose row has come is a ``Row`` with
+its kind, the others are ``None``. It may have ``on_timer(ctx)``. A table with *set semantics* is partitioned: state and timers
+are those of the partition. What is emitted stands behind the columns of the partition, or of the whole row where these pass
+through, and before the time, if the function is told which column that is.
 """
 
 from __future__ import annotations
@@ -222,7 +222,9 @@ class ProcessTable(KeyedTableOperator):
             if self._passes[place] and place == index and values is not None:
                 found += values
             elif table.partition:
-                found += self._key if values is None or place != index else [values[column] for column in table.partition]
+                found += (
+                    self._key if values is None or place != index else [values[column] for column in table.partition]
+                )
         return tuple(found)
 
     def _emit(self, made: Iterable[Any] | None, prefix: Tuple, time: int | None) -> None:
@@ -250,7 +252,9 @@ class ProcessTable(KeyedTableOperator):
     def register(self, name: str | None, time: int) -> None:
         """Register a timer of the partition."""
         if not self._is_set:
-            raise InvalidProgram("Timers are not supported in the current PTF declaration: the table needs set semantics.")
+            raise InvalidProgram(
+                "Timers are not supported in the current PTF declaration: the table needs set semantics."
+            )
         if any(self._passes):
             raise InvalidProgram("Timers are not supported in the current PTF declaration: it passes columns through.")
         if name is not None:
@@ -386,8 +390,8 @@ __all__ = [
     "ProcessContext",
     "ProcessOnce",
     "ProcessTable",
-    "Tagged",
     "TableSemantics",
+    "Tagged",
     "ToChangelog",
     "constant",
     "op_mapping",

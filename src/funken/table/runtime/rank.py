@@ -193,7 +193,7 @@ class Rank(KeyedTableOperator):
 
 
 class TemporalSort(KeyedTableOperator):
-    """Rows in the order of time, then of further keys, then of arrival; a row that is not later than the last one emitted is late."""
+    """Rows in the order of time, then of further keys, then of arrival; one that is not later than the last emitted is late."""
 
     def __init__(self, order: Sequence[SortKey], rowtime: bool) -> None:
         self._order, self._rowtime = order, rowtime
@@ -227,7 +227,9 @@ class TemporalSort(KeyedTableOperator):
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Emit the rows of a time."""
-        self.collect_all(sorted(self._waiting.get(timestamp) or (), key=self._key_of))
+        rows: list[Tuple] = list(self._waiting.get(timestamp) or ())
+        rows.sort(key=self._key_of)
+        self.collect_all(rows)
         self._waiting.remove(timestamp)
         self._last.update(timestamp)
 

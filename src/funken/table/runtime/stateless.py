@@ -92,10 +92,14 @@ class RowsToTable(TableOperator):
         values, stamps = block.rows()
         if values and isinstance(values[0], pa.RecordBatch):
             for batch in values:
-                arrays = [column.cast(field.type) for column, field in zip(batch.columns, self.schema.arrow, strict=True)]
+                arrays = [
+                    column.cast(field.type) for column, field in zip(batch.columns, self.schema.arrow, strict=True)
+                ]
                 self.emit(TableBlock(pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)))
             return
-        made = self.schema.of_rows([row if isinstance(row, list | tuple) or hasattr(row, "_kind") else (row,) for row in values])
+        made = self.schema.of_rows(
+            [row if isinstance(row, list | tuple) or hasattr(row, "_kind") else (row,) for row in values]
+        )
         made.timestamps = None if stamps is None else np.array(stamps, np.int64)
         self.emit(made)
 
@@ -242,8 +246,8 @@ class Enforce(TableOperator):
 class WatermarkAssigner(TableOperator):
     """Emits the running maximum of an expression as watermark, and drops those that come from before it.
 
-    ``per_record``: after every record. Otherwise every ``interval`` ms of processing time, if it has risen. ``idle`` (ms): so long
-    without a record, the source counts as idle; 0: never.
+    ``per_record``: after every record. Otherwise every ``interval`` ms of processing time, if it has risen. ``idle`` (ms): so
+    long without a record, the source counts as idle; 0: never.
     """
 
     def __init__(
@@ -345,10 +349,7 @@ class WindowTable(TableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Assign windows to the rows of a block."""
-        if self._rowtime:
-            times = rowtimes(block, self._window.time)
-        else:
-            times = [self.context.processing_time()] * len(block)
+        times = rowtimes(block, self._window.time) if self._rowtime else [self.context.processing_time()] * len(block)
         kinds = block.kind_list()
         for row, kind, time in zip(self.inputs[0].tuples(block.batch), kinds, times, strict=True):
             for start, end in windows_of(self._window, self._wall.local(time)):

@@ -43,9 +43,7 @@ class _Unnest:
         return [(*row, number) for number, row in enumerate(rows, 1)] if self._numbered else rows
 
     def _items(self, items: Any) -> Iterable[Any]:
-        if self._root == "MULTISET":
-            return [item for item, count in items for _ in range(count)]
-        return items
+        return [item for item, count in items for _ in range(count)] if self._root == "MULTISET" else list(items)
 
     def _row(self, item: Any) -> Tuple:
         if self._root == "MAP":

@@ -280,7 +280,9 @@ class LookupJoin(TableOperator):
         names = [f"{side}{place}" for side, schema in enumerate((left, right)) for place in range(len(schema))]
         self._both = Schema(names, [*left.types, *right.types])
         self._constants = {
-            key.column: Expressions([key.constant], self, self._parameters) for key in self._keys if key.constant is not None
+            key.column: Expressions([key.constant], self, self._parameters)
+            for key in self._keys
+            if key.constant is not None
         }
         self._table.open()
         self._opened = True

@@ -26,7 +26,9 @@ class _Contents:
 
     __slots__ = ("accumulators", "count", "emitted", "fired", "group")
 
-    def __init__(self, group: Tuple, accumulators: list[Any], count: int = 0, fired: bool = False, emitted: Any = None) -> None:
+    def __init__(
+        self, group: Tuple, accumulators: list[Any], count: int = 0, fired: bool = False, emitted: Any = None
+    ) -> None:
         self.group, self.accumulators, self.count, self.fired, self.emitted = group, accumulators, count, fired, emitted
 
     def stored(self) -> Tuple:
@@ -71,10 +73,7 @@ class WindowAggregate(KeyedTableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Add the rows of a block to their windows; a window is read and written once."""
-        if self._columns is None:
-            times = self._times(block)
-        else:
-            times = [0] * len(block)
+        times = self._times(block) if self._columns is None else [0] * len(block)
         for (key, row, kind), time in zip(self.keyed_rows(block, self._keys), times, strict=True):
             self.store.current_key = key
             alive = False
@@ -266,9 +265,7 @@ class WindowAggregate(KeyedTableOperator):
 class CountWindowAggregate(KeyedTableOperator):
     """Windows of a number of rows of a key: tumbling, or sliding by ``slide`` rows."""
 
-    def __init__(
-        self, keys: Sequence[int], calls: Sequence[AggregateCall], window: TimeWindow, **other: Any
-    ) -> None:
+    def __init__(self, keys: Sequence[int], calls: Sequence[AggregateCall], window: TimeWindow, **other: Any) -> None:
         self._keys, self._calls, self._size = keys, calls, window.size
         self._slide = window.slide or window.size
 

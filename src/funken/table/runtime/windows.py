@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 from funken.table.logical import TimeWindow, WindowKind
 
 _MILLI = datetime.timedelta(milliseconds=1)
-_EPOCH = datetime.datetime(1970, 1, 1)
-_UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = _UTC_EPOCH.replace(tzinfo=None)
 MAX_TIME = (1 << 63) - 1
 
 Window = tuple[int, int]
