@@ -11,6 +11,7 @@ import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 from funken.api.environment import StreamExecutionEnvironment
@@ -36,7 +37,7 @@ from funken.table.runtime import (
     window_aggregate,
     window_rows,
 )
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
 from funken.table.runtime.final import FinalRows, Sort
 from funken.table.runtime.group import Bundle
@@ -56,12 +57,12 @@ class Built:
     parallelism: int | None
     """``None``: that of the job."""
     uid: str
-    schema: Schema
+    schema: BlockSchema
 
 
-def schema_of(row_type: RelationType) -> Schema:
+def schema_of(row_type: RelationType) -> BlockSchema:
     """Return the schema of a relation's blocks."""
-    return Schema(row_type.names, row_type.types)
+    return BlockSchema(row_type.names, row_type.types)
 
 
 def described(value: Any) -> str:
@@ -138,7 +139,7 @@ class Translation:
         return uid
 
     def add(
-        self, node: Any, logic: type[TableOperator], output: Schema, *inputs: Built, keyed: bool = False, part: str = "",
+        self, node: Any, logic: type[TableOperator], output: BlockSchema, *inputs: Built, keyed: bool = False, part: str = "",
         **arguments: Any,
     ) -> Built:  # fmt: skip
         """Add an operator behind others."""
@@ -319,7 +320,9 @@ def _union(self: Translation, node: nodes.ExecUnion) -> Built:
     built = [self.of(each) for each in node.relations]
     schema = schema_of(node.row_type)
     renamed = [
-        each if each.schema.arrow.equals(schema.arrow) else self.add(node, stateless.Pass, schema, each, part="rename")
+        each
+        if each.schema.arrow.equals(schema.arrow)
+        else self.add(node, stateless.Rename, schema, each, part="rename")
         for each in built
     ]
     parallelism = self._joint(renamed)
@@ -329,7 +332,7 @@ def _union(self: Translation, node: nodes.ExecUnion) -> Built:
             how = given.partitioning or (TableForward() if each.parallelism == parallelism else TableGlobal())
             inputs.append(NodeInput(given.upstream, how, 0, given.side))
     uid = self.uid_of(node, renamed)
-    spec = TableSpec(stateless.Pass, (schema,), schema, {})
+    spec = TableSpec(stateless.Rename, (schema,), schema, {})
     added = self.env.graph.add(
         name="Union", kind="table Union", spec=spec, inputs=tuple(inputs), uid=uid, parallelism=parallelism
     )
@@ -486,7 +489,7 @@ def _lacks_before(node: ExecNode) -> bool:
 
 def _interval_join(self: Translation, node: nodes.ExecIntervalJoin) -> Built:
     return _two(
-        self, node, time_joins.IntervalJoin, times=(node.left_time, node.right_time), bounds=(node.lower, node.upper),
+        self, node, time_joins.TableIntervalJoin, times=(node.left_time, node.right_time), bounds=(node.lower, node.upper),
         rowtime=node.rowtime,
     )  # fmt: skip
 
@@ -497,7 +500,7 @@ def _temporal_join(self: Translation, node: nodes.ExecTemporalJoin) -> Built:
 
 def _window_join(self: Translation, node: nodes.ExecWindowJoin) -> Built:
     return _two(
-        self, node, time_joins.WindowJoin, windows=(node.left_window, node.right_window), rowtime=node.rowtime,
+        self, node, time_joins.TableWindowJoin, windows=(node.left_window, node.right_window), rowtime=node.rowtime,
         zone=self.zone, local=is_local(node.left.row_type, node.window.time),
     )  # fmt: skip
 
@@ -516,8 +519,7 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
 
 
 def _match(self: Translation, node: nodes.ExecMatch) -> Built:
-    from funken.cep.sql.match_recognize import match_recognize  # noqa: PLC0415 - needs sqlglot
-
+    match_recognize = import_module("funken.cep.sql.match_recognize").match_recognize  # a room above; needs sqlglot
     below = node.input.input if isinstance(node.input, nodes.ExecExchange) else node.input
     time = node.order[0].index if node.rowtime and node.order else None
     rows = self.add(node, stateless.TableToRows, schema_of(below.row_type), self.of(below), part="rows", time=time)
@@ -565,7 +567,7 @@ def _process_of_program(self: Translation, node: nodes.ExecProcessTableFunction)
             below = self.add(node, process.Tagged, tagged, below, part=f"table {table.name}", index=place)
         built.append(below)
     if not built:
-        once = Schema(["row"], [BigIntType()])
+        once = BlockSchema(["row"], [BigIntType()])
         stream: DataStream[Any] = self.env.from_collection([(0,)])
         built = [
             self.add(node, stateless.RowsToTable, once, Built(tuple(stream._inputs), SINGLE, "once", once), part="once")
@@ -612,7 +614,7 @@ def _finished(self: Translation, node: ExecSink) -> Built:
     return _enforced(self, node, built, schema)
 
 
-def _enforced(self: Translation, node: ExecSink, built: Built, schema: Schema) -> Built:
+def _enforced(self: Translation, node: ExecSink, built: Built, schema: BlockSchema) -> Built:
     how = self.config.option("table.exec.sink.type-length-enforcer").upper()
     lengths: dict[int, int] = {}
     if how != "IGNORE" and node.table is not None:

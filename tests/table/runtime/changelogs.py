@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from funken.expr.sql.types import BigIntType, TimestampType, VarCharType
-from funken.table.runtime.block import Schema, TableBlock
+from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.testing import OperatorHarness
 
@@ -18,10 +18,10 @@ LETTERS = {"s": VarCharType(100), "i": BigIntType(), "t": TimestampType(3)}
 SECOND = 1_000_000_000
 
 
-def schema(text: str) -> Schema:
+def schema(text: str) -> BlockSchema:
     """``k:s v:i t:t``: a VARCHAR, a BIGINT, a TIMESTAMP."""
     parts = [part.partition(":") for part in text.split()]
-    return Schema([name for name, _, _ in parts], [LETTERS[letter] for _, _, letter in parts])
+    return BlockSchema([name for name, _, _ in parts], [LETTERS[letter] for _, _, letter in parts])
 
 
 def _value(text: str) -> Any:
@@ -39,7 +39,7 @@ def parse(text: str) -> list[tuple[int, tuple[Any, ...]]]:
     return [(KINDS.index(kind), tuple(map(_value, values.split(",")))) for kind, values in found]
 
 
-def told(changes: list[tuple[int, tuple[Any, ...]]], schema: Schema | None = None) -> str:
+def told(changes: list[tuple[int, tuple[Any, ...]]], schema: BlockSchema | None = None) -> str:
     """Return changes as a text."""
     times = set() if schema is None else {i for i, each in enumerate(schema.types) if isinstance(each, TimestampType)}
 
@@ -58,7 +58,7 @@ class Run:
     """An operator at work. ``again()`` goes on with another one, from a snapshot."""
 
     def __init__(
-        self, logic: type[TableOperator], inputs: list[Schema], output: Schema, now: int = 0, **arguments: Any
+        self, logic: type[TableOperator], inputs: list[BlockSchema], output: BlockSchema, now: int = 0, **arguments: Any
     ) -> None:
         self.spec = TableSpec(logic, tuple(inputs), output, arguments)
         self.inputs, self.output = inputs, output

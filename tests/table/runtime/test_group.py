@@ -6,7 +6,7 @@ import pytest
 
 from funken.expr.sql.types import BigIntType, BooleanType, VarCharType
 from funken.table.logical import AggregateCall
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.final import FinalRows
 from funken.table.runtime.group import Bundle, GroupAggregate
 from tests.table.runtime.changelogs import Run, materialized, parse, schema
@@ -24,7 +24,7 @@ SUM_DISTINCT = AggregateCall("SUM", (1,), BigIntType(), distinct=True)
 
 def group(calls, keys=(0,), retracts=True, **arguments):
     types = [*(KV.types[key] for key in keys), *(call.type for call in calls)]
-    output = Schema([f"c{place}" for place in range(len(types))], types)
+    output = BlockSchema([f"c{place}" for place in range(len(types))], types)
     given = {"update_before": True} | arguments
     return Run(GroupAggregate, [KV], output, keys=keys, calls=calls, retracts=retracts, **given)
 
@@ -81,10 +81,10 @@ def test_each_row_changes_its_group(case):
 
 
 def test_only_rows_that_pass_the_filter_are_aggregated():
-    source = Schema(["k", "flag"], [VarCharType(9), BooleanType()])
+    source = BlockSchema(["k", "flag"], [VarCharType(9), BooleanType()])
     call = AggregateCall("COUNT", (), BigIntType(nullable=False), filter=1)
     run = Run(
-        GroupAggregate, [source], Schema(["k", "n"], [VarCharType(9), BigIntType()]), keys=(0,), calls=(call,),
+        GroupAggregate, [source], BlockSchema(["k", "n"], [VarCharType(9), BigIntType()]), keys=(0,), calls=(call,),
         retracts=True, update_before=True,
     )  # fmt: skip
     rows = [("a", False), ("a", True), ("a", None), ("a", True), ("a", True)]

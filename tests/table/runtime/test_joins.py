@@ -6,12 +6,12 @@ import pytest
 
 from funken.expr.sql.types import BigIntType, VarCharType
 from funken.table.logical import JoinType
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.joins import RegularJoin
 from tests.table.runtime.changelogs import Run, materialized, parse, schema
 
 SIDE = schema("k:s v:i")
-BOTH = Schema(["k", "v", "k0", "v0"], [VarCharType(9), BigIntType(), VarCharType(9), BigIntType()])
+BOTH = BlockSchema(["k", "v", "k0", "v0"], [VarCharType(9), BigIntType(), VarCharType(9), BigIntType()])
 
 
 def join(kind, **arguments):

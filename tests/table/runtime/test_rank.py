@@ -6,7 +6,7 @@ import pytest
 
 from funken.expr.sql.types import BigIntType
 from funken.table.logical import SortKey
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.changes import (
     ChangelogNormalize,
     DeduplicateByArrival,
@@ -24,7 +24,7 @@ ASC = (SortKey(1, True, True),)
 
 
 def rank(order=DESC, partition=(0,), start=1, end=2, number=False, strategy="append", source=KV, **arguments):
-    output = Schema([*source.names, "rn"], [*source.types, BigIntType()]) if number else source
+    output = BlockSchema([*source.names, "rn"], [*source.types, BigIntType()]) if number else source
     return Run(
         Rank, [source], output, partition=partition, order=order, start=start, end=end, number=number,
         strategy=strategy, update_before=True, **arguments,

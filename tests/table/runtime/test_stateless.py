@@ -8,7 +8,7 @@ from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import ArrayType, BigIntType, TimestampType
 from funken.ids import MAX_WATERMARK
 from funken.table.logical import JoinType, OutputColumn, RelationType, TableCall
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.stateless import Calc, Correlate, DropUpdateBefore, Enforce, Expand, WatermarkAssigner
 from tests.table.runtime.changelogs import Run, schema
 
@@ -57,7 +57,7 @@ def test_texts_that_are_too_long():
         enforce(lengths={0: 2}, how="ERROR").feed("+I(abc,1)")
 
 
-TIMED = Schema(["id", "t"], [BigIntType(), TimestampType(3)])
+TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])
 
 
 def assigner(per_record):
@@ -98,8 +98,8 @@ def test_a_row_without_a_time_is_refused():
     [(JoinType.INNER, [(1, 5), (1, 6)]), (JoinType.LEFT, [(1, 5), (1, 6), (2, None), (3, None)])],
 )
 def test_arrays_are_unnested(kind, expected):
-    lists = Schema(["id", "items"], [BigIntType(), ArrayType(BigIntType())])
-    output = Schema(["id", "items", "item"], [*lists.types, BigIntType()])
+    lists = BlockSchema(["id", "items"], [BigIntType(), ArrayType(BigIntType())])
+    output = BlockSchema(["id", "items", "item"], [*lists.types, BigIntType()])
     call = TableCall("UNNEST", (InputRef(1, type=lists.types[1]),), RelationType((OutputColumn("item", BigIntType()),)))
     run = Run(Correlate, [lists], output, call=call, kind=kind)
     run.harness.operator.process_block(lists.block([(1, [5, 6]), (2, []), (3, None)]))

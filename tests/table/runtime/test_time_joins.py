@@ -4,12 +4,12 @@ import pytest
 
 from funken.expr.sql.types import BigIntType, TimestampType, VarCharType
 from funken.table.logical import JoinType
-from funken.table.runtime.block import Schema
-from funken.table.runtime.time_joins import IntervalJoin, TemporalJoin, WindowJoin
+from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.time_joins import TableIntervalJoin, TableWindowJoin, TemporalJoin
 from tests.table.runtime.changelogs import Run, materialized, schema
 
 SIDE = schema("id:i k:s t:t")
-BOTH = Schema(
+BOTH = BlockSchema(
     ["id", "k", "t", "id0", "k0", "t0"],
     [BigIntType(), VarCharType(9), TimestampType(3), BigIntType(), VarCharType(9), TimestampType(3)],
 )
@@ -45,7 +45,14 @@ def ids(run):
 )
 def test_rows_of_an_interval_meet(kind, expected):
     run = Run(
-        IntervalJoin, [SIDE, SIDE], BOTH, kind=kind, keys=((1,), (1,)), times=(2, 2), bounds=(-5000, 0), rowtime=True
+        TableIntervalJoin,
+        [SIDE, SIDE],
+        BOTH,
+        kind=kind,
+        keys=((1,), (1,)),
+        times=(2, 2),
+        bounds=(-5000, 0),
+        rowtime=True,
     )
     side_by_side(run)
     found = [(row[0], row[3]) for _, row in run.changes]
@@ -55,7 +62,7 @@ def test_rows_of_an_interval_meet(kind, expected):
 
 def test_an_interval_join_forgets_what_cannot_meet_any_more():
     run = Run(
-        IntervalJoin, [SIDE, SIDE], BOTH, kind=JoinType.INNER, keys=((1,), (1,)), times=(2, 2), bounds=(-5000, 5000),
+        TableIntervalJoin, [SIDE, SIDE], BOTH, kind=JoinType.INNER, keys=((1,), (1,)), times=(2, 2), bounds=(-5000, 5000),
         rowtime=True,
     )  # fmt: skip
     run.feed("+I(1,a,@10)").watermark(15_000).feed("+I(11,a,@15)", 1)
@@ -85,7 +92,7 @@ def test_a_version_that_was_deleted_does_not_hold():
 
 
 WINDOWED = schema("id:i k:s s:t e:t")
-WINDOWS = Schema([f"c{i}" for i in range(8)], WINDOWED.types * 2)
+WINDOWS = BlockSchema([f"c{i}" for i in range(8)], WINDOWED.types * 2)
 
 
 def windowed(rows):
@@ -97,7 +104,7 @@ def windowed(rows):
 
 def test_rows_of_equal_windows_meet():
     run = Run(
-        WindowJoin, [WINDOWED, WINDOWED], WINDOWS, kind=JoinType.FULL, keys=((1,), (1,)), windows=((2, 3), (2, 3)),
+        TableWindowJoin, [WINDOWED, WINDOWED], WINDOWS, kind=JoinType.FULL, keys=((1,), (1,)), windows=((2, 3), (2, 3)),
         rowtime=True, zone="UTC", local=False,
     )  # fmt: skip
     for place, (left, right) in enumerate(zip(windowed(LEFT), windowed(RIGHT), strict=True)):
@@ -113,7 +120,7 @@ def test_rows_of_equal_windows_meet():
 @pytest.mark.parametrize(("kind", "expected"), [(JoinType.SEMI, {1, 2}), (JoinType.ANTI, {3, 4})])
 def test_rows_are_kept_if_there_are_partners_in_the_window(kind, expected):
     run = Run(
-        WindowJoin, [WINDOWED, WINDOWED], WINDOWED, kind=kind, keys=((1,), (1,)), windows=((2, 3), (2, 3)),
+        TableWindowJoin, [WINDOWED, WINDOWED], WINDOWED, kind=kind, keys=((1,), (1,)), windows=((2, 3), (2, 3)),
         rowtime=True, zone="UTC", local=False,
     )  # fmt: skip
     for left, right in zip(windowed(LEFT), windowed(RIGHT), strict=True):

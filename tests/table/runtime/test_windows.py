@@ -13,7 +13,7 @@ from funken.table.logical import (
     WindowKind,
     WindowProperty,
 )
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.over import OverByArrival, OverByTime, OverByValue
 from funken.table.runtime.stateless import WindowTable
 from funken.table.runtime.window_aggregate import WindowAggregate
@@ -44,7 +44,7 @@ def feed(run, rows=INPUT, behind=2):
 
 def aggregate(window, keys=(), calls=(SUM,), properties=(WindowProperty.START, WindowProperty.END), **arguments):
     types = [ROWS.types[key] for key in keys] + [call.type for call in calls] + [TimestampType(3) for _ in properties]
-    output = Schema([f"c{place}" for place in range(len(types))], types)
+    output = BlockSchema([f"c{place}" for place in range(len(types))], types)
     return Run(
         WindowAggregate, [ROWS], output, keys=keys, calls=calls, window=window, rowtime=True, properties=properties,
         local=False, zone="UTC", **arguments,
@@ -121,7 +121,7 @@ def test_days_are_as_long_as_the_clocks_say():
     assert hours == [0, 1, 3, 4, 5, 6]
 
 
-WITH_WINDOW = Schema([*ROWS.names, "s", "e", "w"], [*ROWS.types, *TIMES, TimestampType(3)])
+WITH_WINDOW = BlockSchema([*ROWS.names, "s", "e", "w"], [*ROWS.types, *TIMES, TimestampType(3)])
 
 
 def test_a_window_function_copies_rows_into_their_windows():
@@ -139,7 +139,7 @@ def windowed(rows=INPUT):
     return [(*row, row[3] // 10 * 10, row[3] // 10 * 10 + 10) for row in rows]
 
 
-IN_WINDOW = Schema([*ROWS.names, "s", "e"], [*ROWS.types, *TIMES])
+IN_WINDOW = BlockSchema([*ROWS.names, "s", "e"], [*ROWS.types, *TIMES])
 
 
 def feed_windowed(run):
@@ -154,7 +154,7 @@ def feed_windowed(run):
 
 
 def test_the_first_rows_of_a_window():
-    output = Schema([*IN_WINDOW.names, "rn"], [*IN_WINDOW.types, BigIntType()])
+    output = BlockSchema([*IN_WINDOW.names, "rn"], [*IN_WINDOW.types, BigIntType()])
     run = Run(
         WindowRank, [IN_WINDOW], output, window_columns=(4, 5), partition=(), order=(SortKey(2, False, False),), start=1,
         end=2, number=True, rowtime=True, zone="UTC", local=False,
@@ -183,7 +183,7 @@ BY_TIME = (SortKey(3),)
 def over(logic, rows, lower, order=BY_TIME, calls=(SUM,)):
     group = OverGroup((1,), order, rows, lower, CURRENT, calls)
     types = [*ROWS.types, *(call.type for call in calls)]
-    output = Schema([f"c{place}" for place in range(len(types))], types)
+    output = BlockSchema([f"c{place}" for place in range(len(types))], types)
     return Run(logic, [ROWS], output, groups=(group,), update_before=True)
 
 

@@ -1,7 +1,7 @@
 """The aggregate functions of an operator, driven row by row: arguments, FILTER, DISTINCT, accumulators as plain data.
 
 An accumulator of several calls is a list with an entry per call; of a DISTINCT call the entry also has how often each value is
-there, and the function sees a value when it comes and when its last copy goes. ``Aggregates`` knows no key and no state.
+there, and the function sees a value when it comes and when its last copy goes. ``AggregateCalls`` knows no key and no state.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from funken.errors import InvalidProgram
 from funken.operators.context import OperatorContext
 from funken.table.logical import AggregateCall
-from funken.table.runtime.block import Schema
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
 
 Tuple = tuple[Any, ...]
 
 
-def accumulation_of(call: AggregateCall, schema: Schema, context: OperatorContext) -> Any:
+def accumulation_of(call: AggregateCall, schema: BlockSchema, context: OperatorContext) -> Any:
     """Return what works on the accumulators of a call."""
     types = [schema.types[place] for place in call.args]
     if call.definition is not None:
@@ -41,10 +41,10 @@ class _Call:
         self.args, self.filter, self.distinct, self.function = call.args, call.filter, call.distinct, function
 
 
-class Aggregates:
+class AggregateCalls:
     """The calls of an operator over rows of a schema."""
 
-    def __init__(self, calls: Sequence[AggregateCall], schema: Schema, context: OperatorContext) -> None:
+    def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema, context: OperatorContext) -> None:
         self._calls = [_Call(call, accumulation_of(call, schema, context)) for call in calls]
 
     def create(self) -> list[Any]:
@@ -116,4 +116,4 @@ class Aggregates:
                 close()
 
 
-__all__ = ["Aggregates", "accumulation_of"]
+__all__ = ["AggregateCalls", "accumulation_of"]

@@ -1,8 +1,8 @@
 """Rows of SQL as a block: an Arrow batch, the kind of change that each row is, and what rows are made of it at the edges.
 
 Inside of table operators a row is a tuple of plain values: what ``pa.Array.to_pylist`` gives, but a TIMESTAMP is the nanoseconds
-since 1970, a DATE days, a TIME milliseconds, a ROW a tuple, and a MAP a list of pairs. ``Schema`` is the way there and back. A
-block that has to become records becomes ``Row``s with names and kind, whose MAPs are dicts.
+since 1970, a DATE days, a TIME milliseconds, a ROW a tuple, and a MAP a list of pairs. ``BlockSchema`` is the way there and back.
+A block that has to become records becomes ``Row``s with names and kind, whose MAPs are dicts.
 """
 
 from __future__ import annotations
@@ -239,11 +239,11 @@ def _from_plain(kind: pa.DataType) -> Callable[[Any], Any] | None:
     return None
 
 
-class Schema:
+class BlockSchema:
     """The columns of a table at work: names and SQL types, and how rows are made of batches and batches of rows.
 
     >>> from funken.expr.sql.types import BigIntType, TimestampType
-    >>> schema = Schema(["n", "at"], [BigIntType(), TimestampType(3)])
+    >>> schema = BlockSchema(["n", "at"], [BigIntType(), TimestampType(3)])
     >>> schema.tuples(schema.batch([(1, 2_000_000_000)]))
     [(1, 2000000000)]
     """
@@ -259,10 +259,10 @@ class Schema:
         return len(self.names)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Schema, (self.names, self.types)
+        return BlockSchema, (self.names, self.types)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and (self.names, self.types) == (other.names, other.types)
+        return isinstance(other, BlockSchema) and (self.names, self.types) == (other.names, other.types)
 
     def __hash__(self) -> int:
         return hash((self.names, self.types))
@@ -430,7 +430,7 @@ __all__ = [
     "INSERT",
     "UPDATE_AFTER",
     "UPDATE_BEFORE",
-    "Schema",
+    "BlockSchema",
     "TableBlock",
     "as_table",
     "block_of_rows",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pyarrow as pa
 
 from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.table.exec_nodes import ExecValues
+from funken.timing.clock import SystemClock
 
 
 def constant_rows(node: ExecValues, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -17,9 +17,7 @@ def constant_rows(node: ExecValues, parameters: dict[str, Any]) -> list[tuple[An
     from funken.table.values import to_python  # noqa: PLC0415
 
     batch = pa.record_batch({"row": [0]})
-    context = EvaluationContext(
-        FUNCTIONS, parameters.get("time_zone", "UTC"), lambda: time.time_ns() // 1_000_000, parameters=parameters
-    )
+    context = EvaluationContext(FUNCTIONS, parameters.get("time_zone", "UTC"), SystemClock().now, parameters=parameters)
     rows = []
     types = node.row_type.types
     for row in node.rows:

@@ -13,7 +13,7 @@ from funken.ids import MAX_WATERMARK
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.table.logical import AggregateCall
-from funken.table.runtime.aggregates import Aggregates
+from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 
@@ -109,7 +109,7 @@ class GroupAggregate(Bundled):
 
     def open(self) -> None:
         """Open the functions."""
-        self._aggregates = Aggregates(self._calls, self.inputs[0], self.context)
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
         self._state = self.value_state("acc", self._ttl)
         self._ignored = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._any = False

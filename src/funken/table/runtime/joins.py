@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.expr.ir import Node
 from funken.table.logical import JoinType
-from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Schema, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 from funken.table.runtime.stateless import Expressions
@@ -40,7 +40,7 @@ class JoinBase(KeyedTableOperator):
 
     def open(self) -> None:
         """Prepare what both sides need."""
-        self._both = Schema(
+        self._both = BlockSchema(
             [f"{side}{place}" for side, schema in enumerate(self.inputs) for place in range(len(schema))],
             [each for schema in self.inputs for each in schema.types],
         )

@@ -24,7 +24,7 @@ from funken.operators.traits import BatchInput, OperatorTraits
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
 from funken.state.ttl_config import StateTtlConfig
-from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Schema, TableBlock, as_table
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock, as_table
 from funken.table.runtime.exchange import key_tuples
 
 _FLUSH = 8192
@@ -37,8 +37,8 @@ class TableSpec:
     """What a table operator is: its logic, and what that is made with."""
 
     logic: type[TableOperator]
-    inputs: tuple[Schema, ...]
-    output: Schema
+    inputs: tuple[BlockSchema, ...]
+    output: BlockSchema
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -58,9 +58,9 @@ class TableOperator(Operator):
 
     columnar = True
     changes_records = False
-    inputs: tuple[Schema, ...]
+    inputs: tuple[BlockSchema, ...]
     """The schemas of the inputs."""
-    schema: Schema
+    schema: BlockSchema
     """The schema of the output."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:

@@ -13,7 +13,7 @@ Tuple = tuple[Any, ...]
 
 
 @total_ordering
-class Descending:
+class Reversed:
     """A value that comes before smaller ones."""
 
     __slots__ = ("value",)
@@ -22,7 +22,7 @@ class Descending:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Descending) and self.value == other.value
+        return isinstance(other, Reversed) and self.value == other.value
 
     def __lt__(self, other: Any) -> bool:
         return bool(other.value < self.value)
@@ -57,10 +57,10 @@ def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
                 found.append((0 if key.nulls_first else 2,))
             else:
                 comparable = _comparable(value)
-                found.append((1, comparable if key.ascending else Descending(comparable)))
+                found.append((1, comparable if key.ascending else Reversed(comparable)))
         return tuple(found)
 
     return key_of
 
 
-__all__ = ["Descending", "sort_key"]
+__all__ = ["Reversed", "sort_key"]

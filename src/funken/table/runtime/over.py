@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funken.table.logical import BoundKind, FrameBound, OverGroup, TimeAttribute
-from funken.table.runtime.aggregates import Aggregates
+from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate
@@ -32,7 +32,7 @@ class _Frames:
         self.key_of = sort_key(group.order)
         plain = [call for call in group.calls if call.function.upper() not in _RANKS | _SHIFTS]
         self._places = [call.function.upper() in _RANKS | _SHIFTS for call in group.calls]
-        self._aggregates = Aggregates(plain, operator.inputs[0], operator.context)
+        self._aggregates = AggregateCalls(plain, operator.inputs[0], operator.context)
 
     def results(self, rows: Sequence[Tuple]) -> list[Tuple]:
         """Return the values of the calls for each row."""
@@ -142,7 +142,7 @@ class _TimedGroup:
 
     def __init__(self, group: OverGroup, operator: KeyedTableOperator) -> None:
         self.group = group
-        self.aggregates = Aggregates(group.calls, operator.inputs[0], operator.context)
+        self.aggregates = AggregateCalls(group.calls, operator.inputs[0], operator.context)
         lower = group.lower
         self.unbounded = lower.kind is BoundKind.UNBOUNDED_PRECEDING
         self.before = 0 if lower.kind is BoundKind.CURRENT_ROW else lower.offset or 0

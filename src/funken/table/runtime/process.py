@@ -17,7 +17,7 @@ from funken.ids import MIN_TIMESTAMP
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import TableArgument
-from funken.table.runtime.block import KINDS, Schema, TableBlock
+from funken.table.runtime.block import KINDS, BlockSchema, TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, living, millis_of
 from funken.table.runtime.order import sort_key
 from funken.table.runtime.stateless import NANOS
@@ -27,7 +27,7 @@ Tuple = tuple[Any, ...]
 _OP_NAMES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 
 
-class ProcessContext:
+class ProcessTableContext:
     """What a process table function sees of its surroundings: time, timers, state, and what its tables are."""
 
     def __init__(self, operator: ProcessTable) -> None:
@@ -125,9 +125,11 @@ class Tagged(TableOperator):
         self.emit(block.with_columns(block.batch.columns, self.schema.arrow))
 
 
-def tagged_schema(schema: Schema, index: int) -> Schema:
+def tagged_schema(schema: BlockSchema, index: int) -> BlockSchema:
     """Return the schema of a table's blocks with the number of the table in it."""
-    return Schema([f"{index}:{name}" if place == 0 else name for place, name in enumerate(schema.names)], schema.types)
+    return BlockSchema(
+        [f"{index}:{name}" if place == 0 else name for place, name in enumerate(schema.names)], schema.types
+    )
 
 
 class ProcessTable(KeyedTableOperator):
@@ -137,7 +139,7 @@ class ProcessTable(KeyedTableOperator):
         self,
         function: Any,
         tables: Sequence[TableArgument],
-        schemas: Sequence[Schema],
+        schemas: Sequence[BlockSchema],
         scalars: Sequence[tuple[str, Any]],
         on_time: Sequence[int | None],
         modes: Sequence[ChangelogMode],
@@ -157,7 +159,7 @@ class ProcessTable(KeyedTableOperator):
         """Open the function."""
         opened = getattr(self._function, "process_function", None)
         self._called = self._function if opened is None else opened(self.context)
-        self._context = ProcessContext(self)
+        self._context = ProcessTableContext(self)
         self._timers = self.map_state("timers")
         self._sorted = [self.map_state(f"sorted-{place}") for place in range(len(self._tables))]
         self._last = self.value_state("last-sorted")
@@ -387,9 +389,9 @@ def op_mapping(given: Any, to_kind: bool) -> dict[str, str]:
 __all__ = [
     "KINDS",
     "FromChangelog",
-    "ProcessContext",
     "ProcessOnce",
     "ProcessTable",
+    "ProcessTableContext",
     "TableSemantics",
     "Tagged",
     "ToChangelog",

@@ -17,9 +17,9 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.table.logical import JoinType, TableCall, TimeWindow
-from funken.table.runtime.block import INSERT, UPDATE_BEFORE, Schema, TableBlock
+from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, millis_of, rowtimes
-from funken.table.runtime.table_functions import TableFunction, table_function
+from funken.table.runtime.table_functions import RowFunction, table_function
 from funken.table.runtime.windows import WallTime, windows_of
 
 NANOS = 1_000_000
@@ -159,7 +159,7 @@ class Calc(TableOperator):
             close_functions(node)
 
 
-def _cast(arrays: Sequence[pa.Array], schema: Schema) -> list[pa.Array]:
+def _cast(arrays: Sequence[pa.Array], schema: BlockSchema) -> list[pa.Array]:
     """Give columns the Arrow types that are declared; values stay the same."""
     return [
         array if array.type == field.type else array.cast(field.type) if not pa.types.is_null(array.type)
@@ -371,10 +371,10 @@ class Correlate(TableOperator):
     def open(self) -> None:
         """Open the function."""
         self._args = Expressions(self._call.args, self, self._parameters)
-        self._schemas = Schema(
+        self._schemas = BlockSchema(
             [str(place) for place in range(len(self._call.args))], [node.type for node in self._call.args]
         )
-        self._function: TableFunction = table_function(self._call, self.context)
+        self._function: RowFunction = table_function(self._call, self.context)
         self._width = len(self._call.row_type)
         self._kept = None
         if self._condition is not None:
@@ -409,7 +409,7 @@ class Correlate(TableOperator):
             self._function.close()
 
 
-class Pass(TableOperator):
+class Rename(TableOperator):
     """Passes blocks on: what joins the inputs of a union, whose columns have other names."""
 
     def block(self, block: TableBlock) -> None:
@@ -430,7 +430,7 @@ __all__ = [
     "Enforce",
     "Expand",
     "Expressions",
-    "Pass",
+    "Rename",
     "RowsToTable",
     "TableToRows",
     "Timestamps",

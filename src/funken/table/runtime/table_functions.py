@@ -12,7 +12,7 @@ from funken.table.logical import TableCall
 Tuple = tuple[Any, ...]
 
 
-class TableFunction(Protocol):
+class RowFunction(Protocol):
     """What is called for each row."""
 
     def __call__(self, args: Tuple) -> Iterable[Tuple]:
@@ -66,7 +66,7 @@ class _Replicate:
         pass
 
 
-def table_function(call: TableCall, context: OperatorContext) -> TableFunction:
+def table_function(call: TableCall, context: OperatorContext) -> RowFunction:
     """Return the function of a call, opened."""
     name = call.function.upper()
     if call.definition is not None:
@@ -78,4 +78,4 @@ def table_function(call: TableCall, context: OperatorContext) -> TableFunction:
     raise InvalidProgram(f"{call.function} is no table function that Funken has. Register one of that name.")
 
 
-__all__ = ["TableFunction", "table_function"]
+__all__ = ["RowFunction", "table_function"]

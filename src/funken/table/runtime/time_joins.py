@@ -14,7 +14,7 @@ from funken.operators.context import OperatorContext
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
-from funken.table.runtime.block import Schema, TableBlock
+from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.joins import JoinBase
 from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, Expressions, open_functions
@@ -23,7 +23,7 @@ from funken.table.runtime.windows import WallTime
 Tuple = tuple[Any, ...]
 
 
-class IntervalJoin(JoinBase):
+class TableIntervalJoin(JoinBase):
     """Rows meet if ``right time + lower <= left time <= right time + upper`` (ms); a row is kept as long as partners may come.
 
     A row without a partner is padded when it goes.
@@ -171,7 +171,7 @@ class TemporalJoin(JoinBase):
             self.collect(self.padded(row, 0), kind)
 
 
-class WindowJoin(JoinBase):
+class TableWindowJoin(JoinBase):
     """Joins the rows of equal windows, when the watermark has passed their end."""
 
     def __init__(
@@ -250,7 +250,7 @@ class LookupJoin(TableOperator):
         self,
         kind: JoinType,
         table: LookupTable,
-        table_schema: Schema,
+        table_schema: BlockSchema,
         keys: Sequence[LookupKey],
         calc: Sequence[Node],
         calc_condition: Node | None = None,
@@ -273,12 +273,12 @@ class LookupJoin(TableOperator):
         self._computed = Expressions(self._calc, self, self._parameters)
         self._kept = self._optional(self._calc_condition)
         self._matches = self._optional(self._condition)
-        self._calc_schema = Schema(
+        self._calc_schema = BlockSchema(
             [f"c{place}" for place in range(len(self._calc))], [node.type for node in self._calc]
         )
         left, right = self.inputs[0], self._calc_schema
         names = [f"{side}{place}" for side, schema in enumerate((left, right)) for place in range(len(schema))]
-        self._both = Schema(names, [*left.types, *right.types])
+        self._both = BlockSchema(names, [*left.types, *right.types])
         self._constants = {
             key.column: Expressions([key.constant], self, self._parameters)
             for key in self._keys
@@ -344,4 +344,4 @@ class LookupJoin(TableOperator):
             self._table.close()
 
 
-__all__ = ["IntervalJoin", "LookupJoin", "TemporalJoin", "WindowJoin"]
+__all__ = ["LookupJoin", "TableIntervalJoin", "TableWindowJoin", "TemporalJoin"]

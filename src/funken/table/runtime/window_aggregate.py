@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from funken.table.logical import AggregateCall, TimeWindow, WindowKind, WindowProperty
-from funken.table.runtime.aggregates import Aggregates
+from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS
@@ -63,7 +63,7 @@ class WindowAggregate(KeyedTableOperator):
 
     def open(self) -> None:
         """Open the functions."""
-        self._aggregates = Aggregates(self._calls, self.inputs[0], self.context)
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
         self._state = self.map_state("windows")
         self._wall = WallTime(self._zone)
         self._dropped = self.context.metrics.counter("numLateRecordsDropped")
@@ -271,7 +271,7 @@ class CountWindowAggregate(KeyedTableOperator):
 
     def open(self) -> None:
         """Open the functions."""
-        self._aggregates = Aggregates(self._calls, self.inputs[0], self.context)
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
         self._state = self.value_state("rows")
 
     def block(self, block: TableBlock) -> None:

@@ -121,7 +121,7 @@ class WindowDeduplicate(_WindowRows):
         return [max(reversed(rows), key=lambda row: row[self._time])]
 
 
-class SessionTable(KeyedTableOperator):
+class SessionWindowTable(KeyedTableOperator):
     """SESSION as a table function: rows with the session that they are in, when it is over."""
 
     def __init__(self, window: TimeWindow, rowtime: bool, local: bool, zone: str) -> None:
@@ -179,7 +179,7 @@ class SessionTable(KeyedTableOperator):
 
 def session_or_table(window: TimeWindow) -> type[TableOperator]:
     """Return the logic of a window table function."""
-    return SessionTable if window.kind is WindowKind.SESSION else WindowTable
+    return SessionWindowTable if window.kind is WindowKind.SESSION else WindowTable
 
 
-__all__ = ["SessionTable", "WindowDeduplicate", "WindowRank", "session_or_table"]
+__all__ = ["SessionWindowTable", "WindowDeduplicate", "WindowRank", "session_or_table"]
