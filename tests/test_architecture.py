@@ -30,7 +30,8 @@ LAYERS = (
     {"table.connectors"},
     {"table.catalog"},
     {"table.exec_nodes"},
-    {"table.logical"},
+    {"table.logical", "table.constants"},
+    {"table.config", "table.changelog", "table.values", "table.types"},
     {"spark"},
     {"api", "api.streams"},
     {"api.functions", "api.jobs"},
@@ -257,6 +258,8 @@ def on_columns(dotted: str) -> bool:
             "funken.columnar.vectorized.results",
             "funken.runtime.exchange.columnar_writer",
             "funken.graph.columns.",
+            "funken.table.runtime.",
+            "funken.table.physical",
         )
     )
 
