@@ -386,7 +386,7 @@ class LogicalAggregate(LogicalNode):
         if self.sets is not None:
             kept = set.intersection(*(set(group) for group in self.sets)) if self.sets else set()
             keys = [
-                key if place in kept else replace(key, type=key.type.copy(nullable=True), time=None)
+                key if place in kept else replace(key, type=key.type.as_nullable(), time=None)
                 for place, key in enumerate(keys)
             ]
         calls = [OutputColumn(call.name, call.type) for call in self.calls]
@@ -570,19 +570,21 @@ def joined(left: RelationType, right: RelationType, kind: JoinType) -> RelationT
 def padded(row_type: RelationType, nullable: bool) -> RelationType:
     if not nullable:
         return row_type
-    return RelationType(tuple(replace(column, type=column.type.copy(nullable=True)) for column in row_type))
+    return RelationType(tuple(replace(column, type=column.type.as_nullable()) for column in row_type))
 
 
 def project(
     relation: LogicalNode, expressions: Iterable[Node], names: Iterable[str], hints: tuple[Hint, ...] = ()
 ) -> LogicalProject:
     """A projection whose columns keep the time attributes of plain references."""
-    from funken.expr.ir import InputRef
+    from funken.expr.ir import Call, InputRef
 
     columns = []
     computed = tuple(expressions)
     for expression, name in zip(computed, names, strict=True):
         time = relation.row_type[expression.index].time if isinstance(expression, InputRef) else None
+        if isinstance(expression, Call) and expression.function == "PROCTIME":
+            time = TimeAttribute.PROCTIME
         columns.append(OutputColumn(name, expression.type, time))
     return LogicalProject(relation, computed, RelationType(tuple(columns)), hints)
 
