@@ -27,7 +27,7 @@ from funken.table.logical import (
 )
 from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
 from funken.table.sql.scopes import OuterRef, fail
-from funken.table.types import DayTimeIntervalType, is_timestamp
+from funken.table.types import DayTimeIntervalType
 
 if TYPE_CHECKING:
     from funken.table.sql.binder import SelectBinder
@@ -317,4 +317,3 @@ def overs(select: SelectBinder, nodes: Sequence[Node]) -> list[Node]:
 
 
 __all__ = ["Aggregation", "Columns", "inner_sides", "milliseconds", "overs"]
-_ = is_timestamp

@@ -12,19 +12,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from funken.expr.ir import Call, InputRef, Literal, Node
+from funken.expr.ir import InputRef, Literal, Node
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.literals import literal
 from funken.table.catalog import CatalogManager, CatalogView, ResolvedTable
 from funken.table.constants import fold
 from funken.table.logical import (
     Hint,
-    JoinType,
     LogicalAggregate,
     LogicalFilter,
-    LogicalJoin,
     LogicalNode,
-    LogicalProject,
     LogicalScan,
     LogicalSetOperation,
     LogicalSink,
@@ -35,7 +32,6 @@ from funken.table.logical import (
     RelationType,
     SetKind,
     SortKey,
-    TimeAttribute,
     WindowProperty,
     project,
 )
@@ -52,7 +48,7 @@ from funken.table.sql.expressions import (
 from funken.table.sql.parser import parse_expression, parse_query
 from funken.table.sql.scopes import OuterRef, Scope, fail
 from funken.table.sql.statements import InvalidQuery
-from funken.table.types import LogicalType, NullType, TimestampType, common_type
+from funken.table.types import LogicalType, TimestampType, common_type
 
 
 @dataclass
@@ -130,12 +126,6 @@ class Binder:
         from funken.table.sql.inserts import sink
 
         return sink(plan, table, overwrite=overwrite, conflict=conflict, **rest)
-
-    def resolve(self, definition: Any) -> Any:
-        """The table that a definition of CREATE TABLE says, with the types of its computed columns."""
-        from funken.table.sql.schemas import resolve
-
-        return resolve(self, definition)
 
     def table(self, parts: Sequence[str], options: Mapping[str, str] | None = None) -> LogicalNode:
         """Return the plan of a table: scan, computed columns, watermark; a view is its query."""
@@ -473,9 +463,6 @@ class SelectBinder:
         self, nodes: list[Node], names: list[str], width: int, order: list[tuple[Node | int, bool, bool]], grouped: bool
     ) -> Bound:
         tree = self.tree
-        for node in nodes:
-            if isinstance(node.type, NullType):
-                continue
         distinct = bool(tree.args.get("distinct"))
         extra = nodes[width:]
         if distinct and extra:
@@ -634,4 +621,3 @@ def hints_of(hint: Any) -> tuple[Hint, ...]:
 
 
 __all__ = ["Binder", "Bound", "SelectBinder", "cast", "conjuncts", "moved", "renamed", "set_operation"]
-_ = (Call, JoinType, LogicalJoin, LogicalProject, TimeAttribute)
