@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,9 @@ from funken.table.types import (
     quoted,
 )
 
+Typing = Callable[[Any, Sequence[tuple[str, Any]]], Any]
+"""Binds an expression, text or of the Table API, over columns."""
+
 _PROCTIME = "PROCTIME()"
 
 
@@ -35,7 +38,7 @@ def typed(definition: st.ColumnDefinition) -> TableColumn:
     return TableColumn(definition.name, type_, definition.expression, key, definition.virtual, definition.comment)
 
 
-def created_table(statement: st.CreateTable, bind: Any, query: LogicalNode | None) -> CatalogTable:
+def created_table(statement: st.CreateTable, typing: Typing, query: LogicalNode | None) -> CatalogTable:
     """Return the table of a CREATE TABLE; ``query`` is that of CREATE TABLE .. AS."""
     definition = statement.definition
     columns = [typed(column) for column in definition.columns]
@@ -45,7 +48,7 @@ def created_table(statement: st.CreateTable, bind: Any, query: LogicalNode | Non
         columns,
         definition.watermark,
         definition.primary_key,
-        bind,
+        typing,
         key_name=definition.key_name,
         options=definition.options,
         partition_keys=definition.partition_keys,
@@ -72,7 +75,7 @@ def completed(
     columns: Iterable[TableColumn],
     watermark: tuple[str, Any] | None,
     primary_key: Sequence[str],
-    bind: Any,
+    typing: Typing,
     **more: Any,
 ) -> CatalogTable:
     """Return a table whose computed columns have types, checked: names, key, watermark."""
@@ -84,10 +87,10 @@ def completed(
     plain = [(column.name, column.type) for column in written if column.expression is None]
     found = [
         column if column.expression is None
-        else replace(column, type=bind.expression(column.expression, plain).type)
+        else replace(column, type=typing(column.expression, plain).type)
         for column in written
     ]  # fmt: skip
-    mark = None if watermark is None else _watermark(watermark, found, bind)
+    mark = None if watermark is None else _watermark(watermark, found, typing)
     key = tuple(primary_key)
     found = [_in_key(column, key) for column in found]
     for name in key:
@@ -106,7 +109,7 @@ def _in_key(column: TableColumn, key: Sequence[str]) -> TableColumn:
     return replace(column, type=column.type.not_null()) if column.name in key and column.type.nullable else column
 
 
-def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], bind: Any) -> TableWatermark:
+def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: Typing) -> TableWatermark:
     name, expression = watermark
     types = {column.name: column.type for column in columns}
     if name not in types:
@@ -119,7 +122,7 @@ def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], bind: Any
             f"Invalid data type of time field for watermark definition. The field must be of type TIMESTAMP(p) or "
             f"TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the time field type is {type_}"
         )
-    bind.expression(expression, [(column.name, column.type) for column in columns])
+    typing(expression, [(column.name, column.type) for column in columns])
     return TableWatermark(name, expression)
 
 
@@ -129,7 +132,7 @@ def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], bind: Any
 _GENERATED, _METADATA, _WATERMARKS = "GENERATED", "METADATA", "WATERMARKS"
 
 
-def liked(source: CatalogTable, statement: st.CreateTable, bind: Any) -> CatalogTable:
+def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> CatalogTable:
     """Return a table that takes over what its LIKE clause says of another."""
     assert statement.like is not None
     choices = dict(statement.like.choices)
@@ -167,7 +170,7 @@ def liked(source: CatalogTable, statement: st.CreateTable, bind: Any) -> Catalog
     parts = definition.partition_keys or (source.partition_keys if choice("PARTITIONS") != "EXCLUDING" else ())
     spread = definition.distribution or (source.distribution if choice("DISTRIBUTION") != "EXCLUDING" else None)
     return completed(
-        columns, mark, key, bind, options=tuple(options.items()), partition_keys=parts, distribution=spread,
+        columns, mark, key, typing, options=tuple(options.items()), partition_keys=parts, distribution=spread,
         comment=definition.comment or source.comment,
     )  # fmt: skip
 
@@ -187,7 +190,7 @@ def _added(columns: list[TableColumn], column: TableColumn, choice: str) -> list
 # ---- ALTER
 
 
-def altered(entry: Any, statement: st.Alter, bind: Any) -> Any:
+def altered(entry: Any, statement: st.Alter, typing: Typing) -> Any:
     """Return an object as an ALTER leaves it."""
     if statement.action == "SET":
         options = tuple(sorted({**dict(entry.options), **dict(statement.options)}.items()))
@@ -198,10 +201,10 @@ def altered(entry: Any, statement: st.Alter, bind: Any) -> Any:
         return replace(entry, options=tuple(pair for pair in entry.options if pair[0] not in statement.keys))
     if isinstance(entry, CatalogView | CatalogModel):
         raise InvalidTable(f"ALTER {statement.kind} .. {statement.action} is not supported.")
-    return _altered_table(entry, statement, bind)
+    return _altered_table(entry, statement, typing)
 
 
-def _altered_table(table: CatalogTable, statement: st.Alter, bind: Any) -> CatalogTable:
+def _altered_table(table: CatalogTable, statement: st.Alter, typing: Typing) -> CatalogTable:
     columns, mark, key = [*table.columns], table.watermark, table.primary_key
     spread = table.distribution
     if statement.action == "RENAME COLUMN":
@@ -227,7 +230,7 @@ def _altered_table(table: CatalogTable, statement: st.Alter, bind: Any) -> Catal
         columns, mark, key, spread = _changed(table, statement)
     marked = None if mark is None else (mark.column, mark.expression)
     return completed(
-        columns, marked, key, bind, options=table.options, partition_keys=table.partition_keys, distribution=spread,
+        columns, marked, key, typing, options=table.options, partition_keys=table.partition_keys, distribution=spread,
         comment=table.comment, key_name=table.key_name,
     )  # fmt: skip
 

@@ -28,7 +28,6 @@ from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
 from funken.table.sql import parser
 from funken.table.sql import statements as st
-from funken.table.sql.binder import Binder
 from funken.table.types import STRING, BooleanType, quoted
 from funken.types.row import Row
 
@@ -36,9 +35,16 @@ if TYPE_CHECKING:
     from funken.table.environment import TableEnvironment
 
 
-def binder(env: TableEnvironment) -> Binder:
+def binder(env: TableEnvironment) -> Any:
     """Return what binds names of the catalogs."""
+    from funken.table.sql.binder import Binder  # noqa: PLC0415 - statements without a query need none
+
     return Binder(env.catalogs, env.get_config())
+
+
+def _typing(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]], Any]:
+    """Return what binds an expression over columns, and so knows its type."""
+    return lambda expression, columns: binder(env).expression(expression, columns)
 
 
 def parsed(text: str) -> st.Statement:
@@ -144,14 +150,13 @@ def _explain(env: TableEnvironment, statement: st.Explain) -> TableResult:
 
 
 def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResult:
-    bind = binder(env)
-    query = None if statement.query is None else bind.query(statement.query)
-    table = created_table(statement, bind, query)
+    query = None if statement.query is None else binder(env).query(statement.query)
+    table = created_table(statement, _typing(env), query)
     if statement.like is not None:
         source = env.catalogs.table(statement.like.source)
         if not isinstance(source, ResolvedTable):
             raise InvalidTable(f"'{'.'.join(statement.like.source)}' is a view: LIKE takes a table.")
-        table = liked(source.table, statement, bind)
+        table = liked(source.table, statement, _typing(env))
     path = env.catalogs.identifier(statement.path)
     if dict(table.options).get("connector") is not None:
         check_metadata(ResolvedTable(path, table), env.get_config())
@@ -160,7 +165,7 @@ def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResu
     )
     if query is None or not created:
         return TableResult.ok()
-    return env.insert([bind.insert_plan(query, ResolvedTable(path, table))])
+    return env.insert([binder(env).insert_plan(query, ResolvedTable(path, table))])
 
 
 def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult:
@@ -296,7 +301,7 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
     else:
         from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter
 
-        entry = altered(entry, statement, binder(env))
+        entry = altered(entry, statement, _typing(env))
     manager.create(statement.path, entry, temporary=temporary, replace=True)
     return TableResult.ok()
 

@@ -64,11 +64,7 @@ class TableFactory:
 _BUILT_IN = {
     "blackhole": "generated:BlackholeFactory",
     "datagen": "generated:DatagenFactory",
-    "filesystem": "filesystem:FilesystemFactory",
-    "jdbc": "jdbc:JdbcFactory",
-    "kafka": "kafka:KafkaFactory",
     "print": "generated:PrintFactory",
-    "upsert-kafka": "kafka:UpsertKafkaFactory",
     "values": "values:ValuesFactory",
 }
 _registered: dict[str, TableFactory] = {}
