@@ -378,6 +378,7 @@ class LogicalAggregate(LogicalNode):
     window: TimeWindow | None = None
     properties: tuple[tuple[WindowProperty, OutputColumn], ...] = ()
     hints: tuple[Hint, ...] = ()
+    ttl: int | None = None  # milliseconds, of a STATE_TTL hint
 
     @property
     def row_type(self) -> RelationType:
@@ -402,6 +403,7 @@ class LogicalJoin(LogicalNode):
     kind: JoinType
     condition: Node | None = None
     hints: tuple[Hint, ...] = ()
+    ttl: tuple[int | None, int | None] = (None, None)  # milliseconds, of a STATE_TTL hint for a side
 
     @property
     def row_type(self) -> RelationType:

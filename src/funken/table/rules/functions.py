@@ -1,0 +1,84 @@
+"""Process table functions: what changes they take and make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.table import exec_nodes as nodes
+from funken.table.changelog import ChangelogMode
+from funken.table.exec_nodes import ExecNode
+from funken.table.logical import LogicalTableFunction, OutputColumn, RelationType
+from funken.types.row import RowKind
+
+if TYPE_CHECKING:
+    from funken.table.rules.convert import Converter
+
+
+def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode:
+    """Convert a call of a function over tables."""
+    from funken.table.rules.convert import ALL, INSERTS, exchange, insert_only, refuse
+
+    name = node.function.upper()
+    relations = [converter.of(each) for each in node.relations]
+    mode = INSERTS
+    keys: frozenset[frozenset[int]] = frozenset()
+    if node.definition is None and name == "FROM_CHANGELOG":
+        insert_only(relations[0], "FROM_CHANGELOG")
+        mode = _mapped(node) or ALL
+    elif node.definition is None and name == "TO_CHANGELOG":
+        pass
+    elif name in {"ML_PREDICT", "VECTOR_SEARCH"}:
+        insert_only(relations[0], name)
+    else:
+        for table in node.tables:
+            traits = getattr(node.definition, "traits", lambda _: ())(table.name)
+            below = relations[table.relation]
+            if not below.mode.is_insert_only and "updates" not in traits:
+                insert_only(below, f"Table function {node.function}")
+        produced = getattr(node.definition, "changelog_mode", None)
+        if produced is not None:
+            mode = produced(tuple(each.mode for each in relations)) if callable(produced) else produced
+        if mode.is_upsert:
+            width = sum(len(table.partition or ()) for table in node.tables)
+            keys = frozenset([frozenset(range(width))]) if width else frozenset()
+        if node.on_time and not mode.is_insert_only:
+            refuse(f"Time operations using the `on_time` argument are currently not supported for PTFs that consume or produce updates: {node.function}")
+    spread: list[ExecNode] = []
+    for table in node.tables:
+        below = relations[table.relation]
+        spread.append(below if table.partition is None else exchange(below, table.partition))
+    tables = tuple(replace(table, relation=place) for place, table in enumerate(node.tables))
+    return nodes.ExecProcessTableFunction(
+        node.function,
+        tuple(spread),
+        tables,
+        node.scalars,
+        node.definition,
+        node.on_time,
+        node.uid,
+        row_type=_row_type(node),
+        mode=mode,
+        upsert_keys=keys,
+    )
+
+
+def _row_type(node: LogicalTableFunction) -> RelationType:
+    return RelationType(tuple(OutputColumn(column.name, column.type, column.time) for column in node.row_type))
+
+
+def _mapped(node: LogicalTableFunction) -> ChangelogMode | None:
+    """The kinds of change to which FROM_CHANGELOG maps codes."""
+    mapping: Any = dict(node.scalars).get("op_mapping")
+    if mapping is None:
+        return None
+    values = getattr(mapping, "value", None)
+    texts = [value for _, value in values] if isinstance(values, list) else None
+    if texts is None:
+        texts = []
+        for child in mapping.children[1::2]:
+            while child.children:
+                child = child.children[0]
+            texts.append(getattr(child, "value", None))
+    kinds = {RowKind[str(text).strip()] for text in texts}
+    return ChangelogMode(frozenset(kinds | {RowKind.INSERT}))
