@@ -855,10 +855,10 @@ def re_short(name: str) -> str:
 def register_model(tables: Any, model: dict[str, Any]) -> None:
     """Register the model that a program names: a table from rows in to rows out."""
     columns = {
-        part: tuple(TableColumn(column["name"], parse_type(column["type"])) for column in model[part])
-        for part in ("inputs", "outputs") if part in model
-    }  # fmt: skip
-    entry = CatalogModel(columns.get("inputs", ()), columns.get("outputs", ()), tuple(model.get("options", {}).items()))
+        part: tuple(TableColumn(text.split(" ", 1)[0].strip("`"), parse_type(text.split(" ", 1)[1])) for text in model[part])
+        for part in ("input_schema", "output_schema")
+    }
+    entry = CatalogModel(columns["input_schema"], columns["output_schema"], tuple(model["options"].items()))
     tables.catalogs.create([model["name"]], entry, temporary=True)
 
 

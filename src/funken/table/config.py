@@ -41,6 +41,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "table.exec.async-table.timeout": (duration_ms, 180_000),
     "table.exec.async-table.retry-delay": (duration_ms, 100),
     "table.exec.async-table.max-retries": (integer, 3),
+    "table.exec.async-table.retry-strategy": (_TEXT, "FIXED_DELAY"),
     "table.exec.deduplicate.insert-update-after-sensitive-enabled": (boolean, True),
     "table.exec.emit.allow-lateness": (duration_ms, None),
     "table.exec.emit.early-fire.delay": (duration_ms, None),

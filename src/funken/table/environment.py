@@ -233,6 +233,31 @@ class TableEnvironment:
         self.create_temporary_table(name, descriptor, parts=[name])
         return Table(self, self.plan_of([name]))
 
+    def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
+        """Return rows that the program holds as a table.
+
+        ``schema`` is a list of names, a list of types, or a ROW type; without one, names are ``_1``, ``_2``, ... and types are
+        those of the values.
+
+        >>> TableEnvironment.create().from_elements([(1, "a"), (2, None)], ["n", "text"])
+        <Table (n BIGINT, text STRING)>
+        """
+        from funken.table.conversions import held_table  # noqa: PLC0415 - loads Arrow
+
+        return Table(self, held_table(self, elements, schema, verify_schema))
+
+    def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
+        """Return a DataFrame of pandas as a table; ``schema`` has names, types, or both as a ROW type."""
+        from funken.table.conversions import pandas_table  # noqa: PLC0415 - loads Arrow
+
+        return Table(self, pandas_table(pdf, schema))
+
+    def from_arrow(self, data: Any, schema: Any = None) -> Table:
+        """Return a table of Arrow as a table; ``schema`` has names, types, or both as a ROW type."""
+        from funken.table.conversions import arrow_table  # noqa: PLC0415 - loads Arrow
+
+        return Table(self, arrow_table(data, schema))
+
     def create_temporary_table(
         self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False, parts: Sequence[str] | None = None
     ) -> None:
@@ -249,8 +274,12 @@ class TableEnvironment:
         table = descriptor.catalog_table(binder(self))
         return self.catalogs.create(parts, table, temporary=temporary, if_not_exists=ignore)
 
-    def create_temporary_view(self, view_path: str, table: Table, *fields_or_schema: Any) -> None:
-        """Give a table a name for the session; a view is planned where it is used."""
+    def create_temporary_view(self, view_path: str, table: Any, *fields_or_schema: Any) -> None:
+        """Give a table, or a stream, a name for the session; a view is planned where it is used."""
+        if not isinstance(table, Table):
+            if not isinstance(self, StreamTableEnvironment):
+                raise InvalidProgram("only a StreamTableEnvironment gives names to streams.")
+            table = self.from_data_stream(table, *fields_or_schema)
         self.catalogs.create(path_parts(view_path), table.as_view(), temporary=True)
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> bool:
@@ -412,6 +441,9 @@ class TableEnvironment:
         from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
 
         batch = not self._streaming
+        for entry in (*self.catalogs.system_functions.values(), *self.catalogs.temporary.values()):
+            if hasattr(getattr(entry, "definition", None), "configured"):
+                entry.definition.configured(self._config)
         return translate(environment, optimize(list(sinks), self._config, batch), self._config, batch)
 
     def insert(self, sinks: Sequence[LogicalSink], name: str | None = None) -> TableResult:

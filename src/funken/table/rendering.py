@@ -36,6 +36,8 @@ class Rendering:
     def function(self, function: Any) -> str:
         """Return a name for a function of the program."""
         definition = definition_of(function)
+        if hasattr(definition, "configured"):
+            definition.configured(self._environment.get_config())
         plain = "".join(letter if letter.isalnum() else "_" for letter in definition.name)
         name = f"{plain}_{len(self._functions)}"
         self._environment.catalogs.system_functions[name.upper()] = CatalogFunction(definition=definition)

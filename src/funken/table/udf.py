@@ -428,20 +428,49 @@ def _series(array: Any, type_: LogicalType) -> Any:
     return array.to_pandas()
 
 
-class AsyncDefinition(FunctionDefinition):
-    """An asynchronous scalar function: the calls of a batch run side by side, results keep their order."""
+class Retries:
+    """How often an asynchronous function is called again, and after which delay; how long it may take (s)."""
 
-    concurrency, timeout, delay, attempts = 10, 180.0, 0.1, 3
+    def __init__(self, family: str, attempts: str) -> None:
+        self._family, self._attempts = family, attempts
+        self.concurrency, self.timeout, self.delay, self.attempts = 10, 180.0, 0.1, 3
 
     def configured(self, config: Any) -> None:
-        """Take over the options ``table.exec.async-scalar.*``."""
-        prefix = "table.exec.async-scalar."
+        """Take over the options of the family, ``table.exec.async-scalar.*``, say."""
+        prefix = f"table.exec.{self._family}."
         self.concurrency = config.option(f"{prefix}max-concurrent-operations")
         self.timeout = config.option(f"{prefix}timeout") / 1000
         self.delay = config.option(f"{prefix}retry-delay") / 1000
-        self.attempts = config.option(f"{prefix}max-attempts")
+        self.attempts = config.option(prefix + self._attempts)
         if str(config.option(f"{prefix}retry-strategy")).upper() == "NO_RETRY":
             self.attempts = 1
+
+    async def result(self, name: str, called: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function gives, at the last attempt at the latest; raises ``TimeoutError``, or what it raises."""
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return await asyncio.wait_for(called(*args), self.timeout)
+            except TimeoutError:
+                raise TimeoutError(
+                    f"function {name!r} did not answer within {self.timeout:g} s (table.exec.{self._family}.timeout)."
+                ) from None
+            except Exception:
+                if attempt == self.attempts:
+                    raise
+                await asyncio.sleep(self.delay)
+        raise AssertionError("there is at least one attempt")
+
+
+class AsyncDefinition(FunctionDefinition):
+    """An asynchronous scalar function: the calls of a batch run side by side, results keep their order."""
+
+    def __init__(self, function: Any, result_type: Any = None, **options: Any) -> None:
+        super().__init__(function, result_type, **options)
+        self.retries = Retries("async-scalar", "max-attempts")
+
+    def configured(self, config: Any) -> None:
+        """Take over the options ``table.exec.async-scalar.*``."""
+        self.retries.configured(config)
 
     def open(self, operator_context: Any) -> None:
         """Open the function."""
@@ -454,34 +483,27 @@ class AsyncDefinition(FunctionDefinition):
         return from_python(asyncio.run(self._all(rows)), call.type)
 
     async def _all(self, rows: list[tuple[Any, ...]]) -> list[Any]:
-        gate = asyncio.Semaphore(self.concurrency)
+        gate = asyncio.Semaphore(self.retries.concurrency)
 
         async def one(row: tuple[Any, ...]) -> Any:
             async with gate:
-                return await self._tried(row)
+                return await self.retries.result(self.name, self._called(), row)
 
         return list(await asyncio.gather(*map(one, rows)))
-
-    async def _tried(self, row: tuple[Any, ...]) -> Any:
-        called = self._called()
-        for attempt in range(1, self.attempts + 1):
-            try:
-                return await asyncio.wait_for(called(*row), self.timeout)
-            except TimeoutError:
-                raise TimeoutError(
-                    f"function {self.name!r} did not answer within {self.timeout:g} s (table.exec.async-scalar.timeout)."
-                ) from None
-            except Exception:
-                if attempt == self.attempts:
-                    raise
-                await asyncio.sleep(self.delay)
-        raise AssertionError("there is at least one attempt")
 
 
 class TableDefinition(FunctionDefinition):
     """A table function."""
 
     kind = "table"
+
+    def __init__(self, function: Any, result_type: Any = None, **options: Any) -> None:
+        super().__init__(function, result_type, **options)
+        self.retries = Retries("async-table", "max-retries")
+
+    def configured(self, config: Any) -> None:
+        """Take over the options ``table.exec.async-table.*``."""
+        self.retries.configured(config)
 
     def infer(self, args: list[Any], names: Sequence[str | None] = ()) -> tuple[list[Any], LogicalType]:
         """Return the arguments, and the row type of the results."""
@@ -503,7 +525,7 @@ class TableDefinition(FunctionDefinition):
 class _TableCalls:
     """Calls a table function, and makes internal rows of what it gives."""
 
-    def __init__(self, definition: FunctionDefinition, args: list[LogicalType], results: list[LogicalType], context: Any) -> None:
+    def __init__(self, definition: TableDefinition, args: list[LogicalType], results: list[LogicalType], context: Any) -> None:
         self._definition = definition
         self._args = args
         self._results = results
@@ -511,19 +533,18 @@ class _TableCalls:
         self._called = getattr(definition.opened(context), "eval", definition.function)
 
     def __call__(self, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        found = self._called(*(python_value(arg, type_) for arg, type_ in zip(args, self._args, strict=True)))
-        if inspect.isawaitable(found):
-            found = asyncio.run(_awaited(found))
+        values = [python_value(arg, type_) for arg, type_ in zip(args, self._args, strict=True)]
+        if inspect.iscoroutinefunction(self._called):
+            definition = self._definition
+            found = asyncio.run(definition.retries.result(definition.name, self._called, values))
+        else:
+            found = self._called(*values)
         for row in _rows_of(found):
             yield internal_row(row, self._results)
 
     def close(self) -> None:
         """Close the function."""
         self._definition.close()
-
-
-async def _awaited(found: Any) -> Any:
-    return await found
 
 
 def _rows_of(found: Any) -> Iterable[Any]:
