@@ -60,10 +60,10 @@ def test_texts_that_are_too_long():
 TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])
 
 
-def assigner(per_record):
+def assigner(per_record, interval=10_000, idle=25_000):
     return Run(
         WatermarkAssigner, [TIMED], TIMED, time=1, expression=InputRef(1, type=TIMED.types[1]), per_record=per_record,
-        interval=200, idle=500, parameters={},
+        interval=interval, idle=idle, parameters={},
     )  # fmt: skip
 
 
@@ -78,14 +78,19 @@ def test_watermarks_follow_each_record():
 def test_watermarks_are_emitted_by_the_clock():
     run = assigner(per_record=False).feed("+I(1,@1) +I(2,@5)", one_by_one=False)
     assert run.harness.watermarks == []
-    run.clock(200)
+    run.clock(10_000)
     assert run.harness.watermarks == [5000]
-    run.clock(400)
+    run.clock(20_000)
     assert run.harness.watermarks == [5000]
-    run.clock(600)
+    run.clock(30_000)
     assert run.harness.is_idle
     run.feed("+I(3,@6)")
     assert not run.harness.is_idle
+
+
+def test_watermarks_that_rise_by_more_than_the_interval_do_not_wait_for_the_clock():
+    run = assigner(per_record=False, interval=2000).feed("+I(1,@1) +I(2,@5) +I(3,@6) +I(4,@8)", one_by_one=False)
+    assert run.harness.watermarks == [5000, 8000]
 
 
 def test_a_row_without_a_time_is_refused():

@@ -279,7 +279,7 @@ class OverByValue(KeyedTableOperator):
                 if found is None:
                     self._unknown.inc()
                     continue
-                self.collect((*rows.pop(found), *results.pop(found)), DELETE if kind == DELETE else UPDATE_BEFORE)
+                self.collect((*rows.pop(found), *results.pop(found)), DELETE)
                 fresh = self._results(rows)
                 self._changes(rows, results, fresh)
             if rows:

@@ -246,8 +246,8 @@ class Enforce(TableOperator):
 class WatermarkAssigner(TableOperator):
     """Emits the running maximum of an expression as watermark, and drops those that come from before it.
 
-    ``per_record``: after every record. Otherwise every ``interval`` ms of processing time, if it has risen. ``idle`` (ms): so
-    long without a record, the source counts as idle; 0: never.
+    ``per_record``: after every record. Otherwise when it has risen by more than ``interval`` ms, and every ``interval`` ms of
+    processing time if it has risen. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
     """
 
     def __init__(
@@ -282,15 +282,12 @@ class WatermarkAssigner(TableOperator):
         if self._is_idle:
             self._is_idle = False
             self.output.idle(False)
-        if not self._per_record:
-            self.emit(block)
-            highest = [at for at in millis_of(self._computed.arrays(block.batch)[0]) if at is not None]
-            self._reached = max([self._reached, *highest])
-            return
         start = 0
         for place, at in enumerate(millis_of(self._computed.arrays(block.batch)[0])):
-            if at is not None and at > self._reached:
-                self._reached = at
+            if at is None or at <= self._reached:
+                continue
+            self._reached = at
+            if self._per_record or at - max(self._emitted, 0) > self._interval > 0:
                 self.emit(block[start : place + 1])
                 start = place + 1
                 self._advance()
