@@ -91,7 +91,31 @@ class Settler:
             return replace(node, relations=tuple(relations), mode=replace(node.mode, kinds=kinds))  # type: ignore[arg-type]
         if isinstance(node, nodes.ExecJoin):
             return self._join(node, need, partial)
+        if isinstance(node, nodes.ExecProcessTableFunction) and hasattr(node.definition, "changelog_mode"):
+            return self._process(node, need, partial)
         return self._fixed(node, need)
+
+    def _process(self, node: nodes.ExecProcessTableFunction, need: Need, partial: bool) -> ExecNode | None:
+        """A process table function: its tables say what they need, and it what it gives for what is wanted."""
+        from funken.table.rules.functions import produced, traits_of
+
+        relations = []
+        for table in node.tables:
+            below = node.relations[table.relation]
+            traits = traits_of(node.definition, table.name)
+            keyed = any(key == set(table.partition or ()) for key in below.upsert_keys)
+            found = None
+            if keyed and "update_before" not in traits:
+                found = self.of(below, Need.AFTER, "full_deletes" not in traits)
+            relations.append(self.must(below, Need.BOTH) if found is None else found)
+        requested = ChangelogMode.all() if need is Need.BOTH else ChangelogMode.upsert(partial)
+        mode = produced(node.definition, node.tables, relations, requested)
+        found = replace(node, relations=tuple(relations), mode=mode)
+        if _updates(mode) and need is Need.AFTER and _before(mode):
+            return nodes.ExecDropUpdateBefore(
+                found, row_type=found.row_type, mode=without_before(mode), upsert_keys=found.upsert_keys
+            )
+        return None if _updates(mode) and need is Need.BOTH and not _before(mode) else found
 
     def _source(self, node: ExecNode, need: Need) -> ExecNode | None:
         if not _updates(node.mode):

@@ -32,13 +32,11 @@ def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode
         insert_only(relations[0], name)
     else:
         for table in node.tables:
-            traits = getattr(node.definition, "traits", lambda _: ())(table.name)
+            traits = traits_of(node.definition, table.name)
             below = relations[table.relation]
             if not below.mode.is_insert_only and "updates" not in traits:
                 insert_only(below, f"Table function {node.function}")
-        produced = getattr(node.definition, "changelog_mode", None)
-        if produced is not None:
-            mode = produced(tuple(each.mode for each in relations)) if callable(produced) else produced
+        mode = produced(node.definition, node.tables, relations, ALL)
         if mode.is_upsert:
             width = sum(len(table.partition or ()) for table in node.tables)
             keys = frozenset([frozenset(range(width))]) if width else frozenset()
@@ -61,6 +59,16 @@ def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode
         mode=mode,
         upsert_keys=keys,
     )
+
+
+def traits_of(definition: Any, name: str) -> frozenset[str]:
+    """Return the traits of a table argument."""
+    return next((frozenset(entry.traits) for entry in definition.signature if entry.name == name), frozenset())
+
+
+def produced(definition: Any, tables: Any, relations: Any, requested: ChangelogMode) -> ChangelogMode:
+    """Return the kinds of change that a function gives, for those of its tables and those that its consumer wants."""
+    return definition.changelog_mode({table.name: relations[table.relation].mode for table in tables}, requested)  # type: ignore[no-any-return]
 
 
 def _row_type(node: LogicalTableFunction) -> RelationType:

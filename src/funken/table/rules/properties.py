@@ -49,13 +49,8 @@ def renamed_keys(keys: Iterable[frozenset[int]], expressions: Sequence[Node]) ->
 
 
 def limited(keys: Iterable[frozenset[int]]) -> UpsertKeys:
-    """The smallest keys, without those that contain another."""
-    ordered = sorted(set(keys), key=lambda key: (len(key), sorted(key)))
-    kept: list[frozenset[int]] = []
-    for key in ordered:
-        if not any(other <= key for other in kept):
-            kept.append(key)
-    return frozenset(kept[:MAX_KEYS])
+    """The smallest of many keys. One that contains another is kept: a sink may have that key."""
+    return frozenset(sorted(set(keys), key=lambda key: (len(key), sorted(key)))[:MAX_KEYS])
 
 
 def join_keys(node: nodes.EquiJoin) -> UpsertKeys:

@@ -28,7 +28,8 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
     conflict = _conflict(node, below, accepts, key)
     materialize = _materialized(node, below, accepts, key, conflict, config)
     partial = bool(getattr(table, "deletes_by_key", False)) or accepts.key_only_deletes
-    needs = _needs(accepts, materialize or conflict is not None)
+    exact = any(each == set(key) for each in below.upsert_keys)
+    needs = _needs(accepts, materialize or conflict is not None or bool(key and not exact))
     found = None
     for need in needs:
         found = settler.of(below, need, partial and not materialize)
@@ -148,9 +149,9 @@ def _materialized(
         return True
     if accepts.is_insert_only or accepts.contains(RowKind.UPDATE_BEFORE):
         return False
-    if any(each == set(key) for each in below.upsert_keys):
-        return False
-    if below.mode.is_insert_only and not _appends_conflict(node, accepts):
+    if any(each <= set(key) for each in below.upsert_keys):
+        return False  # rows of one primary key have one upsert key
+    if below.mode.is_insert_only and conflict is None and not config.option("table.exec.sink.require-on-conflict"):
         return False
     if conflict is None and config.option("table.exec.sink.require-on-conflict"):
         assert node.table is not None
@@ -164,7 +165,3 @@ def _materialized(
         )
     return True
 
-
-def _appends_conflict(node: LogicalSink, accepts: ChangelogMode) -> bool:
-    """Whether an insert-only query into a sink with a key counts as one whose keys differ."""
-    return node.conflict is not None

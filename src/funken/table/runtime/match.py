@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any
 
 from funken.table.runtime.stateless import RowsToTable
 
+_QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH = _UTC_EPOCH.replace(tzinfo=None)
 
@@ -34,7 +36,7 @@ def _timed(value: Any, kind: Any) -> Any:
 def clause_of(clause: Any) -> str:
     """Return a MATCH_RECOGNIZE clause as ``cep/sql`` reads it, from the text between its parentheses or from a parsed one."""
     text = clause if isinstance(clause, str) else str(clause.sql())
-    text = text.replace("`", '"')
+    text = _QUOTED.sub(lambda name: '"' + name.group(1).replace("``", "`").replace('"', '""') + '"', text)
     return text if text.lstrip().upper().startswith("MATCH_RECOGNIZE") else f"MATCH_RECOGNIZE ({text})"
 
 

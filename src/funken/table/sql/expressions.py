@@ -702,7 +702,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
-    exp.Column: ExpressionBinder.column,
+    exp.Column: lambda binder, tree: binder.column(tree),
     exp.Dot: ExpressionBinder.dot,
     exp.Literal: ExpressionBinder.literal,
     exp.Boolean: lambda binder, tree: literal(bool(tree.this)),
@@ -730,7 +730,7 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.Bracket: ExpressionBinder.bracket,
     exp.Array: lambda binder, tree: binder.call(tree, "ARRAY", tree.expressions),
     exp.Tuple: lambda binder, tree: binder.call(tree, "ROW", tree.expressions),
-    exp.Anonymous: ExpressionBinder.anonymous,
+    exp.Anonymous: lambda binder, tree: binder.anonymous(tree),
     exp.Filter: ExpressionBinder.filtered,
     exp.WithinGroup: ExpressionBinder.within_group,
     exp.IgnoreNulls: ExpressionBinder.nulls,

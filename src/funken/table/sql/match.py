@@ -83,7 +83,8 @@ class _Clause:
         if reader.words("MEASURES"):
             self.measures = self._list(reader)
         pattern = re.search(r"\bPATTERN\s*\((.*?)\)\s*(?:WITHIN\b|DEFINE\b|SUBSET\b|$)", text, re.IGNORECASE | re.DOTALL)
-        self.variables = set(re.findall(r"[A-Za-z_]\w*", pattern.group(1))) if pattern else set()
+        names = re.findall(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)", pattern.group(1)) if pattern else []
+        self.variables = {quoted.replace("``", "`") or plain for quoted, plain in names}
         self.variables |= set(re.findall(r"(\w+)\s*=\s*\(", text))
 
     @staticmethod
