@@ -30,6 +30,7 @@ from typing import Any
 from funken import Configuration, Row, RowKind, StreamExecutionEnvironment
 from funken.api.jobs.client import JobClient
 from funken.checkpoint.events import Stop
+from funken.expr.sql.values import VariantValue
 from funken.runtime.driver.local import LocalRunner
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
@@ -91,15 +92,20 @@ def _decode_rare(tag: str, value: Any, found: Any) -> Any:
     if tag == "timestamp_ltz":
         return datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
     if tag == "variant":
-        from funken.expr.sql import values  # noqa: PLC0415 - rare
-
-        return values.parse_variant(found["json"]) if hasattr(values, "parse_variant") else json.loads(found["json"])
+        return variant(value)
     if tag == "bitmap":
-        from funken.expr.sql import values  # noqa: PLC0415 - rare
-
-        numbers = [number for low, high in value for number in range(low, high + 1)]
-        return values.Bitmap(numbers) if hasattr(values, "Bitmap") else frozenset(numbers)
+        return frozenset(number for low, high in value for number in range(low, high + 1))
     raise ValueError(f"a value of the kind {tag!r} is not known")
+
+
+def variant(found: dict[str, Any]) -> VariantValue:
+    """Return a VARIANT."""
+    kind = found["type"]
+    if kind == "OBJECT":
+        return VariantValue(kind, tuple((name, variant(one)) for name, one in found["fields"]))
+    if kind == "ARRAY":
+        return VariantValue(kind, tuple(variant(one) for one in found["elements"]))
+    return VariantValue(kind, decode(found.get("value")))
 
 
 def _entry_types(type_: Any) -> tuple[Any, Any]:
@@ -364,8 +370,25 @@ class Run:
 
     def _table_api(self, tables: Any, step: dict[str, Any], phase: Phase) -> None:
         if not step.get("sql_equivalent"):
-            raise Failed("the runner cannot build this Table API program")
+            statements = tables.create_statement_set()
+            statements.add_insert(f"`{step['sink']}`", self._table_of(tables, step["operations"])).attach_as_datastream()
+            self._execute(tables, phase)
+            return
         self._submit(tables, [f"INSERT INTO `{step['sink']}` {step['sql_equivalent']}"], phase)
+
+    def _table_of(self, tables: Any, operations: str) -> Any:
+        """Build a Table that calls a process table function, with the Table API."""
+        import flink_test_functions  # noqa: PLC0415 - few programs need them
+
+        found = re.match(r"Function: \(function: \[(\w+)\], arguments: \[\w+, (.*?), DEFAULT\(\)", operations)
+        if found is None or found[1] not in flink_test_functions.PROCESS:
+            raise Failed("the runner cannot build this Table API program")
+        table = tables.from_path(re.findall(r"identifier: \[(.*?)\]", operations)[0])
+        function = flink_test_functions.PROCESS[found[1]]()
+        partition = re.search(r"Partition: \(partition: \[(.*?)\]", operations)
+        if partition is not None:
+            table = table.partition_by(*partition[1].split(", "))
+        return table.process(function, *map(int, found[2].split(", ")))
 
     def _failing(self, tables: Any, step: dict[str, Any], phase: Phase) -> None:
         try:
@@ -503,7 +526,8 @@ def tried(program: dict[str, Any], runner: dict[str, Any], seconds: int) -> tupl
                     outcome = ("wrong", first, rest)
             except Exception as error:  # noqa: BLE001 - reported
                 if order == ORDERS[0]:
-                    return "error", _short(error), traceback.format_exc()
+                    frames = traceback.format_exc().splitlines()
+                    return "error", _short(error), "\n".join(frames if len(frames) < 24 else [*frames[:2], "  ...", *frames[-20:]])
             else:
                 return "ok", "" if order == ORDERS[0] else order, ""
     return outcome

@@ -302,8 +302,7 @@ def _cardinality(bitmap: Any) -> int:
 def _of_variant(variant: Any) -> int:
     if variant is None:
         return 0
-    plain = getattr(variant, "value", variant)
-    return int(getattr(plain["k"], "value", plain["k"]))
+    return int(dict(variant.value)["k"].value)
 
 
 # ---- process table functions
@@ -497,6 +496,8 @@ class Descriptors(Printing):
 
 def instant(millis: int | None) -> str:
     """Return a time as Java's Instant."""
+    if millis is not None and millis > 1 << 50:
+        return str(millis)
     return "null" if millis is None else java_text((EPOCH + datetime.timedelta(milliseconds=millis)).replace(tzinfo=datetime.UTC))
 
 
@@ -762,6 +763,7 @@ PROCESS: dict[str, Any] = {
     "RowSemanticTableFunction": printing(_R_ROW, _I),
     "SetSemanticTableFunction": printing(_R_SET, _I),
     "TypedSetSemanticTableFunction": Users,
+    "TypedRowSemanticTableFunction": type("RowUsers", (Users,), {"arguments": (table_argument("u", "row"), _I)}),
     "PojoArgsFunction": TwoUsers,
     "IntervalDayArgFunction": Duration,
     "IntervalYearArgFunction": Period,

@@ -118,9 +118,17 @@ class ProcessDefinition:
             return [(field.name, field.type) for field in type_.fields]
         return [("EXPR$0", type_)]
 
-    def changelog_mode(self, tables: Mapping[str, ChangelogMode], requested: ChangelogMode) -> ChangelogMode:
-        """Return the kinds of change that the function gives."""
-        return self.function.changelog_mode(tables, requested)
+    def traits(self, name: str) -> frozenset[str]:
+        """Return the traits of a table argument."""
+        return next(one.traits for one in self.signature if one.name == name)
+
+    def changelog_mode(
+        self, modes: Sequence[ChangelogMode], requested: ChangelogMode | None = None
+    ) -> ChangelogMode:
+        """Return the kinds of change that the function gives, for those of its tables in their order."""
+        names = [one.name for one in self.signature if one.kind == "table"]
+        wanted = ChangelogMode.upsert(False) if requested is None else requested
+        return self.function.changelog_mode(dict(zip(names, modes, strict=False)), wanted)
 
     def process_function(self, operator_context: Any) -> Any:
         """Return the function, opened, for one operator."""

@@ -38,11 +38,11 @@ class Rendering:
         definition = definition_of(function)
         if hasattr(definition, "configured"):
             definition.configured(self._environment.get_config())
-        plain = "".join(letter if letter.isalnum() else "_" for letter in definition.name)
-        name = f"{plain}_{len(self._functions)}"
+        plain = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in definition.name)
+        name = f"F_{plain}_{len(self._functions)}"
         self._environment.catalogs.system_functions[name.upper()] = CatalogFunction(definition=definition)
         self._functions.append(name.upper())
-        return quoted(name)
+        return name
 
     def column(self, name: str) -> str:
         """Return a column as SQL."""

@@ -308,6 +308,28 @@ class Table:
         joined = self.join_lateral(call)
         return joined.select(*map(col, call._names or joined.names[len(self.names) :]))
 
+    def partition_by(self, *fields: Any) -> PartitionedTable:
+        """Partition rows by columns, for a process table function."""
+        return PartitionedTable(self, self._expanded(fields))
+
+    def process(self, func: Any, *args: Any) -> Table:
+        """Compute rows by a process table function, whose further arguments follow."""
+        return PartitionedTable(self, []).process(func, *args)
+
+    def to_changelog(self, *args: Any) -> Table:
+        """Return the changes as rows: the kind of each in a column ``op``."""
+        return self._changelog("TO_CHANGELOG", args)
+
+    def from_changelog(self, *args: Any) -> Table:
+        """Return the table that changes make: the column ``op`` has the kind of each."""
+        return self._changelog("FROM_CHANGELOG", args)
+
+    def _changelog(self, function: str, args: Sequence[Any]) -> Table:
+        values = [lit_or_expression(arg) for arg in args]
+        return self._query(
+            lambda r, name: f"SELECT * FROM {function}({', '.join([f'input => TABLE {name}', *(one.sql(r) for one in values)])})"
+        )
+
     def aggregate(self, func: Any) -> AggregatedTable:
         """Compute one row of all rows by an aggregate function."""
         return GroupedTable(self, []).aggregate(func)
@@ -428,6 +450,39 @@ class GroupedTable:
         return FlatAggregateTable(self, self._table._applied(func))
 
 
+class PartitionedTable:
+    """A table whose rows belong to partitions."""
+
+    def __init__(self, table: Table, keys: list[Expression]) -> None:
+        self._table = table
+        self._keys = keys
+
+    def process(self, func: Any, *args: Any) -> Table:
+        """Compute rows by a process table function, whose further arguments follow."""
+        values = [lit_or_expression(arg) for arg in args]
+        named = any(" => " in str(value) for value in values)
+
+        def build(rendering: Rendering, name: str) -> str:
+            function = func if isinstance(func, str) else rendering.function(func)
+            keys = ", ".join(key.sql(rendering) for key in self._keys)
+            table = f"TABLE {name}{f' PARTITION BY {keys}' if keys else ''}"
+            if named:
+                table = f"{_table_argument(func)} => {table}"
+            return f"SELECT * FROM {function}({', '.join([table, *(one.sql(rendering) for one in values)])})"
+
+        return self._table._query(build)
+
+
+def _table_argument(func: Any) -> str:
+    """Return the name of the table argument of a process table function."""
+    from funken.table.udf import definition_of  # noqa: PLC0415 - they refer to one another
+
+    if isinstance(func, str):
+        raise InvalidProgram(f"name the table argument of {func!r}, too: pass the function instead of its name.")
+    names = [one.name for one in definition_of(func).signature if one.kind == "table"]
+    return quoted(names[0])
+
+
 class AggregatedTable:
     """Groups with the result of an aggregate function: ``select`` chooses columns."""
 
@@ -503,6 +558,7 @@ __all__ = [
     "GroupWindowedTable",
     "GroupedTable",
     "OverWindowedTable",
+    "PartitionedTable",
     "Table",
     "TablePipeline",
     "WindowGroupedTable",

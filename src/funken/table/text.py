@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -48,7 +49,23 @@ def java_text(value: Any, type_: Any = None) -> str:
         return f"[{', '.join(map(java_text, value))}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{java_text(key)}={java_text(item)}' for key, item in value.items())}}}"
+    if isinstance(value, frozenset):
+        return f"{{{','.join(map(str, sorted(value)))}}}"
+    if hasattr(value, "tree"):
+        return variant_text(value)
     return _java_time(value)
+
+
+def variant_text(value: Any) -> str:
+    """Return a VARIANT as JSON."""
+    if value.type == "OBJECT":
+        return f"{{{','.join(f'{json.dumps(key, ensure_ascii=False)}:{variant_text(item)}' for key, item in value.value)}}}"
+    if value.type == "ARRAY":
+        return f"[{','.join(map(variant_text, value.value))}]"
+    plain = value.value
+    if plain is None or isinstance(plain, bool | int | float | Decimal):
+        return java_text(plain)
+    return json.dumps(plain if isinstance(plain, str) else java_text(plain), ensure_ascii=False)
 
 
 def _java_time(value: Any) -> str:
