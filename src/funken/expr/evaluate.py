@@ -24,6 +24,8 @@ class EvaluationContext:
     watermark: Callable[[], int | None] = lambda: None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """``query_start`` (milliseconds: the fixed time of a bounded query), ``database``, ``catalog``, ``legacy_cast``."""
+    memory: dict[Any, Any] = field(default_factory=dict, compare=False)
+    """What calls keep from block to block: the generator of RAND with a seed."""
 
 
 def evaluate(nodes: Sequence[Node], batch: Any, context: EvaluationContext) -> list[Any]:

@@ -1,0 +1,18 @@
+"""The table of SQL's built-in functions."""
+
+from __future__ import annotations
+
+from funken.expr.rules import FunctionTable
+from funken.expr.sql import (
+    casts,
+    conditional,
+    numbers,
+    operators,
+    strings,
+    temporal,
+)
+
+FUNCTIONS = FunctionTable()
+"""Every built-in function, by name."""
+for _topic in (operators, conditional, casts, numbers, strings, temporal):
+    FUNCTIONS.add(*_topic.rows())
