@@ -38,8 +38,7 @@ def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode
                 insert_only(below, f"Table function {node.function}")
         mode = produced(node.definition, node.tables, relations, ALL)
         if mode.is_upsert:
-            width = sum(len(table.partition or ()) for table in node.tables)
-            keys = frozenset([frozenset(range(width))]) if width else frozenset()
+            keys = _partition_keys(node)
         if node.on_time and not mode.is_insert_only:
             refuse(f"Time operations using the `on_time` argument are currently not supported for PTFs that consume or produce updates: {node.function}")
     spread: list[ExecNode] = []
@@ -59,6 +58,17 @@ def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode
         mode=mode,
         upsert_keys=keys,
     )
+
+
+def _partition_keys(node: LogicalTableFunction) -> frozenset[frozenset[int]]:
+    """The columns of each partition, which come first and are equal for all tables."""
+    found, start = set(), 0
+    for table in node.tables:
+        width = len(table.partition or ())
+        if width:
+            found.add(frozenset(range(start, start + width)))
+        start += width
+    return frozenset(found)
 
 
 def traits_of(definition: Any, name: str) -> frozenset[str]:

@@ -38,8 +38,8 @@ _WINDOWS = {
 }
 _REQUIRED = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4, "SESSION": 3}
 CHANGELOG = {
-    "TO_CHANGELOG": ("input", "op", "op_mapping"),
-    "FROM_CHANGELOG": ("input", "op", "op_mapping"),
+    "TO_CHANGELOG": ("input", "op", "op_mapping", "on_time", "uid"),
+    "FROM_CHANGELOG": ("input", "op", "op_mapping", "on_time", "uid"),
 }
 MODELS = {"ML_PREDICT": ("INPUT", "MODEL", "ARGS", "CONFIG")}
 SEARCH = {"VECTOR_SEARCH": ("SEARCH_TABLE", "COLUMN_TO_SEARCH", "COLUMN_TO_QUERY", "TOP_K", "CONFIG")}
@@ -47,9 +47,9 @@ SEARCH = {"VECTOR_SEARCH": ("SEARCH_TABLE", "COLUMN_TO_SEARCH", "COLUMN_TO_QUERY
 
 def bind_table_function(builder: FromBinder, tree: exp.Anonymous) -> LogicalNode:
     """The relation of a call in FROM."""
-    name = (tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this).upper()
     call = TableFunctionCall(builder, tree)
-    defined = builder.binder.function((tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this,))
+    name = call.name.upper()
+    defined = builder.binder.function((call.name,))
     if defined is not None:
         return call.user(defined)
     if name in _WINDOWS:
@@ -69,6 +69,7 @@ class TableFunctionCall:
         self.builder = builder
         self.binder = builder.binder
         self.tree = tree
+        self.name = tree.this.name if isinstance(tree.this, exp.Identifier) else str(tree.this)
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
         """The arguments by name, whether they came by position or by name."""
@@ -80,7 +81,7 @@ class TableFunctionCall:
                     fail(self.tree, f"Unknown argument '{each.this.name}'; the arguments are {', '.join(names)}")
                 found[match[0]] = each.expression
             elif place >= len(names):
-                fail(self.tree, f"{self.tree.this} takes {len(names)} arguments: {', '.join(names)}")
+                fail(self.tree, f"{self.name} takes {len(names)} arguments: {', '.join(names)}")
             elif not isinstance(each, dialect.DefaultArgument):
                 found[names[place]] = each
         return {name: tree for name, tree in found.items() if not isinstance(tree, dialect.DefaultArgument)}
@@ -240,9 +241,9 @@ class TableFunctionCall:
     def user(self, function: Any) -> LogicalNode:
         """A user's process table function; its ``signature`` says name, kind, type and traits of each argument."""
         if function.kind == "table":
-            fail(self.tree, f"Table function {self.tree.this} belongs behind LATERAL")
+            fail(self.tree, f"Table function {self.name} belongs behind LATERAL")
         if function.kind != "process":
-            fail(self.tree, f"{self.tree.this} is a {function.kind} function: it is no table")
+            fail(self.tree, f"{self.name} is a {function.kind} function: it is no table")
         signature = list(function.signature)
         given = self.named([*(entry.name for entry in signature), "on_time", "uid"])
         tables: list[TableArgument] = []
@@ -252,7 +253,7 @@ class TableFunctionCall:
             tree = given.get(entry.name)
             if tree is None:
                 if not getattr(entry, "optional", False):
-                    fail(self.tree, f"Argument '{entry.name}' of {self.tree.this} is missing")
+                    fail(self.tree, f"Argument '{entry.name}' of {self.name} is missing")
             elif entry.kind == "table":
                 node, argument = self.table(tree, entry.name)
                 partition = self.partition(argument, node)
@@ -269,7 +270,7 @@ class TableFunctionCall:
         on_time = self.times(given.get("on_time"), tables, relations)
         uid = self.constant(given["uid"]) if "uid" in given else None
         return LogicalTableFunction(
-            self.tree.this,
+            self.name,
             tuple(relations),
             tuple(tables),
             tuple(scalars),
