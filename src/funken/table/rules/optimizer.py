@@ -9,6 +9,7 @@ from funken.table.exec_nodes import ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.changes import Settler
 from funken.table.rules.convert import Converter
+from funken.table.rules.pruning import pruned
 from funken.table.rules.rewrites import Rewriter
 from funken.table.rules.sinks import sink
 
@@ -16,8 +17,8 @@ from funken.table.rules.sinks import sink
 def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
     """Return the optimized plans of sinks; what they have in common is one object in all of them."""
     rewriter, converter, settler = Rewriter(), Converter(config, batch), Settler()
-    found = []
-    for root in sinks:
-        below = converter.of(rewriter.push(root.input))
-        found.append(sink(root, below, settler, config, batch))
-    return found
+    relations = pruned([rewriter.push(root.input) for root in sinks])
+    return [
+        sink(root, converter.of(relation), settler, config, batch)
+        for root, relation in zip(sinks, relations, strict=True)
+    ]
