@@ -153,7 +153,8 @@ def normalized(text: str) -> str:
     """Return the text of a row with the entries of maps in order: Java's maps have none."""
     inner = re.compile(r"\{([^{}]*)\}")
     while (found := inner.search(text)) is not None:
-        parts = ", ".join(sorted(found[1].split(", ")))
+        parts = found[1].split(", ")
+        parts = ", ".join(sorted(parts) if all("=" in part for part in parts) else parts)
         text = f"{text[: found.start()]}\x01{parts}\x02{text[found.end() :]}"
     return text.replace("\x01", "{").replace("\x02", "}")
 
@@ -175,7 +176,7 @@ def summed(texts: list[str]) -> Counter[str]:
 # ---- one run
 
 
-class Failed(Exception):  # noqa: N818 - an outcome, not an error
+class Failed(Exception):
     """A program gave something else than expected."""
 
 
@@ -371,7 +372,9 @@ class Run:
     def _table_api(self, tables: Any, step: dict[str, Any], phase: Phase) -> None:
         if not step.get("sql_equivalent"):
             statements = tables.create_statement_set()
-            statements.add_insert(f"`{step['sink']}`", self._table_of(tables, step["operations"])).attach_as_datastream()
+            statements.add_insert(
+                f"`{step['sink']}`", self._table_of(tables, step["operations"])
+            ).attach_as_datastream()
             self._execute(tables, phase)
             return
         self._submit(tables, [f"INSERT INTO `{step['sink']}` {step['sql_equivalent']}"], phase)
@@ -402,8 +405,9 @@ class Run:
                 list(result.collect())
         except Failed:
             raise
-        except Exception as error:  # noqa: BLE001 - that is what is expected
-            chain, current = [], error
+        except Exception as error:
+            chain: list[BaseException] = []
+            current: BaseException | None = error
             while current is not None and current not in chain:
                 chain.append(current)
                 current = current.__cause__ or current.__context__
@@ -527,7 +531,11 @@ def tried(program: dict[str, Any], runner: dict[str, Any], seconds: int) -> tupl
             except Exception as error:  # noqa: BLE001 - reported
                 if order == ORDERS[0]:
                     frames = traceback.format_exc().splitlines()
-                    return "error", _short(error), "\n".join(frames if len(frames) < 24 else [*frames[:2], "  ...", *frames[-20:]])
+                    return (
+                        "error",
+                        _short(error),
+                        "\n".join(frames if len(frames) < 24 else [*frames[:2], "  ...", *frames[-20:]]),
+                    )
             else:
                 return "ok", "" if order == ORDERS[0] else order, ""
     return outcome

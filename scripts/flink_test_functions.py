@@ -22,7 +22,7 @@ from funken.table.udf import (
     udtf,
 )
 
-EPOCH = datetime.datetime(1970, 1, 1)
+EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 TIMESTAMP = "TIMESTAMP(3)"
 
 
@@ -319,7 +319,7 @@ class Printing(ProcessTableFunction):
     result_type = "ROW<`out` STRING>"
     order: tuple[str, ...] = ()
 
-    def eval(self, ctx: Any, **arguments: Any) -> Any:
+    def eval(self, *args: Any, **arguments: Any) -> Any:
         """Print the arguments."""
         yield out(*(arguments.get(name) for name in self.order or [one.name for one in self.arguments]))
 
@@ -354,7 +354,7 @@ class TwoUsers(Printing):
 
     arguments = (table_argument("input", "row"), scalar_argument("scalar"))
 
-    def eval(self, ctx: Any, input: Any, scalar: Any) -> Any:  # noqa: A002
+    def eval(self, ctx: Any, input: Any, scalar: Any) -> Any:
         """Print the arguments."""
         yield out(User(input), User(scalar))
 
@@ -379,7 +379,13 @@ class Period(Printing):
 def mode_name(mode: ChangelogMode) -> str:
     """Return what Flink's test calls a mode."""
     deletes = mode.contains(RowKind.DELETE)
-    kind = "retract" if mode.contains(RowKind.UPDATE_BEFORE) else "upsert" if mode.contains(RowKind.UPDATE_AFTER) else "append"
+    kind = (
+        "retract"
+        if mode.contains(RowKind.UPDATE_BEFORE)
+        else "upsert"
+        if mode.contains(RowKind.UPDATE_AFTER)
+        else "append"
+    )
     if not deletes:
         return f"{kind}-no-delete"
     if kind == "retract":
@@ -488,7 +494,7 @@ class Descriptors(Printing):
         scalar_argument("columnList3"),
     )
 
-    def eval(self, ctx: Any, columnList1: Any = None, columnList2: Any = None, columnList3: Any = None) -> Any:  # noqa: N803
+    def eval(self, ctx: Any, columnList1: Any = None, columnList2: Any = None, columnList3: Any = None) -> Any:
         """Print the lists."""
         lists = (columnList1, columnList2, columnList3)
         yield out(*(None if one is None else f"({', '.join(f'`{name}`' for name in one)})" for one in lists))
@@ -498,7 +504,11 @@ def instant(millis: int | None) -> str:
     """Return a time as Java's Instant."""
     if millis is not None and millis > 1 << 50:
         return str(millis)
-    return "null" if millis is None else java_text((EPOCH + datetime.timedelta(milliseconds=millis)).replace(tzinfo=datetime.UTC))
+    return (
+        "null"
+        if millis is None
+        else java_text((EPOCH + datetime.timedelta(milliseconds=millis)).replace(tzinfo=datetime.UTC))
+    )
 
 
 def local(millis: int | None) -> str:
@@ -527,12 +537,16 @@ class Timed(Printing):
 
     def row(self, ctx: Any, r: Any) -> tuple[str]:
         """Print a row."""
-        return out(f"Processing input row {java_row(r)} at time {java_text(ctx.time)} watermark {java_text(ctx.current_watermark)}")
+        return out(
+            f"Processing input row {java_row(r)} at time {java_text(ctx.time)} watermark {java_text(ctx.current_watermark)}"
+        )
 
     def register(self, ctx: Any, name: Any, time: int) -> tuple[str]:
         """Register a timer, and print it."""
         what = f"timer {name}" if name is not None else "timer"
-        text = f"Registering {what} for {time} at time {java_text(ctx.time)} watermark {java_text(ctx.current_watermark)}"
+        text = (
+            f"Registering {what} for {time} at time {java_text(ctx.time)} watermark {java_text(ctx.current_watermark)}"
+        )
         if name is None:
             ctx.register_on_time(time)
         else:
@@ -541,7 +555,9 @@ class Timed(Printing):
 
     def fired(self, ctx: Any) -> tuple[str]:
         """Print a timer."""
-        return out(f"Timer {java_text(ctx.timer)} fired at time {java_text(ctx.time)} watermark {java_text(ctx.current_watermark)}")
+        return out(
+            f"Timer {java_text(ctx.timer)} fired at time {java_text(ctx.time)} watermark {java_text(ctx.current_watermark)}"
+        )
 
 
 class ChainedSending(Timed):
@@ -557,7 +573,7 @@ class ChainedSending(Timed):
     def on_timer(self, ctx: Any) -> Any:
         """Print the timer."""
         yield self.fired(ctx)
-        yield out(f"Time {ctx.time}")
+        yield out(ctx.time)
 
 
 class ChainedReceiving(Timed):
@@ -711,7 +727,7 @@ class UpdatingJoin(ProcessTableFunction):
         """Return upserts."""
         return ChangelogMode.upsert(True)
 
-    def eval(self, ctx: Any, scoreTable: Any, cityTable: Any) -> Any:  # noqa: N803
+    def eval(self, ctx: Any, scoreTable: Any, cityTable: Any) -> Any:
         """Join a row."""
         score, city = ctx.value_state("score"), ctx.value_state("city")
         matched = score.value() is not None and city.value() is not None
@@ -857,7 +873,9 @@ def re_short(name: str) -> str:
 def register_model(tables: Any, model: dict[str, Any]) -> None:
     """Register the model that a program names: a table from rows in to rows out."""
     columns = {
-        part: tuple(TableColumn(text.split(" ", 1)[0].strip("`"), parse_type(text.split(" ", 1)[1])) for text in model[part])
+        part: tuple(
+            TableColumn(text.split(" ", 1)[0].strip("`"), parse_type(text.split(" ", 1)[1])) for text in model[part]
+        )
         for part in ("input_schema", "output_schema")
     }
     entry = CatalogModel(columns["input_schema"], columns["output_schema"], tuple(model["options"].items()))

@@ -145,7 +145,9 @@ _SCALARS: tuple[tuple[type, LogicalType], ...] = (
 def _common(values: Iterable[Any], what: str) -> LogicalType:
     types = list(dict.fromkeys(found for found in map(inferred_type, values) if found is not None))
     if not types:
-        raise InvalidProgram(f"Some column types cannot be determined after inferring: {what} is always None. Pass a schema.")
+        raise InvalidProgram(
+            f"Some column types cannot be determined after inferring: {what} is always None. Pass a schema."
+        )
     found = types[0] if len(types) == 1 else common_type(types)
     if found is None:
         raise InvalidProgram(f"values of the types {', '.join(map(str, types))} have no type in common. Pass a schema.")
@@ -273,7 +275,11 @@ _SOURCE_WATERMARK = re.compile(r"\s*SOURCE_WATERMARK\s*\(\s*\)\s*", re.IGNORECAS
 
 
 def stream_table(
-    env: TableEnvironment, stream: DataStream[Any], schema: Schema | None, mode: ChangelogMode, names: Sequence[str] = ()
+    env: TableEnvironment,
+    stream: DataStream[Any],
+    schema: Schema | None,
+    mode: ChangelogMode,
+    names: Sequence[str] = (),
 ) -> LogicalNode:
     """Return the plan of a stream, with the computed columns and watermarks of a schema."""
     columns = _columns_of(stream, schema, names)
@@ -288,7 +294,9 @@ def stream_table(
                 "timestamps of its records."
             )
     columns += [(column.name, column.type) for column in metadata]
-    own_time = {mark.column for mark in schema.watermarks if _is_source(mark.expression)} if schema is not None else set()
+    own_time = (
+        {mark.column for mark in schema.watermarks if _is_source(mark.expression)} if schema is not None else set()
+    )
     row_type = RelationType(
         tuple(OutputColumn(name, type_, TimeAttribute.ROWTIME if name in own_time else None) for name, type_ in columns)
     )
@@ -296,7 +304,9 @@ def stream_table(
     if schema is not None and schema.key:
         key = tuple(row_type.index(name) for name in schema.key)
     if mode.is_upsert and not key:
-        raise InvalidProgram("a changelog without rows before updates needs a key: declare primary_key() in the schema.")
+        raise InvalidProgram(
+            "a changelog without rows before updates needs a key: declare primary_key() in the schema."
+        )
     source = StreamSource(stream, RowOf(by_name, len(metadata)))
     plan: LogicalNode = LogicalStream(source, row_type, key, str(mode)[1:-1])
     return plan if schema is None else _with_schema(env, plan, schema)
@@ -316,7 +326,7 @@ def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> Lo
         nodes: list[Node] = []
         for column in schema.columns:
             if column.is_computed:
-                nodes.append(binder(env).expression(_text(column.expression, env), below))
+                nodes.append(binder(env).expression(expression_text(column.expression, env), below))
             else:
                 place = plan.row_type.index(column.name)
                 nodes.append(InputRef(place, type=plan.row_type[place].type))
@@ -324,12 +334,13 @@ def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> Lo
     for mark in schema.watermarks:
         if not _is_source(mark.expression):
             below = [(column.name, column.type) for column in plan.row_type]
-            node = binder(env).expression(_text(mark.expression, env), below)
+            node = binder(env).expression(expression_text(mark.expression, env), below)
             plan = LogicalWatermark(plan, plan.row_type.index(mark.column), node)
     return plan
 
 
-def _text(expression: Any, env: TableEnvironment) -> str:
+def expression_text(expression: Any, env: TableEnvironment) -> str:
+    """Return an expression as SQL."""
     if isinstance(expression, str):
         return expression
     from funken.table.rendering import Rendering  # noqa: PLC0415 - only for expressions of the Table API
@@ -416,57 +427,62 @@ class StreamConversions:
 
         The columns are those of its declared type, or of a ``Schema``, which may add computed columns and a watermark.
         """
-        return self._stream_table(data_stream, fields_or_schema, ChangelogMode.insert_only())
+        return _table_of(self, data_stream, fields_or_schema, ChangelogMode.insert_only())
 
     def from_changelog_stream(
-        self: Any, data_stream: DataStream[Any], schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
+        self: Any,
+        data_stream: DataStream[Any],
+        schema: Schema | None = None,
+        changelog_mode: ChangelogMode | None = None,
     ) -> Table:
         """Return a stream of rows with kinds as a table."""
         given = () if schema is None else (schema,)
-        return self._stream_table(data_stream, given, changelog_mode or ChangelogMode.all())
-
-    def _stream_table(self: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
-        from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
-
-        schema = given[0] if given and isinstance(given[0], Schema) else None
-        names = [] if schema is not None else [one if isinstance(one, str) else one._column for one in given]
-        return Table(self, stream_table(self, stream, schema, mode, names))
+        return _table_of(self, data_stream, given, changelog_mode or ChangelogMode.all())
 
     def to_data_stream(self: Any, table: Table, target_data_type: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream, which ``execute()`` of the stream environment runs."""
-        return self._stream_of(table, ChangelogMode.insert_only())
+        return _stream_of(self, table, ChangelogMode.insert_only())
 
     def to_changelog_stream(
         self: Any, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream[Row]:
         """Return the changes of a table as a stream of rows with kinds."""
-        return self._stream_of(table, changelog_mode or ChangelogMode.all(), target_schema)
+        return _stream_of(self, table, changelog_mode or ChangelogMode.all())
 
     def to_append_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (the older name)."""
-        return self._stream_of(table, ChangelogMode.insert_only())
+        return _stream_of(self, table, ChangelogMode.insert_only())
 
     def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row."""
-        return self._stream_of(table, ChangelogMode.all()).map(_pair).name("pairs")
+        return _stream_of(self, table, ChangelogMode.all()).map(_pair).name("pairs")
 
-    def _stream_of(self: Any, table: Table, mode: ChangelogMode, schema: Schema | None = None) -> DataStream[Row]:
-        from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
-        from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
 
-        batch = not self.is_streaming
-        roots = optimize([LogicalSink(table.plan, None, collect="stream")], self.get_config(), batch)
-        given = roots[0].input.mode
-        surplus = given.kinds - mode.kinds
-        if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
-            what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
-            raise InvalidProgram(
-                f"Table sink 'Unregistered_DataStream_Sink' doesn't support consuming {what} changes which is produced by node "
-                f"{type(roots[0].input).__name__.removeprefix('Exec')}: the stream takes {mode}, but the table gives {given}. Use "
-                "to_changelog_stream()."
-            )
-        [stream] = translate(self.stream_environment, roots, self.get_config(), batch)
-        return stream.filter(_is_no_update_before).name("without -U") if surplus else stream
+def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
+    from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
+
+    schema = given[0] if given and isinstance(given[0], Schema) else None
+    names = [] if schema is not None else [one if isinstance(one, str) else one._column for one in given]
+    return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
+    from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
+    from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
+
+    batch = not env.is_streaming
+    roots = optimize([LogicalSink(table.plan, None, collect="stream")], env.get_config(), batch)
+    given = roots[0].input.mode
+    surplus = given.kinds - mode.kinds
+    if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
+        what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
+        raise InvalidProgram(
+            f"Table sink 'Unregistered_DataStream_Sink' doesn't support consuming {what} changes which is produced by node "
+            f"{type(roots[0].input).__name__.removeprefix('Exec')}: the stream takes {mode}, but the table gives {given}. "
+            "Use to_changelog_stream()."
+        )
+    stream: DataStream[Row] = translate(env.stream_environment, roots, env.get_config(), batch)[0]
+    return stream.filter(_is_no_update_before).name("without -U") if surplus else stream
 
 
 def _is_no_update_before(row: Row) -> bool:

@@ -60,7 +60,8 @@ def created_table(statement: st.CreateTable, typing: Typing, query: LogicalNode 
 def _with_query(columns: list[TableColumn], query: LogicalNode, path: str) -> list[TableColumn]:
     """Return the columns of CREATE TABLE .. AS: those named in front, or added, and those of the query."""
     found = {column.name: TableColumn(column.name, column.type) for column in query.row_type}
-    if columns and all(column.type is None and column.expression is None for column in columns):
+    untyped: list[Any] = [column.type for column in columns if column.expression is None]
+    if columns and len(untyped) == len(columns) and not any(untyped):
         if len(columns) != len(found) or {column.name for column in columns} != set(found):
             raise InvalidTable(
                 f"the column list of CREATE TABLE {path} .. AS must name each column of the query once: {', '.join(found)}."
@@ -326,7 +327,9 @@ def shown_table(path: ObjectIdentifier, table: CatalogTable, temporary: bool) ->
         lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")
     if table.primary_key:
         name = table.key_name or "PK_" + "_".join(table.primary_key)
-        lines.append(f"  CONSTRAINT {quoted(name)} PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED")
+        lines.append(
+            f"  CONSTRAINT {quoted(name)} PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED"
+        )
     text = f"CREATE {'TEMPORARY ' if temporary else ''}TABLE {path.quoted()} (\n" + ",\n".join(lines) + "\n)"
     if table.comment:
         text += f" COMMENT {_literal(table.comment)}"
@@ -345,7 +348,9 @@ def shown_view(path: ObjectIdentifier, view: CatalogView, temporary: bool) -> st
     query = view.text or view.query
     if not query:
         raise InvalidTable(f"SHOW CREATE VIEW: {path} was made with the Table API, and has no SQL text.")
-    return f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {path.quoted()} (\n{columns}\n){comment}\nAS {query.strip()}\n"
+    return (
+        f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {path.quoted()} (\n{columns}\n){comment}\nAS {query.strip()}\n"
+    )
 
 
 def _literal(text: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken import config as options
 from funken.api.environment import StreamExecutionEnvironment
@@ -16,19 +16,17 @@ from funken.table.catalog import (
     CatalogManager,
     CatalogTable,
     CatalogView,
-    ObjectIdentifier,
-    ResolvedTable,
 )
 from funken.table.config import TableConfig
 from funken.table.conversions import StreamConversions
-from funken.table.logical import LogicalNode, LogicalScan, LogicalSink, LogicalStream, walk
+from funken.table.logical import LogicalNode, LogicalSink, LogicalStream, walk
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
 from funken.table.table import Table
 from funken.types.row import Row
 
 if TYPE_CHECKING:
-    from funken.table.descriptors import TableDescriptor
+    from funken.table.descriptors import CatalogDescriptor, ModelDescriptor, TableDescriptor
 
 
 class EnvironmentSettings:
@@ -224,7 +222,8 @@ class TableEnvironment:
         """Return the plan of a table or view; raises ``InvalidTable`` for an unknown name."""
         from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
 
-        return binder(self).table(tuple(parts))
+        plan: LogicalNode = binder(self).table(tuple(parts))
+        return plan
 
     def from_descriptor(self, descriptor: TableDescriptor) -> Table:
         """Return a table that a descriptor describes, without a name."""
@@ -269,9 +268,10 @@ class TableEnvironment:
         return self._create_table(path_parts(path), descriptor, False, ignore_if_exists)
 
     def _create_table(self, parts: Sequence[str], descriptor: TableDescriptor, temporary: bool, ignore: bool) -> bool:
-        from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
+        from funken.table.conversions import expression_text  # noqa: PLC0415 - loads Arrow
+        from funken.table.execution import typing_of  # noqa: PLC0415 - loads the parser
 
-        table = descriptor.catalog_table(binder(self))
+        table = descriptor.catalog_table(typing_of(self), lambda expression: expression_text(expression, self))
         return self.catalogs.create(parts, table, temporary=temporary, if_not_exists=ignore)
 
     def create_temporary_view(self, view_path: str, table: Any, *fields_or_schema: Any) -> None:
@@ -337,6 +337,40 @@ class TableEnvironment:
         """Drop a function of a catalog; return whether there was one."""
         return self.catalogs.drop("function", path_parts(path), if_exists=True)
 
+    def create_java_temporary_system_function(self, name: str, function_class_name: str) -> None:
+        """Raise ``InvalidProgram``: functions are Python."""
+        _no_java(name, function_class_name)
+
+    def create_java_temporary_function(self, path: str, function_class_name: str) -> None:
+        """Raise ``InvalidProgram``: functions are Python."""
+        _no_java(path, function_class_name)
+
+    def create_java_function(self, path: str, function_class_name: str, ignore_if_exists: bool | None = None) -> None:
+        """Raise ``InvalidProgram``: functions are Python."""
+        _no_java(path, function_class_name)
+
+    # ---- models
+
+    def create_model(self, path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = None) -> bool:
+        """Create a model in its catalog; return whether it was created."""
+        entry = model_descriptor.catalog_model()
+        return self.catalogs.create(path_parts(path), entry, if_not_exists=bool(ignore_if_exists))
+
+    def create_temporary_model(
+        self, path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = None
+    ) -> None:
+        """Create a model for the session."""
+        entry = model_descriptor.catalog_model()
+        self.catalogs.create(path_parts(path), entry, temporary=True, if_not_exists=bool(ignore_if_exists))
+
+    def drop_model(self, model_path: str, ignore_if_not_exists: bool = True) -> bool:
+        """Drop a model of a catalog; return whether there was one."""
+        return self.catalogs.drop("model", path_parts(model_path), if_exists=ignore_if_not_exists)
+
+    def drop_temporary_model(self, model_path: str) -> bool:
+        """Drop a model of the session; return whether there was one."""
+        return self.catalogs.drop("model", path_parts(model_path), temporary=True, if_exists=True)
+
     # ---- names
 
     def list_catalogs(self) -> list[str]:
@@ -376,7 +410,7 @@ class TableEnvironment:
         """Return the names of all functions, sorted."""
         from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
 
-        return sorted({*self.list_user_defined_functions(), *(str(name).lower() for name in FUNCTIONS.names())})
+        return sorted({*self.list_user_defined_functions(), *(rule.name.lower() for rule in FUNCTIONS)})
 
     def list_models(self) -> list[str]:
         """Return the names of the models of the current database, sorted."""
@@ -414,15 +448,49 @@ class TableEnvironment:
         """Add a catalog."""
         self.catalogs.register_catalog(catalog_name, catalog)
 
+    def create_catalog(self, catalog_name: str, catalog_descriptor: CatalogDescriptor) -> None:
+        """Make a catalog by its options."""
+        from funken.table.execution import make_catalog  # noqa: PLC0415 - loads the parser
+
+        make_catalog(self, catalog_name, catalog_descriptor.options())
+
+    def load_module(self, module_name: str, module: Any) -> None:
+        """Raise ``InvalidProgram``: there is no module but ``core``."""
+        raise InvalidProgram(
+            f"module {module_name!r} cannot be loaded; there is 'core' only. Register functions instead."
+        )
+
+    def unload_module(self, module_name: str) -> None:
+        """Take a module out of use."""
+        if module_name not in self.modules:
+            raise InvalidProgram(f"No module with name '{module_name}' exists.")
+        self.modules.remove(module_name)
+
+    def use_modules(self, *module_names: str) -> None:
+        """Choose the modules in use, in their order."""
+        unknown = sorted(set(module_names) - {"core"})
+        if unknown:
+            raise InvalidProgram(f"No module with name '{unknown[0]}' exists; there is 'core' only.")
+        self.modules = list(module_names)
+
     def get_catalog(self, catalog_name: str) -> Catalog | None:
         """Return a catalog by name; ``None`` if there is none."""
         return self.catalogs.catalogs.get(catalog_name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _GONE:
+            raise AttributeError(f"TableEnvironment.{name}() is gone since Flink 1.15 or earlier. Use {_GONE[name]}.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- jobs
 
     def job_environment(self, sinks: Iterable[LogicalNode]) -> StreamExecutionEnvironment:
         """Return where sinks become a job: of its own, unless they read streams of the program."""
-        if any(isinstance(node, LogicalStream) and node.source.environment is not None for sink in sinks for node in walk(sink)):
+        if any(
+            isinstance(node, LogicalStream) and node.source.environment is not None
+            for sink in sinks
+            for node in walk(sink)
+        ):
             return self.stream_environment
         return self.fresh_environment()
 
@@ -442,8 +510,9 @@ class TableEnvironment:
 
         batch = not self._streaming
         for entry in (*self.catalogs.system_functions.values(), *self.catalogs.temporary.values()):
-            if hasattr(getattr(entry, "definition", None), "configured"):
-                entry.definition.configured(self._config)
+            configured = getattr(getattr(entry, "definition", None), "configured", None)
+            if configured is not None:
+                configured(self._config)
         return translate(environment, optimize(list(sinks), self._config, batch), self._config, batch)
 
     def insert(self, sinks: Sequence[LogicalSink], name: str | None = None) -> TableResult:
@@ -479,6 +548,30 @@ class TableEnvironment:
             widths_of_types=True,
             max_width=self._config.option("table.display.max-column-width"),
         )
+
+
+_GONE = {
+    "connect": "CREATE TABLE .. WITH in execute_sql(), or create_temporary_table() with a TableDescriptor",
+    "register_function": "create_temporary_function() or create_temporary_system_function()",
+    "register_java_function": "create_temporary_system_function() with a function in Python",
+    "insert_into": "Table.execute_insert()",
+    "sql_update": "execute_sql()",
+    "execute": "execute_sql() and Table.execute_insert(), which submit a job each",
+    "scan": "from_path()",
+    "register_table": "create_temporary_view()",
+    "from_table_source": "from_descriptor()",
+    "register_table_source": "create_temporary_table() with a TableDescriptor",
+    "register_table_sink": "create_temporary_table() with a TableDescriptor",
+    "use_blink_planner": "nothing: there is one planner",
+    "explain": "explain_sql() or Table.explain()",
+}
+
+
+def _no_java(name: str, class_name: str) -> NoReturn:
+    raise InvalidProgram(
+        f"function {name!r} is the Java class {class_name}, but functions are Python here. Write it in Python, and register it "
+        "with create_temporary_system_function()."
+    )
 
 
 class StreamTableEnvironment(TableEnvironment, StreamConversions):

@@ -19,7 +19,6 @@ from funken.table.catalog import (
     InvalidTable,
     ResolvedTable,
     TableColumn,
-
 )
 from funken.table.connectors.resolved import check_metadata
 from funken.table.definitions import created_table, described, liked, shown_table, shown_view, typed
@@ -42,7 +41,7 @@ def binder(env: TableEnvironment) -> Any:
     return Binder(env.catalogs, env.get_config())
 
 
-def _typing(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]], Any]:
+def typing_of(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]], Any]:
     """Return what binds an expression over columns, and so knows its type."""
     return lambda expression, columns: binder(env).expression(expression, columns)
 
@@ -77,7 +76,8 @@ def query_of(env: TableEnvironment, text: str) -> LogicalNode:
         raise InvalidProgram(
             "unsupported SQL query: sql_query() takes a query only (SELECT, VALUES, WITH). Use execute_sql() for the others."
         )
-    return binder(env).query(statement.tree)
+    plan: LogicalNode = binder(env).query(statement.tree)
+    return plan
 
 
 def sinks_of(env: TableEnvironment, text: str) -> list[LogicalSink]:
@@ -151,17 +151,21 @@ def _explain(env: TableEnvironment, statement: st.Explain) -> TableResult:
 
 def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResult:
     query = None if statement.query is None else binder(env).query(statement.query)
-    table = created_table(statement, _typing(env), query)
+    table = created_table(statement, typing_of(env), query)
     if statement.like is not None:
         source = env.catalogs.table(statement.like.source)
         if not isinstance(source, ResolvedTable):
             raise InvalidTable(f"'{'.'.join(statement.like.source)}' is a view: LIKE takes a table.")
-        table = liked(source.table, statement, _typing(env))
+        table = liked(source.table, statement, typing_of(env))
     path = env.catalogs.identifier(statement.path)
     if dict(table.options).get("connector") is not None:
         check_metadata(ResolvedTable(path, table), env.get_config())
     created = env.catalogs.create(
-        statement.path, table, temporary=statement.temporary, if_not_exists=statement.if_not_exists, replace=statement.replace
+        statement.path,
+        table,
+        temporary=statement.temporary,
+        if_not_exists=statement.if_not_exists,
+        replace=statement.replace,
     )
     if query is None or not created:
         return TableResult.ok()
@@ -183,7 +187,11 @@ def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult
     columns = tuple(TableColumn(name, column.type) for name, column in zip(names, plan.row_type, strict=True))
     view = CatalogView(statement.query_text, columns, statement.comment, text=statement.query_text)
     env.catalogs.create(
-        statement.path, view, temporary=statement.temporary, if_not_exists=statement.if_not_exists, replace=statement.replace
+        statement.path,
+        view,
+        temporary=statement.temporary,
+        if_not_exists=statement.if_not_exists,
+        replace=statement.replace,
     )
     return TableResult.ok()
 
@@ -201,15 +209,15 @@ def _create_function(env: TableEnvironment, statement: st.CreateFunction) -> Tab
         function = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidTable(f"Function {statement.target!r} cannot be imported: {error}. Write 'module.name'.") from None
-    entry = CatalogFunction(statement.target, "PYTHON", definition_of(function, statement.path[-1]), statement.resources)
+    entry = CatalogFunction(
+        statement.target, "PYTHON", definition_of(function, statement.path[-1]), statement.resources
+    )
     if statement.system:
         if statement.path[-1].upper() in env.catalogs.system_functions and not statement.if_not_exists:
             raise InvalidTable(f"Temporary system function {statement.path[-1]} already exists.")
         env.catalogs.system_functions.setdefault(statement.path[-1].upper(), entry)
     else:
-        env.catalogs.create(
-            statement.path, entry, temporary=statement.temporary, if_not_exists=statement.if_not_exists
-        )
+        env.catalogs.create(statement.path, entry, temporary=statement.temporary, if_not_exists=statement.if_not_exists)
     return TableResult.ok()
 
 
@@ -220,18 +228,21 @@ def _create_database(env: TableEnvironment, statement: st.CreateDatabase) -> Tab
 
 
 def _create_catalog(env: TableEnvironment, statement: st.CreateCatalog) -> TableResult:
-    options = dict(statement.options)
+    if statement.name in env.catalogs.catalogs and statement.if_not_exists:
+        return TableResult.ok()
+    make_catalog(env, statement.name, dict(statement.options))
+    return TableResult.ok()
+
+
+def make_catalog(env: TableEnvironment, name: str, options: dict[str, str]) -> None:
+    """Make a catalog by its options; raises ``InvalidTable`` for a type that there is not."""
     kind = options.get("type")
     if kind != "generic_in_memory":
         raise InvalidTable(
-            f"Catalog {statement.name!r} has type {kind!r}; available: generic_in_memory. Register others with "
+            f"Catalog {name!r} has type {kind!r}; available: generic_in_memory. Register others with "
             "register_catalog(name, catalog)."
         )
-    if statement.name in env.catalogs.catalogs and statement.if_not_exists:
-        return TableResult.ok()
-    catalog = InMemoryCatalog(options.get("default-database", "default"))
-    env.catalogs.register_catalog(statement.name, catalog, options)
-    return TableResult.ok()
+    env.catalogs.register_catalog(name, InMemoryCatalog(options.get("default-database", "default")), options)
 
 
 def _create_model(env: TableEnvironment, statement: st.CreateModel) -> TableResult:
@@ -241,9 +252,7 @@ def _create_model(env: TableEnvironment, statement: st.CreateModel) -> TableResu
         statement.options,
         statement.comment,
     )
-    env.catalogs.create(
-        statement.path, model, temporary=statement.temporary, if_not_exists=statement.if_not_exists
-    )
+    env.catalogs.create(statement.path, model, temporary=statement.temporary, if_not_exists=statement.if_not_exists)
     return TableResult.ok()
 
 
@@ -255,7 +264,9 @@ def _drop(env: TableEnvironment, statement: st.Drop) -> TableResult:
         manager.drop_database(statement.path, statement.if_exists, statement.cascade)
     elif statement.kind == "FUNCTION" and statement.system:
         if manager.system_functions.pop(statement.path[-1].upper(), None) is None and not statement.if_exists:
-            raise InvalidTable(f"Could not drop temporary system function. A function named '{statement.path[-1]}' doesn't exist.")
+            raise InvalidTable(
+                f"Could not drop temporary system function. A function named '{statement.path[-1]}' doesn't exist."
+            )
     else:
         only = {"TABLE": CatalogTable, "VIEW": CatalogView}.get(statement.kind)
         kind = "table" if only is not None else statement.kind.lower()
@@ -301,7 +312,7 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
     else:
         from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter
 
-        entry = altered(entry, statement, _typing(env))
+        entry = altered(entry, statement, typing_of(env))
     manager.create(statement.path, entry, temporary=temporary, replace=True)
     return TableResult.ok()
 
@@ -373,7 +384,9 @@ def _show(env: TableEnvironment, statement: st.Show) -> TableResult:
         rows = [list(pair) for pair in env.list_full_modules()]
         return TableResult(["module name", "used"], [STRING, BooleanType()], [Row(*row) for row in rows])
     if what not in _LISTS:
-        raise InvalidTable(f"SHOW {what} is not supported; there are: {', '.join(sorted({*_LISTS, *_SINGLE, 'COLUMNS'}))}.")
+        raise InvalidTable(
+            f"SHOW {what} is not supported; there are: {', '.join(sorted({*_LISTS, *_SINGLE, 'COLUMNS'}))}."
+        )
     name, names = _LISTS[what]
     return _table([name], [[one] for one in names(env, statement) if _matches(one, statement)])
 
@@ -431,10 +444,14 @@ def _show_create(env: TableEnvironment, kind: str, statement: st.Show) -> TableR
     temporary = env.catalogs.is_temporary("table", path)
     if isinstance(found, CatalogView):
         if kind == "TABLE":
-            raise InvalidTable(f"SHOW CREATE TABLE is only supported for tables, but {path} is a view. Use SHOW CREATE VIEW.")
+            raise InvalidTable(
+                f"SHOW CREATE TABLE is only supported for tables, but {path} is a view. Use SHOW CREATE VIEW."
+            )
         return _table(["result"], [[shown_view(path, found, temporary)]])
     if kind == "VIEW":
-        raise InvalidTable(f"SHOW CREATE VIEW is only supported for views, but {path} is a table. Use SHOW CREATE TABLE.")
+        raise InvalidTable(
+            f"SHOW CREATE VIEW is only supported for views, but {path} is a table. Use SHOW CREATE TABLE."
+        )
     return _table(["result"], [[shown_table(path, found.table, temporary)]])
 
 
@@ -509,4 +526,15 @@ _ACTIONS: dict[type, Callable[[Any, Any], TableResult]] = {
     st.Describe: _describe,
 }
 
-__all__ = ["binder", "execute", "explain", "explained", "parsed", "query_of", "run", "sinks_of"]
+__all__ = [
+    "binder",
+    "execute",
+    "explain",
+    "explained",
+    "make_catalog",
+    "parsed",
+    "query_of",
+    "run",
+    "sinks_of",
+    "typing_of",
+]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import math
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -209,7 +210,7 @@ class Expression:
         return _template("minusPrefix", "(- {0})", self)
 
     def __abs__(self) -> Expression:
-        return self.abs
+        return _function("abs", "ABS", self)
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
         return _infix("equals", "=", self, other)
@@ -242,7 +243,7 @@ class Expression:
         return _infix("or", "OR", other, self)
 
     def __invert__(self) -> Expression:
-        return self.is_not_true
+        return _template("isNotTrue", "({0} IS NOT TRUE)", self)
 
     def __getitem__(self, index: Any) -> Expression:
         return self.at(index)
@@ -504,11 +505,49 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in tail)
 
 
-_UNARY = (
-    "exp log10 log2 ln cosh sinh sin cos tan cot asin acos atan tanh degrees radians sqrt abs sign bin hex unhex "
-    "char_length ascii chr reverse from_base64 to_base64 to_date to_timestamp cardinality element map_keys map_values "
-    "map_entries md5 sha1 sha224 sha256 sha384 sha512"
-).split()
+_UNARY = [
+    "exp",
+    "log10",
+    "log2",
+    "ln",
+    "cosh",
+    "sinh",
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "asin",
+    "acos",
+    "atan",
+    "tanh",
+    "degrees",
+    "radians",
+    "sqrt",
+    "abs",
+    "sign",
+    "bin",
+    "hex",
+    "unhex",
+    "char_length",
+    "ascii",
+    "chr",
+    "reverse",
+    "from_base64",
+    "to_base64",
+    "to_date",
+    "to_timestamp",
+    "cardinality",
+    "element",
+    "map_keys",
+    "map_values",
+    "map_entries",
+    "md5",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+]
 _RENAMED = {"upper_case": "UPPER", "lower_case": "LOWER", "init_cap": "INITCAP"}
 _AGGREGATES = {
     "sum": "SUM", "sum0": "SUM0", "min": "MIN", "max": "MAX", "count": "COUNT", "avg": "AVG",
@@ -519,21 +558,89 @@ _POSTFIX = {
     "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_not_true": "IS NOT TRUE",
     "is_false": "IS FALSE", "is_not_false": "IS NOT FALSE",
 }  # fmt: skip
-_METHODS = (
-    "round truncate starts_with ends_with substr substring replace translate lpad rpad regexp regexp_count regexp_replace "
-    "regexp_extract regexp_extract_all regexp_instr regexp_substr decode encode left right instr locate url_decode "
-    "url_encode inet_aton inet_ntoa parse_url printf ltrim rtrim btrim repeat split_index str_to_map elt array_append "
-    "array_contains array_distinct array_position array_prepend array_remove array_reverse array_slice array_sort "
-    "array_union array_concat array_max array_join array_min array_except array_intersect split map_union json_quote "
-    "json_unquote object_update sha2 concat bitmap_and bitmap_andnot bitmap_or bitmap_xor"
-).split()
-_BITMAP_UNARY = (
-    "bitmap_build bitmap_cardinality bitmap_from_bytes bitmap_to_array bitmap_to_bytes bitmap_to_string"
-).split()
-_BITMAP_AGGREGATES = (
-    "bitmap_and_agg bitmap_and_cardinality_agg bitmap_build_agg bitmap_build_cardinality_agg bitmap_or_agg "
-    "bitmap_or_cardinality_agg bitmap_xor_agg bitmap_xor_cardinality_agg"
-).split()
+_METHODS = [
+    "round",
+    "truncate",
+    "starts_with",
+    "ends_with",
+    "substr",
+    "substring",
+    "replace",
+    "translate",
+    "lpad",
+    "rpad",
+    "regexp",
+    "regexp_count",
+    "regexp_replace",
+    "regexp_extract",
+    "regexp_extract_all",
+    "regexp_instr",
+    "regexp_substr",
+    "decode",
+    "encode",
+    "left",
+    "right",
+    "instr",
+    "locate",
+    "url_decode",
+    "url_encode",
+    "inet_aton",
+    "inet_ntoa",
+    "parse_url",
+    "printf",
+    "ltrim",
+    "rtrim",
+    "btrim",
+    "repeat",
+    "split_index",
+    "str_to_map",
+    "elt",
+    "array_append",
+    "array_contains",
+    "array_distinct",
+    "array_position",
+    "array_prepend",
+    "array_remove",
+    "array_reverse",
+    "array_slice",
+    "array_sort",
+    "array_union",
+    "array_concat",
+    "array_max",
+    "array_join",
+    "array_min",
+    "array_except",
+    "array_intersect",
+    "split",
+    "map_union",
+    "json_quote",
+    "json_unquote",
+    "object_update",
+    "sha2",
+    "concat",
+    "bitmap_and",
+    "bitmap_andnot",
+    "bitmap_or",
+    "bitmap_xor",
+]
+_BITMAP_UNARY = [
+    "bitmap_build",
+    "bitmap_cardinality",
+    "bitmap_from_bytes",
+    "bitmap_to_array",
+    "bitmap_to_bytes",
+    "bitmap_to_string",
+]
+_BITMAP_AGGREGATES = [
+    "bitmap_and_agg",
+    "bitmap_and_cardinality_agg",
+    "bitmap_build_agg",
+    "bitmap_build_cardinality_agg",
+    "bitmap_or_agg",
+    "bitmap_or_cardinality_agg",
+    "bitmap_xor_agg",
+    "bitmap_xor_cardinality_agg",
+]
 _INTERVALS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
@@ -555,23 +662,36 @@ def _with_method(name: str, sql: str) -> None:
     setattr(Expression, name, method)
 
 
+def _of_function(text: str, sql: str) -> Callable[[Expression], Expression]:
+    return lambda self: _function(text, sql, self)
+
+
+def _of_aggregate(text: str, sql: str) -> Callable[[Expression], Expression]:
+    return lambda self: _aggregate(text, sql, self)
+
+
+def _of_template(text: str, pattern: str) -> Callable[[Expression], Expression]:
+    return lambda self: _template(text, pattern, self)
+
+
+def _of_interval(unit: str) -> Callable[[Expression], Expression]:
+    return lambda self: self._interval(unit)
+
+
 def _with_all() -> None:
     """Give ``Expression`` the members that are one function of SQL each."""
-    for name in (*_UNARY, *_BITMAP_UNARY):
-        _with_property(name, lambda self, n=name: _function(_camel(n), n.upper(), self), f"Call ``{name.upper()}``.")  # type: ignore[misc]
-    for name, sql in _RENAMED.items():
-        _with_property(name, lambda self, n=name, s=sql: _function(_camel(n), s, self), f"Call ``{sql}``.")  # type: ignore[misc]
+    functions = {**{name: name.upper() for name in (*_UNARY, *_BITMAP_UNARY)}, **_RENAMED}
+    for name, sql in functions.items():
+        _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
     for name, sql in {**_AGGREGATES, **{one: one.upper() for one in _BITMAP_AGGREGATES}}.items():
-        _with_property(name, lambda self, n=name, s=sql: _aggregate(_camel(n), s, self), f"Aggregate rows by ``{sql}``.")  # type: ignore[misc]
+        _with_property(name, _of_aggregate(_camel(name), sql), f"Aggregate rows by ``{sql}``.")
     for name, sql in _POSTFIX.items():
-        _with_property(
-            name, lambda self, n=name, s=sql: _template(_camel(n), f"({{0}} {s})", self), f"Whether the value {sql}."  # type: ignore[misc]
-        )
+        _with_property(name, _of_template(_camel(name), f"({{0}} {sql})"), f"Return whether the value {sql}.")
     for name in _METHODS:
         _with_method(name, name.upper())
     for unit in _INTERVALS:
         for name in (unit, f"{unit}s"):
-            _with_property(name, lambda self, u=unit: self._interval(u.upper()), f"Make an interval of {unit}s.")  # type: ignore[misc]
+            _with_property(name, _of_interval(unit.upper()), f"Make an interval of {unit}s.")
     _with_property("to_time", lambda self: self.cast("TIME"), "Convert the value to a time of day.")
 
 
@@ -674,8 +794,8 @@ def sql_literal(v: Any) -> str:
     if isinstance(v, int):
         return f"({v})" if v < 0 else str(v)
     if isinstance(v, float):
-        if v != v or v in (float("inf"), float("-inf")):
-            name = "NaN" if v != v else "Infinity" if v > 0 else "-Infinity"
+        if not math.isfinite(v):
+            name = "NaN" if math.isnan(v) else "Infinity" if v > 0 else "-Infinity"
             return f"CAST('{name}' AS DOUBLE)"
         text = repr(v).upper()
         return text if "E" in text else f"{text}E0"
@@ -834,7 +954,9 @@ def to_timestamp_ltz(*args: Any) -> Expression:
     return _function("toTimestampLtz", "TO_TIMESTAMP_LTZ", *args)
 
 
-def temporal_overlaps(left_time_point: Any, left_temporal: Any, right_time_point: Any, right_temporal: Any) -> Expression:
+def temporal_overlaps(
+    left_time_point: Any, left_temporal: Any, right_time_point: Any, right_temporal: Any
+) -> Expression:
     """Return whether two spans of time overlap."""
     pattern = "(({0}, {1}) OVERLAPS ({2}, {3}))"
     return _template("temporalOverlaps", pattern, left_time_point, left_temporal, right_time_point, right_temporal)
@@ -889,7 +1011,9 @@ def map_from_arrays(key: Any, value: Any) -> Expression:
 
 def descriptor(*column_names: str) -> Expression:
     """Return names of columns as an argument."""
-    return Expression(lambda r: f"DESCRIPTOR({', '.join(map(quoted, column_names))})", f"DESCRIPTOR({', '.join(column_names)})")
+    return Expression(
+        lambda r: f"DESCRIPTOR({', '.join(map(quoted, column_names))})", f"DESCRIPTOR({', '.join(column_names)})"
+    )
 
 
 def object_of(class_name: str, *args: Any) -> Expression:
@@ -968,7 +1092,9 @@ def json_object(on_null: JsonOnNull = JsonOnNull.NULL, *args: Any) -> Expression
 
 def json_object_agg(on_null: JsonOnNull, key_expr: Any, value_expr: Any) -> Expression:
     """Return the JSON object of the rows of a group."""
-    return _template("jsonObjectAgg", f"JSON_OBJECTAGG(KEY {{0}} VALUE {{1}} {on_null.name} ON NULL)", key_expr, value_expr)
+    return _template(
+        "jsonObjectAgg", f"JSON_OBJECTAGG(KEY {{0}} VALUE {{1}} {on_null.name} ON NULL)", key_expr, value_expr
+    )
 
 
 def json_array(on_null: JsonOnNull = JsonOnNull.ABSENT, *args: Any) -> Expression:

@@ -6,7 +6,7 @@ calls it in FROM: ``SELECT * FROM f(r => TABLE t PARTITION BY k, on_time => DESC
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from funken.dataclass import dataclass
@@ -37,7 +37,7 @@ class Argument:
     traits: frozenset[str] = frozenset()
 
 
-def table_argument(name: str, *traits: str, type: Any = None, optional: bool = False) -> Argument:  # noqa: A002
+def table_argument(name: str, *traits: str, type: Any = None, optional: bool = False) -> Argument:
     """Return an argument that is a table.
 
     >>> sorted(table_argument("r", "set", "updates").traits)
@@ -56,7 +56,7 @@ def table_argument(name: str, *traits: str, type: Any = None, optional: bool = F
     return Argument(name, "table", None if type is None else as_type(type), optional, chosen)
 
 
-def scalar_argument(name: str, type: Any = None, optional: bool = False) -> Argument:  # noqa: A002
+def scalar_argument(name: str, type: Any = None, optional: bool = False) -> Argument:
     """Return an argument that is a constant."""
     return Argument(name, "scalar", None if type is None else as_type(type), optional)
 
@@ -86,8 +86,8 @@ class ProcessTableFunction(UserDefinedFunction):
         """Return the kinds of change that the function gives, for those of its tables and those that are asked for."""
         return ChangelogMode.insert_only()
 
-    def eval(self, ctx: Any, **arguments: Any) -> Iterable[Any] | None:
-        """Return the rows for a row of a table."""
+    def eval(self, *args: Any, **arguments: Any) -> Any:
+        """Return the rows for a row of a table: ``eval(ctx, **arguments)``."""
         raise NotImplementedError
 
 
@@ -102,7 +102,9 @@ class ProcessDefinition:
         self.signature = tuple(function.arguments)
         self.deterministic = function.is_deterministic()
         if function.result_type is None:
-            raise InvalidProgram(f"process table function {self.name!r} has no result_type; say which columns it gives.")
+            raise InvalidProgram(
+                f"process table function {self.name!r} has no result_type; say which columns it gives."
+            )
 
     def __repr__(self) -> str:
         return f"<process function {self.name}>"
@@ -122,9 +124,7 @@ class ProcessDefinition:
         """Return the traits of a table argument."""
         return next(one.traits for one in self.signature if one.name == name)
 
-    def changelog_mode(
-        self, modes: Sequence[ChangelogMode], requested: ChangelogMode | None = None
-    ) -> ChangelogMode:
+    def changelog_mode(self, modes: Sequence[ChangelogMode], requested: ChangelogMode | None = None) -> ChangelogMode:
         """Return the kinds of change that the function gives, for those of its tables in their order."""
         names = [one.name for one in self.signature if one.kind == "table"]
         wanted = ChangelogMode.upsert(False) if requested is None else requested
@@ -133,7 +133,9 @@ class ProcessDefinition:
     def process_function(self, operator_context: Any) -> Any:
         """Return the function, opened, for one operator."""
         parameters = getattr(operator_context, "job_parameters", {})
-        self.function.open(FunctionContext(getattr(operator_context, "operator", self.name), parameters, operator_context))
+        self.function.open(
+            FunctionContext(getattr(operator_context, "operator", self.name), parameters, operator_context)
+        )
         return self.function
 
 

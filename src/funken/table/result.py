@@ -171,7 +171,9 @@ class TableResult:
             cells = found = [self._cells(row) for row in source]
             names = self._header()
             widths = [
-                max(_width(line) for cell in (names[index], *(row[index] for row in found)) for line in cell.split("\n"))
+                max(
+                    _width(line) for cell in (names[index], *(row[index] for row in found)) for line in cell.split("\n")
+                )
                 for index in range(len(names))
             ]
         yield from _boxed(self._header(), cells, widths, cut=self._by_type)

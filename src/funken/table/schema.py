@@ -164,7 +164,9 @@ class ResolvedSchema:
         """Return the schema of a relation."""
         return ResolvedSchema(
             tuple(
-                Column(column.name, column.type, time=column.time.value if isinstance(column.time, TimeAttribute) else "")
+                Column(
+                    column.name, column.type, time=column.time.value if isinstance(column.time, TimeAttribute) else ""
+                )
                 for column in relation
             )
         )
@@ -301,7 +303,11 @@ class Schema:
             return self
 
         def column_by_metadata(
-            self, column_name: str, data_type: LogicalType | str, metadata_key: str | None = None, is_virtual: bool = False
+            self,
+            column_name: str,
+            data_type: LogicalType | str,
+            metadata_key: str | None = None,
+            is_virtual: bool = False,
         ) -> Schema.Builder:
             """Add a column of the connector's metadata."""
             key = metadata_key or column_name
@@ -339,7 +345,9 @@ class Schema:
                     self.column_by_metadata(column.name, column.type, column.metadata_key, column.virtual)
                 else:
                     self.column(column.name, column.type)
-            self._watermarks += [TableWatermark(mark.rowtime_attribute, mark.expression) for mark in resolved_schema.watermarks]
+            self._watermarks += [
+                TableWatermark(mark.rowtime_attribute, mark.expression) for mark in resolved_schema.watermarks
+            ]
             if resolved_schema.primary_key is not None:
                 self._key, self._key_name = resolved_schema.primary_key.columns, resolved_schema.primary_key.name
             return self
@@ -350,7 +358,9 @@ class Schema:
                 raise InvalidProgram(f"a schema is made of a ROW type, but got {data_type}.")
             return self.from_fields([one.name for one in data_type.fields], [one.type for one in data_type.fields])
 
-        def from_fields(self, field_names: Sequence[str], field_data_types: Sequence[LogicalType | str]) -> Schema.Builder:
+        def from_fields(
+            self, field_names: Sequence[str], field_data_types: Sequence[LogicalType | str]
+        ) -> Schema.Builder:
             """Add columns of names and types."""
             for name, type_ in zip(field_names, field_data_types, strict=True):
                 self.column(name, type_)

@@ -135,15 +135,15 @@ class Table:
     def add_or_replace_columns(self, *fields: Any) -> Table:
         """Add columns, or replace those of the same name."""
         added = {(one._names or (one._column or "",))[0]: one for one in self._expanded(fields)}
-        kept = [added.pop(name, None) or col(name) for name in self.names]
+        kept = [added.pop(name, col(name)) for name in self.names]
         return self.select(*kept, *added.values())
 
     def rename_columns(self, *fields: Any) -> Table:
         """Rename columns, which keep their places: ``rename_columns(col("a").alias("b"))``."""
-        renamed = {one._column: one for one in map(lit_or_expression, fields)}
+        renamed = {one._column or str(one): one for one in map(lit_or_expression, fields)}
         for name in renamed:
             self._known(name)
-        return self.select(*(renamed.get(name) or col(name) for name in self.names))
+        return self.select(*(renamed.get(name, col(name)) for name in self.names))
 
     def drop_columns(self, *fields: Any) -> Table:
         """Drop columns."""
@@ -197,12 +197,16 @@ class Table:
     def _join(self, right: Table, kind: str, predicate: Any) -> Table:
         twice = sorted(set(self.names) & set(right.names))
         if twice:
-            raise InvalidProgram(f"join relations with ambiguous names: {', '.join(twice)}. Rename them on one side first.")
+            raise InvalidProgram(
+                f"join relations with ambiguous names: {', '.join(twice)}. Rename them on one side first."
+            )
 
         def build(rendering: Rendering, name: str) -> str:
             if predicate is None:
                 return f"SELECT * FROM {name} CROSS JOIN {rendering.table(right)}"
-            return f"SELECT * FROM {name} {kind} {rendering.table(right)} ON {lit_or_expression(predicate).sql(rendering)}"
+            return (
+                f"SELECT * FROM {name} {kind} {rendering.table(right)} ON {lit_or_expression(predicate).sql(rendering)}"
+            )
 
         return self._query(build)
 
@@ -298,7 +302,10 @@ class Table:
         """Return a table whose last column, a ROW, is replaced by its fields."""
         *kept, last = table._plan.row_type
         if not isinstance(last.type, RowType):
-            return table.select(*(col(column.name) for column in kept), col(last.name).alias("_c0" if last.name == "$row" else last.name))
+            return table.select(
+                *(col(column.name) for column in kept),
+                col(last.name).alias("_c0" if last.name == "$row" else last.name),
+            )
         fields = [col(last.name).get(field.name).alias(field.name) for field in last.type.fields]
         return table.select(*(col(column.name) for column in kept), *fields)
 
@@ -327,7 +334,9 @@ class Table:
     def _changelog(self, function: str, args: Sequence[Any]) -> Table:
         values = [lit_or_expression(arg) for arg in args]
         return self._query(
-            lambda r, name: f"SELECT * FROM {function}({', '.join([f'input => TABLE {name}', *(one.sql(r) for one in values)])})"
+            lambda r, name: (
+                f"SELECT * FROM {function}({', '.join([f'input => TABLE {name}', *(one.sql(r) for one in values)])})"
+            )
         )
 
     def aggregate(self, func: Any) -> AggregatedTable:

@@ -1,7 +1,7 @@
 """User-defined functions: scalar (row by row, on pandas, on Arrow, asynchronous), table, aggregate, table aggregate.
 
-What a program writes is a callable or one of the classes here; ``udf`` and its kin make a *definition* of it, which the binder asks
-for its result type and the operators for its values. A definition travels in the plan, so what it needs at work is made in
+What a program writes is a callable or one of the classes here; ``udf`` and its kin make a *definition* of it. The binder asks it
+for its result type, the operators for its values. A definition travels in the plan, so what it needs at work is made in
 ``open``.
 """
 
@@ -331,7 +331,9 @@ class FunctionDefinition:
         if count < least or (count > len(places) and not endless):
             from funken.expr.rules import InvalidCall  # noqa: PLC0415 - only to refuse
 
-            wanted = f"{least} or more" if endless else str(least) if least == len(places) else f"{least} to {len(places)}"
+            wanted = (
+                f"{least} or more" if endless else str(least) if least == len(places) else f"{least} to {len(places)}"
+            )
             raise InvalidCall(
                 f"Invalid function call: {self.name}() takes {wanted} argument{'' if wanted == '1' else 's'}, but got {count}."
             )
@@ -408,7 +410,10 @@ class ScalarDefinition(FunctionDefinition):
             found = self._called()(*(_series(array, arg.type) for array, arg in zip(arrays, call.args, strict=True)))
         if type(found).__name__ == "DataFrame":
             found = pa.StructArray.from_arrays(
-                [pa.Array.from_pandas(found.iloc[:, place], type=wanted.field(place).type) for place in range(found.shape[1])],
+                [
+                    pa.Array.from_pandas(found.iloc[:, place], type=wanted.field(place).type)
+                    for place in range(found.shape[1])
+                ],
                 fields=[wanted.field(place) for place in range(wanted.num_fields)],
             )
         elif not isinstance(found, pa.Array | pa.ChunkedArray):
@@ -525,7 +530,9 @@ class TableDefinition(FunctionDefinition):
 class _TableCalls:
     """Calls a table function, and makes internal rows of what it gives."""
 
-    def __init__(self, definition: TableDefinition, args: list[LogicalType], results: list[LogicalType], context: Any) -> None:
+    def __init__(
+        self, definition: TableDefinition, args: list[LogicalType], results: list[LogicalType], context: Any
+    ) -> None:
         self._definition = definition
         self._args = args
         self._results = results
@@ -564,7 +571,9 @@ def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
     else:
         values = [row]
     if len(values) != len(types):
-        raise ValueError(f"a function gave a row of {len(values)} values, {row!r}, but its type has {len(types)} fields.")
+        raise ValueError(
+            f"a function gave a row of {len(values)} values, {row!r}, but its type has {len(types)} fields."
+        )
     return tuple(internal_value(value, type_) for value, type_ in zip(values, types, strict=True))
 
 
@@ -684,7 +693,9 @@ class _PandasAccumulation(_Accumulation):
             pd.Series([python_value(value, type_) for value in column])
             for column, type_ in zip(columns, self._types, strict=True)
         ]
-        found = self._function(*series) if callable(self._function) else self._function.accumulate(self.create(), *series)
+        found = (
+            self._function(*series) if callable(self._function) else self._function.accumulate(self.create(), *series)
+        )
         plain = found.item() if hasattr(found, "item") else found
         return internal_value(plain, self._result)
 

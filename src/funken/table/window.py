@@ -27,7 +27,7 @@ class GroupWindow:
 
     def alias(self, alias: Any) -> GroupWindow:
         """Name the window."""
-        name = alias._column if isinstance(alias, Expression) else str(alias)
+        name = (alias._column or str(alias)) if isinstance(alias, Expression) else str(alias)
         return GroupWindow(self.kind, self.sizes, self.time, name)
 
     @property
@@ -107,7 +107,7 @@ class OverWindow:
 
     def alias(self, alias: Any) -> OverWindow:
         """Name the window."""
-        name = alias._column if isinstance(alias, Expression) else str(alias)
+        name = (alias._column or str(alias)) if isinstance(alias, Expression) else str(alias)
         return OverWindow(self.partition, self.order, self.lower, self.upper, name)
 
     def clause(self, rendering: Rendering) -> str:

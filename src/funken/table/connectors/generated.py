@@ -156,17 +156,13 @@ def random_value(rule: FieldRule, type_: Any, source: random.Random) -> Any:
         greatest = (1 << bits - 1) - 1 if rule.greatest is None else int(rule.greatest)
         return source.randint(least, greatest)
     if kind in ("FloatType", "DoubleType"):
-        bound = 3.4028234663852886e38 if kind == "FloatType" else 1.7976931348623157e308
-        least = -bound if rule.least is None else float(rule.least)
-        greatest = bound if rule.greatest is None else float(rule.greatest)
+        low, high = _bounds(rule, 3.4028234663852886e38 if kind == "FloatType" else 1.7976931348623157e308)
         share = source.random()
-        return least * (1 - share) + greatest * share
+        return low * (1 - share) + high * share
     if kind == "DecimalType":
         unit = Decimal(1).scaleb(-type_.scale)
-        bound = 10 ** (type_.precision - type_.scale) - 1
-        least = -bound if rule.least is None else float(rule.least)
-        greatest = bound if rule.greatest is None else float(rule.greatest)
-        return Decimal(source.uniform(least, greatest)).quantize(unit)
+        low, high = _bounds(rule, 10.0 ** (type_.precision - type_.scale) - 1)
+        return Decimal(source.uniform(low, high)).quantize(unit)
     if kind == "BooleanType":
         return source.random() < 0.5
     if kind in ("VarCharType", "CharType"):
@@ -174,6 +170,11 @@ def random_value(rule: FieldRule, type_: Any, source: random.Random) -> Any:
     if kind in ("VarBinaryType", "BinaryType"):
         return source.randbytes(_length(rule, type_, source))
     return _random_time_or_collection(rule, type_, kind, source)
+
+
+def _bounds(rule: FieldRule, widest: float) -> tuple[float, float]:
+    least = -widest if rule.least is None else float(rule.least)
+    return least, widest if rule.greatest is None else float(rule.greatest)
 
 
 def _length(rule: FieldRule, type_: Any, source: random.Random) -> int:

@@ -17,7 +17,9 @@ from funken.types.row import Row
 Hint = Iterable[tuple[str, str]]
 
 
-def context_of(table: ResolvedTable, config: TableConfig | None = None, options: Hint = (), metadata: Any = None) -> TableContext:
+def context_of(
+    table: ResolvedTable, config: TableConfig | None = None, options: Hint = (), metadata: Any = None
+) -> TableContext:
     """Return what a connector is told of a table; ``metadata``: the metadata columns that are asked for."""
     columns = table.table.columns
     asked = [column for column in columns if column.is_metadata] if metadata is None else metadata
@@ -48,7 +50,9 @@ def check_metadata(table: ResolvedTable, config: TableConfig | None = None) -> N
             )
 
 
-def scan_of(table: ResolvedTable, names: Sequence[str], config: TableConfig | None = None, options: Hint = ()) -> ScanTable:
+def scan_of(
+    table: ResolvedTable, names: Sequence[str], config: TableConfig | None = None, options: Hint = ()
+) -> ScanTable:
     """Return what reads some columns of a table, in the order of their names."""
     columns = {column.name: column for column in table.table.columns}
     metadata = [columns[name] for name in names if columns[name].is_metadata]
@@ -68,7 +72,11 @@ def sink_of(table: ResolvedTable, config: TableConfig | None = None, options: Hi
 
 
 def lookup_of(
-    table: ResolvedTable, names: Sequence[str], keys: Sequence[str], config: TableConfig | None = None, options: Hint = ()
+    table: ResolvedTable,
+    names: Sequence[str],
+    keys: Sequence[str],
+    config: TableConfig | None = None,
+    options: Hint = (),
 ) -> LookupTable:
     """Return what looks up some columns of a table by the values of others."""
     columns = {column.name: column for column in table.table.columns}

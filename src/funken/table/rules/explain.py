@@ -221,8 +221,9 @@ class Printer:
         return "GroupAggregate", [*keys, f"select={self.calls(node)}"]
 
     def window_text(self, window: TimeWindow, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
-        where = f"time_col=[{row_type[window.time].name}]"
-        if columns is not None:
+        if columns is None:
+            where = f"time_col=[{row_type[window.time].name}]"
+        else:
             where = f"win_start=[{row_type[columns[0]].name}], win_end=[{row_type[columns[1]].name}]"
         parts = [where]
         if window.kind is WindowKind.SESSION:

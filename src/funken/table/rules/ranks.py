@@ -94,17 +94,20 @@ def ranked(converter: Converter, node: LogicalFilter, over: LogicalOver) -> Exec
     if found is None:
         found = _deduplicated(converter, below, group, bounds, column)
     if found is None:
+        one = bounds.start == bounds.end
         found = converter.rank(
-            below, group.partition, group.order, bounds.start, bounds.end, bounds.column, True, number_column=column
+            below, group.partition, group.order, bounds.start, bounds.end, bounds.column, not one, number_column=column
         )
+        if one:
+            found = _numbered(found, column, bounds.start)
     return calc(found, refs(found.row_type), found.row_type.names, conjunction(bounds.rest))
 
 
-def _numbered(node: ExecNode, column: OutputColumn) -> ExecNode:
-    """The rows with the constant position 1."""
+def _numbered(node: ExecNode, column: OutputColumn, number: int = 1) -> ExecNode:
+    """The rows with a constant position."""
     from funken.table.rules.convert import calc, refs
 
-    one = Literal(1, type=column.type)
+    one = Literal(number, type=column.type)
     return calc(node, [*refs(node.row_type), one], [*node.row_type.names, column.name])
 
 
