@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from funken.expr.rules import FunctionTable
 from funken.expr.sql import (
+    aggregates,
     casts,
     conditional,
     numbers,
@@ -14,5 +15,5 @@ from funken.expr.sql import (
 
 FUNCTIONS = FunctionTable()
 """Every built-in function, by name."""
-for _topic in (operators, conditional, casts, numbers, strings, temporal):
+for _topic in (operators, conditional, casts, numbers, strings, temporal, aggregates):
     FUNCTIONS.add(*_topic.rows())
