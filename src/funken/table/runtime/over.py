@@ -173,7 +173,7 @@ class _TimedGroup:
             for row in rows:
                 kept = [*kept, (time, row)][-self.before - 1 :]
                 results.append(self._value(kept))
-            return kept[len(kept) - self.before :] if self.before else [], results
+            return kept[max(0, len(kept) - self.before) :], results
         kept = [entry for entry in kept if entry[0] >= time - self.before] + [(time, row) for row in rows]
         return kept, [self._value(kept)] * len(rows)
 
@@ -184,8 +184,15 @@ class _TimedGroup:
         return self.aggregates.values(accumulators)
 
 
+_FORGET = "forget"
+
+
 class OverByTime(KeyedTableOperator):
-    """Ordered by event time: rows wait for the watermark; what is not later than the last time that was handled is late."""
+    """Ordered by event time: rows wait for the watermark.
+
+    A row is late if the watermark has passed it; where the frame has a lower bound, if a row of its partition as late as it was
+    handled. A partition whose rows no frame of time can reach any more is forgotten.
+    """
 
     rowtime = True
 
@@ -198,6 +205,10 @@ class OverByTime(KeyedTableOperator):
         self._waiting = self.map_state("waiting")
         self._state = self.value_state("frames", 0 if self.rowtime else self._ttl)
         self._late = self.context.metrics.counter("numLateRecordsDropped")
+        self._unbounded = all(group.unbounded for group in self._timed)
+        ranges = all(not group.unbounded and not group.group.rows for group in self._timed)
+        self._reach = max(group.before for group in self._timed) if ranges else None
+        self._forgotten = self.value_state("forgotten")
 
     def block(self, block: TableBlock) -> None:
         """Keep the rows of a block until the watermark."""
@@ -207,15 +218,34 @@ class OverByTime(KeyedTableOperator):
                 continue
             self.store.current_key = key
             time = row[time_column] // NANOS
-            state = self._state.value()
-            if state is not None and time <= state[0]:
+            if self._is_late(time):
                 self._late.inc()
                 continue
             self._waiting.put(time, [*(self._waiting.get(time) or ()), row])
             self.timers.register_event_time_timer(key, None, time)
+            if self._reach is not None:
+                self._forget_later(key, time, self._reach)
+
+    def _is_late(self, time: int) -> bool:
+        if self._unbounded:
+            return time <= self.current_watermark
+        state = self._state.value()
+        return state is not None and time <= state[0]
+
+    def _forget_later(self, key: Tuple, time: int, reach: int) -> None:
+        due = self._forgotten.value()
+        if due is None or due < time + reach + 1:
+            due = time + reach * 3 // 2 + 1
+            self._forgotten.update(due)
+            self.timers.register_event_time_timer(key, _FORGET, due)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
-        """Emit the rows of a time."""
+        """Emit the rows of a time, or forget a partition."""
+        if namespace == _FORGET:
+            if self._forgotten.value() == timestamp:
+                self._forgotten.clear()
+                self._state.clear()
+            return
         self._emit(self._waiting.get(timestamp) or (), timestamp)
         self._waiting.remove(timestamp)
 
