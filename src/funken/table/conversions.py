@@ -321,7 +321,9 @@ def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> Lo
     from funken.expr.ir import InputRef, Node  # noqa: PLC0415 - only where expressions are
     from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
 
-    if any(column.is_computed or column.is_metadata for column in schema.columns):
+    physical = [column.name for column in schema.columns if column.is_physical]
+    others = any(column.is_computed or column.is_metadata for column in schema.columns)
+    if others or (physical and physical != list(plan.row_type.names)):
         below = [(column.name, column.type) for column in plan.row_type]
         nodes: list[Node] = []
         for column in schema.columns:
@@ -351,11 +353,15 @@ def expression_text(expression: Any, env: TableEnvironment) -> str:
 
 
 def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[str]) -> list[tuple[str, LogicalType]]:
+    type_info = declared_type(stream)
     if schema is not None:
         physical = [(column.name, column.type) for column in schema.columns if column.is_physical]
-        if physical:
+        fields = columns_of_info(type_info) if type_info is not None else []
+        if physical and not {name for name, _ in physical} < {name for name, _ in fields}:
             return physical
-    type_info = declared_type(stream)
+        if physical:  # computed columns may also use the fields that are no columns
+            types = dict(physical)
+            return [(name, types.get(name, type_)) for name, type_ in fields]
     if type_info is None:
         if names:
             raise InvalidProgram(

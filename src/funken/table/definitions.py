@@ -160,13 +160,13 @@ def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> Ca
             )
         mark = definition.watermark
     options = dict(source.options) if choice("OPTIONS") != "EXCLUDING" else {}
-    for key, value in definition.options:
-        if key in options and choice("OPTIONS") == "INCLUDING":
+    for name, value in definition.options:
+        if name in options and choice("OPTIONS") == "INCLUDING":
             raise InvalidTable(
-                f"There already exists an option ['{key}' -> '{options[key]}'] in the base table. You might want to "
+                f"There already exists an option ['{name}' -> '{options[name]}'] in the base table. You might want to "
                 "specify EXCLUDING OPTIONS or OVERWRITING OPTIONS."
             )
-        options[key] = value
+        options[name] = value
     key = definition.primary_key or (source.primary_key if choice("CONSTRAINTS") != "EXCLUDING" else ())
     parts = definition.partition_keys or (source.partition_keys if choice("PARTITIONS") != "EXCLUDING" else ())
     spread = definition.distribution or (source.distribution if choice("DISTRIBUTION") != "EXCLUDING" else None)
