@@ -6,6 +6,7 @@ from funken.expr.rules import FunctionTable
 from funken.expr.sql import (
     aggregates,
     casts,
+    collections,
     conditional,
     numbers,
     operators,
@@ -15,5 +16,5 @@ from funken.expr.sql import (
 
 FUNCTIONS = FunctionTable()
 """Every built-in function, by name."""
-for _topic in (operators, conditional, casts, numbers, strings, temporal, aggregates):
+for _topic in (operators, conditional, casts, numbers, strings, temporal, collections, aggregates):
     FUNCTIONS.add(*_topic.rows())
