@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from funken.expr.ir import InputRef, Literal, Node, input_refs
 from funken.expr.sql.functions import FUNCTIONS
@@ -21,22 +20,28 @@ from funken.table.logical import (
     WindowKind,
     WindowProperty,
 )
+from funken.table.rules.building import (
+    ALL,
+    INSERTS,
+    UPDATES,
+    Conversion,
+    calc,
+    check_orderable,
+    exchange,
+    refs,
+    refuse,
+    with_time,
+)
 from funken.table.rules.properties import WindowColumns, limited, windows_of
 from funken.table.types import BigIntType, TimestampType
-
-if TYPE_CHECKING:
-    from funken.table.rules.convert import Converter
 
 _BIGINT = BigIntType(nullable=False)
 _BORDER = TimestampType(3, nullable=False)
 GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
 
 
-def aggregate(converter: Converter, node: LogicalAggregate) -> ExecNode:
+def aggregate(converter: Conversion, node: LogicalAggregate) -> ExecNode:
     """Convert an aggregate."""
-    from funken.table.rules.convert import calc
-    from funken.table.rules.ranks import check_orderable
-
     below = converter.of(node.input)
     for key in node.keys:
         if below.row_type[key].type.root in {"RAW", "MAP", "MULTISET"}:
@@ -49,7 +54,7 @@ def aggregate(converter: Converter, node: LogicalAggregate) -> ExecNode:
 
 
 def grouped(
-    converter: Converter,
+    converter: Conversion,
     below: ExecNode,
     keys: tuple[int, ...],
     calls: tuple[AggregateCall, ...],
@@ -69,8 +74,6 @@ def grouped(
 
 
 def _check_retraction(below: ExecNode, calls: Sequence[AggregateCall]) -> None:
-    from funken.table.rules.convert import refuse
-
     if below.mode.is_insert_only:
         return
     for call in calls:
@@ -86,8 +89,6 @@ def _call_columns(calls: Sequence[AggregateCall]) -> tuple[OutputColumn, ...]:
 
 
 def _group(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int) -> ExecNode:
-    from funken.table.rules.convert import ALL, UPDATES, exchange
-
     columns = tuple(below.row_type[key].ordinary() for key in keys)
     retracts = not below.mode.is_insert_only
     places = {key: place for place, key in enumerate(keys)}
@@ -111,8 +112,6 @@ def _group(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, .
 def _window(
     below: ExecNode, info: WindowColumns, keys: tuple[int, ...], calls: tuple[AggregateCall, ...]
 ) -> ExecNode | None:
-    from funken.table.rules.convert import refuse
-
     window = info.window
     if window.kind is WindowKind.HOP and window.size % window.slide:
         refuse(
@@ -158,8 +157,6 @@ def _aggregate(
     properties: Sequence[WindowProperty],
     columns: tuple[int, int] | None,
 ) -> ExecNode:
-    from funken.table.rules.convert import exchange
-
     shown = tuple(source.row_type[key].ordinary() for key in keys) + _call_columns(calls)
     width = len(shown)
     return nodes.ExecWindowAggregate(
@@ -185,8 +182,6 @@ def _direct(
     properties: Sequence[WindowProperty],
 ) -> ExecNode | None:
     """The aggregate over the input of the table function: it assigns the windows itself."""
-    from funken.table.rules.convert import calc, refs
-
     source = table.input.input if isinstance(table.input, nodes.ExecExchange) else table.input
     width = len(source.row_type)
     expressions = list(below.expressions) if isinstance(below, nodes.ExecCalc) else refs(table.row_type)
@@ -198,7 +193,9 @@ def _direct(
     window = table.window
     if window.kind is WindowKind.SESSION:
         groups = [expressions[key] for key in keys]
-        if {getattr(each, "index", None) for each in groups} != set(window.partition) or len(groups) != len(window.partition):
+        if {getattr(each, "index", None) for each in groups} != set(window.partition) or len(groups) != len(
+            window.partition
+        ):
             return None
     places = {index: place for place, index in enumerate(used)}
     time = source.row_type[window.time]
@@ -230,8 +227,6 @@ def _attached(
     properties: Sequence[WindowProperty],
 ) -> ExecNode:
     """The aggregate over rows that have their windows already."""
-    from funken.table.rules.ranks import with_time
-
     source, time = with_time(below, info)
     columns = (min(info.starts), min(info.ends))
     window = replace(info.window, time=time, partition=())
@@ -247,8 +242,6 @@ def _in_order(
     properties: Sequence[WindowProperty],
 ) -> ExecNode:
     """The columns in the order of the logical aggregate: keys, then calls."""
-    from funken.table.rules.convert import calc
-
     first = len(plain) + calls
     places = []
     for key in keys:
@@ -262,15 +255,15 @@ def _in_order(
             places.append(plain.index(key))
     places += range(len(plain), len(plain) + calls)
     row = made.row_type
-    return calc(made, [InputRef(place, type=row[place].type) for place in places], [row[place].name for place in places])
+    return calc(
+        made, [InputRef(place, type=row[place].type) for place in places], [row[place].name for place in places]
+    )
 
 
 # -- legacy windows
 
 
-def _legacy(converter: Converter, below: ExecNode, node: LogicalAggregate) -> ExecNode:
-    from funken.table.rules.convert import INSERTS, UPDATES, exchange, refuse
-
+def _legacy(converter: Conversion, below: ExecNode, node: LogicalAggregate) -> ExecNode:
     window = node.window
     assert window is not None
     time = below.row_type[window.time].time
@@ -285,7 +278,11 @@ def _legacy(converter: Converter, below: ExecNode, node: LogicalAggregate) -> Ex
     columns = tuple(below.row_type[key].ordinary() for key in node.keys) + _call_columns(node.calls)
     shown = tuple(column for _, column in node.properties)
     width = len(columns)
-    starts = [width + place for place, (kind, _) in enumerate(node.properties) if kind in {WindowProperty.START, WindowProperty.END}]
+    starts = [
+        width + place
+        for place, (kind, _) in enumerate(node.properties)
+        if kind in {WindowProperty.START, WindowProperty.END}
+    ]
     keys = frozenset([frozenset((*range(len(node.keys)), *starts[:1]))]) if starts else frozenset()
     return nodes.ExecGroupWindowAggregate(
         exchange(below, node.keys),
@@ -307,10 +304,8 @@ def _legacy(converter: Converter, below: ExecNode, node: LogicalAggregate) -> Ex
 # -- grouping sets
 
 
-def _expanded(converter: Converter, node: LogicalAggregate, below: ExecNode) -> ExecNode:
+def _expanded(converter: Conversion, node: LogicalAggregate, below: ExecNode) -> ExecNode:
     """One copy of each row per set, with the number of the set as a key."""
-    from funken.table.rules.convert import calc
-
     assert node.sets is not None
     below, calls = _own_arguments(node, below)
     width = len(below.row_type)
@@ -338,7 +333,14 @@ def _expanded(converter: Converter, node: LogicalAggregate, below: ExecNode) -> 
     )
     keys = (*node.keys, width)
     made = tuple(call for call in calls if call.function not in GROUPING)
-    found = grouped(converter, expand, keys, made, node.ttl, replace(node, keys=keys, calls=made, sets=None) if node.window else None)
+    found = grouped(
+        converter,
+        expand,
+        keys,
+        made,
+        node.ttl,
+        replace(node, keys=keys, calls=made, sets=None) if node.window else None,
+    )
     number_ref = InputRef(len(node.keys), type=_BIGINT)
     shown: list[Node] = [InputRef(place, type=found.row_type[place].type) for place in range(len(node.keys))]
     place = len(keys)
@@ -354,8 +356,6 @@ def _expanded(converter: Converter, node: LogicalAggregate, below: ExecNode) -> 
 
 def _own_arguments(node: LogicalAggregate, below: ExecNode) -> tuple[ExecNode, list[AggregateCall]]:
     """Arguments that are keys get columns of their own, which no set makes NULL."""
-    from funken.table.rules.convert import calc, refs
-
     extra: dict[int, int] = {}
     for call in node.calls:
         if call.function not in GROUPING:
@@ -387,6 +387,3 @@ def _grouping(node: LogicalAggregate, call: AggregateCall, numbers: Sequence[int
         result = Literal(bits, type=call.type.not_null())
         args += [FUNCTIONS.call("=", [number, Literal(value, type=_BIGINT)]), result]
     return FUNCTIONS.call("CASE", [*args[:-2], args[-1]]) if len(args) > 2 else args[1]
-
-
-_: Any = None

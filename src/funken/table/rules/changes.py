@@ -14,6 +14,7 @@ from funken.expr.ir import input_refs
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.exec_nodes import ExecNode
+from funken.table.rules.functions import produced, traits_of
 from funken.types.row import RowKind
 
 
@@ -97,8 +98,6 @@ class Settler:
 
     def _process(self, node: nodes.ExecProcessTableFunction, need: Need, partial: bool) -> ExecNode | None:
         """A process table function: its tables say what they need, and it what it gives for what is wanted."""
-        from funken.table.rules.functions import produced, traits_of
-
         relations = []
         for table in node.tables:
             below = node.relations[table.relation]

@@ -60,7 +60,24 @@ def refs_of(nodes: Iterable[Node]) -> set[int]:
     return {index for node in nodes for index in input_refs(node)}
 
 
-_STRICT = {"=", "<>", "<", "<=", ">", ">=", "LIKE", "+", "-", "*", "/", "%", "CAST", "IS NOT NULL", "IS TRUE", "IS FALSE"}
+_STRICT = {
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "LIKE",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "CAST",
+    "IS NOT NULL",
+    "IS TRUE",
+    "IS FALSE",
+}
 
 
 def rejects_null(node: Node, columns: set[int]) -> bool:

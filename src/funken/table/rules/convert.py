@@ -6,22 +6,15 @@ needs is left to ``changes.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
-from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted
-from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.literals import literal
 from funken.table import exec_nodes as nodes
-from funken.table.catalog import InvalidTable
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.resolved import scan_of
-from funken.table.exec_nodes import ExecNode, UpsertKeys
+from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (
-    AggregateCall,
-    BoundKind,
-    JoinType,
     LogicalAggregate,
     LogicalCorrelate,
     LogicalFilter,
@@ -44,158 +37,30 @@ from funken.table.logical import (
     SortKey,
     TimeAttribute,
     WindowKind,
-    WindowProperty,
 )
-from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, refs_of, substituted
+from funken.table.rules.aggregates import aggregate
+from funken.table.rules.building import (
+    ALL,
+    BIGINT,
+    DELETES,
+    calc,
+    deletes,
+    exchange,
+    insert_only,
+    merged,
+    rank_keys,
+    refs,
+    refuse,
+    updates,
+)
+from funken.table.rules.functions import table_function
+from funken.table.rules.joins import join, temporal_join
 from funken.table.rules.properties import (
     NO_KEYS,
-    WindowColumns,
-    digest,
-    limited,
     monotonic,
-    renamed_keys,
-    windows_of,
 )
+from funken.table.rules.ranks import over, ranked
 from funken.types.row import RowKind
-
-INSERTS = ChangelogMode.insert_only()
-ALL = ChangelogMode.all()
-UPDATES = ChangelogMode.of(RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER)
-DELETES = ChangelogMode.of(RowKind.INSERT, RowKind.DELETE)
-BIGINT = FUNCTIONS.call("CAST", [literal(0)], type=literal(1 << 40).type).type
-
-
-def refuse(message: str) -> NoReturn:
-    raise InvalidTable(message)
-
-
-def merged(modes: Iterable[ChangelogMode]) -> ChangelogMode:
-    """All kinds of several modes."""
-    found = list(modes)
-    kinds = frozenset(kind for mode in found for kind in mode.kinds)
-    return ChangelogMode(kinds, any(mode.key_only_deletes for mode in found))
-
-
-def updates(mode: ChangelogMode) -> bool:
-    return mode.contains(RowKind.UPDATE_AFTER)
-
-
-def deletes(mode: ChangelogMode) -> bool:
-    return mode.contains(RowKind.DELETE)
-
-
-def with_deletes(mode: ChangelogMode) -> ChangelogMode:
-    return ChangelogMode(mode.kinds | {RowKind.DELETE})
-
-
-def refs(row_type: RelationType) -> list[Node]:
-    return [InputRef(place, type=column.type) for place, column in enumerate(row_type)]
-
-
-def insert_only(node: ExecNode, operator: str) -> None:
-    """Refuse what updates, for an operator that cannot take rows back."""
-    if updates(node.mode):
-        refuse(f"{operator} doesn't support consuming update changes which is produced by node {digest(node)}")
-    if deletes(node.mode):
-        refuse(f"{operator} doesn't support consuming delete changes which is produced by node {digest(node)}")
-
-
-def exchange(node: ExecNode, keys: Sequence[int]) -> ExecNode:
-    """The rows of a relation, those of equal keys at one task; no keys: all at one."""
-    return nodes.ExecExchange(
-        node, tuple(keys), row_type=node.row_type, mode=node.mode, upsert_keys=node.upsert_keys
-    )
-
-
-def calc(
-    node: ExecNode, expressions: Sequence[Node], names: Sequence[str], condition: Node | None = None
-) -> ExecNode:
-    """A projection and a filter, merged into one below."""
-    expressions = tuple(expressions)
-    if condition is None and list(expressions) == refs(node.row_type) and tuple(names) == node.row_type.names:
-        return node
-    if isinstance(node, nodes.ExecCalc) and _mergeable(node, expressions, condition):
-        below = node.expressions
-        parts = conjuncts(node.condition) + [substituted(part, below) for part in conjuncts(condition)]
-        return calc(node.input, [substituted(each, below) for each in expressions], names, conjunction(parts))
-    if isinstance(node, nodes.ExecChangelogNormalize) and condition is not None and node.condition is None:
-        movable = [part for part in conjuncts(condition) if is_deterministic(part) or "WATERMARK" in str(part)]
-        stay = [part for part in conjuncts(condition) if part not in movable]
-        keyed = [part for part in movable if input_refs(part) and input_refs(part) <= set(node.keys)]
-        node = _filtered_normalize(node, keyed, [part for part in movable if part not in keyed])
-        return calc(node, expressions, names, conjunction(stay))
-    if isinstance(node, nodes.ExecRank) and node.number:
-        rank = len(node.row_type) - 1
-        if rank not in refs_of([*expressions, *([condition] if condition is not None else [])]):
-            node = without_number(node)
-    columns = []
-    for expression, name in zip(expressions, names, strict=True):
-        time = node.row_type[expression.index].time if isinstance(expression, InputRef) else None
-        if isinstance(expression, Call) and expression.function == "PROCTIME":
-            time = TimeAttribute.PROCTIME
-        columns.append(OutputColumn(name, expression.type, time))
-    return nodes.ExecCalc(
-        node,
-        expressions,
-        condition,
-        row_type=RelationType(tuple(columns)),
-        mode=node.mode,
-        upsert_keys=renamed_keys(node.upsert_keys, expressions),
-    )
-
-
-def _mergeable(node: nodes.ExecCalc, expressions: Sequence[Node], condition: Node | None) -> bool:
-    """Whether the calc below may be computed in place: what is not deterministic, or dear, is computed once."""
-    uses: dict[int, int] = {}
-    for expression in [*expressions, *([condition] if condition is not None else [])]:
-        for index in _all_refs(expression):
-            uses[index] = uses.get(index, 0) + 1
-    for index, expression in enumerate(node.expressions):
-        if isinstance(expression, InputRef | Literal):
-            continue
-        proctime = isinstance(expression, Call) and expression.function == "PROCTIME"
-        if not is_deterministic(expression) and not proctime and uses.get(index, 0) > 0:
-            return False
-        if uses.get(index, 0) > 1 and _has_user_function(expression):
-            return False
-    return True
-
-
-def _all_refs(node: Node) -> list[int]:
-    if isinstance(node, InputRef):
-        return [node.index]
-    return [index for child in node.children for index in _all_refs(child)]
-
-
-def _has_user_function(node: Node) -> bool:
-    return getattr(node, "handle", None) is not None or any(map(_has_user_function, node.children))
-
-
-def _filtered_normalize(node: nodes.ExecChangelogNormalize, keyed: list[Node], rest: list[Node]) -> ExecNode:
-    """Filters on the key move below the normalizer, others into it."""
-    below = node.input
-    if keyed:
-        source = below.input if isinstance(below, nodes.ExecExchange) else below
-        source = calc(source, refs(source.row_type), source.row_type.names, conjunction(keyed))
-        below = exchange(source, node.keys)
-    return replace(node, input=below, condition=conjunction(rest))
-
-
-def without_number(node: nodes.ExecRank) -> ExecNode:
-    columns = node.row_type.columns[:-1]
-    keys = _rank_keys(node.input, node.partition, node.start, node.end, None)
-    return replace(node, number=False, row_type=RelationType(columns), upsert_keys=keys)
-
-
-def _rank_keys(
-    below: ExecNode, partition: Sequence[int], start: int, end: int | None, number: int | None
-) -> UpsertKeys:
-    found = set(below.upsert_keys)
-    if number is not None:
-        found.add(frozenset((*partition, number)))
-    if start == 1 and end == 1:
-        found.add(frozenset(partition))
-    return limited(found)
 
 
 class Converter:
@@ -309,8 +174,6 @@ class Converter:
 
     def filter(self, node: LogicalFilter) -> ExecNode:
         if isinstance(node.input, LogicalOver):
-            from funken.table.rules.ranks import ranked
-
             found = ranked(self, node, node.input)
             if found is not None:
                 return found
@@ -408,7 +271,7 @@ class Converter:
             name,
             row_type=RelationType(columns),
             mode=DELETES if not order and below.mode.is_insert_only else ALL,
-            upsert_keys=_rank_keys(below, partition, start, end, place if number else None),
+            upsert_keys=rank_keys(below, partition, start, end, place if number else None),
         )
 
     def window_table(self, node: LogicalWindowTable) -> ExecNode:
@@ -425,26 +288,6 @@ class Converter:
             below = exchange(below, node.window.partition)
         return nodes.ExecWindowTable(below, node.window, row_type=RelationType(tuple(columns)), mode=below.mode)
 
-    def over(self, node: LogicalOver) -> ExecNode:
-        from funken.table.rules.ranks import over
-
-        return over(self, node)
-
-    def aggregate(self, node: LogicalAggregate) -> ExecNode:
-        from funken.table.rules.aggregates import aggregate
-
-        return aggregate(self, node)
-
-    def join(self, node: LogicalJoin) -> ExecNode:
-        from funken.table.rules.joins import join
-
-        return join(self, node)
-
-    def temporal(self, node: LogicalTemporalJoin) -> ExecNode:
-        from funken.table.rules.joins import temporal_join
-
-        return temporal_join(self, node)
-
     def match(self, node: LogicalMatch) -> ExecNode:
         below = self.of(node.input)
         insert_only(below, "Match Recognize")
@@ -459,11 +302,6 @@ class Converter:
             time is TimeAttribute.ROWTIME,
             row_type=node.row_type,
         )
-
-    def table_function(self, node: LogicalTableFunction) -> ExecNode:
-        from funken.table.rules.functions import table_function
-
-        return table_function(self, node)
 
 
 def _watermarked(source: ExecNode, node: LogicalWatermark) -> ExecNode:
@@ -504,11 +342,10 @@ _RULES: dict[type, Any] = {
     LogicalSetOperation: Converter.union,
     LogicalSort: Converter.sort,
     LogicalWindowTable: Converter.window_table,
-    LogicalOver: Converter.over,
-    LogicalAggregate: Converter.aggregate,
-    LogicalJoin: Converter.join,
-    LogicalTemporalJoin: Converter.temporal,
+    LogicalOver: over,
+    LogicalAggregate: aggregate,
+    LogicalJoin: join,
+    LogicalTemporalJoin: temporal_join,
     LogicalMatch: Converter.match,
-    LogicalTableFunction: Converter.table_function,
+    LogicalTableFunction: table_function,
 }
-_ = (AggregateCall, BoundKind, JoinType, WindowProperty, WindowColumns, shifted, windows_of)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import LogicalTableFunction, OutputColumn, RelationType
+from funken.table.rules.building import ALL, INSERTS, Conversion, exchange, insert_only, refuse
 from funken.types.row import RowKind
 
-if TYPE_CHECKING:
-    from funken.table.rules.convert import Converter
 
-
-def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode:
+def table_function(converter: Conversion, node: LogicalTableFunction) -> ExecNode:
     """Convert a call of a function over tables."""
-    from funken.table.rules.convert import ALL, INSERTS, exchange, insert_only, refuse
-
     name = node.function.upper()
     relations = [converter.of(each) for each in node.relations]
     mode = INSERTS
@@ -40,7 +36,9 @@ def table_function(converter: Converter, node: LogicalTableFunction) -> ExecNode
         if mode.is_upsert:
             keys = _partition_keys(node)
         if node.on_time and not mode.is_insert_only:
-            refuse(f"Time operations using the `on_time` argument are currently not supported for PTFs that consume or produce updates: {node.function}")
+            refuse(
+                f"Time operations using the `on_time` argument are currently not supported for PTFs that consume or produce updates: {node.function}"
+            )
     spread: list[ExecNode] = []
     for table in node.tables:
         below = relations[table.relation]

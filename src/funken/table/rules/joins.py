@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted
+from funken.expr.sql.functions import FUNCTIONS
 from funken.table import exec_nodes as nodes
 from funken.table.connectors.resolved import has_lookup
 from funken.table.exec_nodes import ExecNode
@@ -24,12 +25,10 @@ from funken.table.logical import (
     TimeAttribute,
     joined,
 )
+from funken.table.rules.building import ALL, Conversion, calc, exchange, insert_only, merged, refs, refuse, with_time
 from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, moved, substituted
 from funken.table.rules.properties import join_keys, windows_of
 from funken.table.types import DayTimeIntervalType
-
-if TYPE_CHECKING:
-    from funken.table.rules.convert import Converter
 
 
 @dataclass
@@ -99,8 +98,6 @@ def _pair(part: Node, width: int) -> tuple[Node, Node, bool] | None:
 
 def _null_safe(part: Node) -> Node:
     """``(a IS NULL AND b IS NULL) OR a = b`` as IS NOT DISTINCT FROM."""
-    from funken.expr.sql.functions import FUNCTIONS
-
     if not isinstance(part, Call) or part.function != "OR" or len(part.args) != 2:
         return part
     for one, other in (part.args, part.args[::-1]):
@@ -117,8 +114,6 @@ def _computed(expressions: Any) -> list[Node]:
 
 
 def _with(node: ExecNode, extra: Sequence[Node]) -> ExecNode:
-    from funken.table.rules.convert import calc, refs
-
     if not extra:
         return node
     names = [f"$key{place}" for place in range(len(extra))]
@@ -136,8 +131,6 @@ def _output(sides: Sides, keep_time: bool) -> RelationType:
 
 def _narrowed(node: ExecNode, sides: Sides, names: Sequence[str]) -> ExecNode:
     """Without the columns of computed keys."""
-    from funken.table.rules.convert import calc
-
     width = len(sides.left.row_type)
     shown = list(range(width - sides.extra_left))
     if sides.kind.keeps_right:
@@ -147,8 +140,6 @@ def _narrowed(node: ExecNode, sides: Sides, names: Sequence[str]) -> ExecNode:
 
 
 def _common(sides: Sides, row_type: RelationType) -> dict[str, Any]:
-    from funken.table.rules.convert import exchange
-
     return {
         "left": exchange(sides.left, sides.left_keys),
         "right": exchange(sides.right, sides.right_keys),
@@ -161,7 +152,7 @@ def _common(sides: Sides, row_type: RelationType) -> dict[str, Any]:
     }
 
 
-def join(converter: Converter, node: LogicalJoin) -> ExecNode:
+def join(converter: Conversion, node: LogicalJoin) -> ExecNode:
     """Convert a join."""
     left, right = converter.of(node.left), converter.of(node.right)
     sides = sides_of(left, right, node.kind, node.condition)
@@ -173,9 +164,7 @@ def join(converter: Converter, node: LogicalJoin) -> ExecNode:
     return _narrowed(found, sides, node.row_type.names)
 
 
-def _regular(converter: Converter, sides: Sides, node: LogicalJoin) -> ExecNode:
-    from funken.table.rules.convert import ALL, merged
-
+def _regular(converter: Conversion, sides: Sides, node: LogicalJoin) -> ExecNode:
     ttls = [converter.ttl if ttl is None else ttl for ttl in node.ttl]
     row_type = _output(sides, keep_time=False)
     inner = sides.kind in {JoinType.INNER, JoinType.SEMI}
@@ -197,8 +186,6 @@ def _regular(converter: Converter, sides: Sides, node: LogicalJoin) -> ExecNode:
 
 
 def _window_join(sides: Sides) -> ExecNode | None:
-    from funken.table.rules.convert import insert_only
-    from funken.table.rules.ranks import with_time
 
     left, right = windows_of(sides.left), windows_of(sides.right)
     if left is None or right is None or left.shape != right.shape:
@@ -241,8 +228,6 @@ class _Bounds:
 
 def _interval_join(sides: Sides) -> ExecNode | None:
     """A join whose condition bounds the difference of two time attributes."""
-    from funken.table.rules.convert import insert_only
-
     if not sides.kind.keeps_right:
         return None
     width = len(sides.left.row_type)
@@ -337,10 +322,8 @@ def _linear(node: Node) -> tuple[int, int] | None:
 # -- versions and lookups
 
 
-def temporal_join(converter: Converter, node: LogicalTemporalJoin) -> ExecNode:
+def temporal_join(converter: Conversion, node: LogicalTemporalJoin) -> ExecNode:
     """FOR SYSTEM_TIME AS OF: a lookup by processing time, versions by event time."""
-    from funken.table.rules.convert import insert_only, refuse
-
     left = converter.of(node.left)
     time = left.row_type[node.time].time
     if time is TimeAttribute.PROCTIME:
@@ -349,14 +332,20 @@ def temporal_join(converter: Converter, node: LogicalTemporalJoin) -> ExecNode:
     sides = sides_of(left, right, node.kind, node.condition)
     times = right.row_type.time_columns(TimeAttribute.ROWTIME)
     if not times:
-        refuse("Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, but no row time attribute can be found.")
+        refuse(
+            "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, but no row time attribute can be found."
+        )
     if not sides.left_keys:
         refuse("Currently the join key in Temporal Table Join can not be empty.")
     if not right.upsert_keys:
-        refuse("Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, but no primary key can be found.")
+        refuse(
+            "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, but no primary key can be found."
+        )
     if not any(key <= set(sides.right_keys) for key in right.upsert_keys):
         names = [right.row_type[place].name for place in sorted(min(right.upsert_keys, key=len))]
-        refuse(f"Temporal table's primary key [{', '.join(names)}] must be included in the equivalence condition of temporal join.")
+        refuse(
+            f"Temporal table's primary key [{', '.join(names)}] must be included in the equivalence condition of temporal join."
+        )
     insert_only(left, "TemporalJoin") if converter.batch else None
     row_type = _output(sides, keep_time=True)
     shown = tuple(
@@ -400,9 +389,7 @@ def _looked_up(node: LogicalNode) -> _Lookup | None:
     return None
 
 
-def _lookup_join(converter: Converter, node: LogicalTemporalJoin, left: ExecNode) -> ExecNode:
-    from funken.table.rules.convert import calc, refuse
-
+def _lookup_join(converter: Conversion, node: LogicalTemporalJoin, left: ExecNode) -> ExecNode:
     table = _looked_up(node.right)
     if table is None or not has_lookup(table.scan.table, converter.config):
         refuse("Processing-time temporal join is not supported yet.")
@@ -488,6 +475,10 @@ def _constant_key(part: Node) -> nodes.LookupKey | None:
         one, other = part.args
         if isinstance(other, InputRef):
             one, other = other, one
-        if isinstance(one, InputRef) and isinstance(other, Literal) and one.type.as_nullable() == other.type.as_nullable():
+        if (
+            isinstance(one, InputRef)
+            and isinstance(other, Literal)
+            and one.type.as_nullable() == other.type.as_nullable()
+        ):
             return nodes.LookupKey(one.index, constant=other)
     return None

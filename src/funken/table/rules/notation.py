@@ -12,8 +12,34 @@ from funken.table.types import LogicalType, is_text
 
 _CHARACTERS = ' CHARACTER SET "UTF-16LE"'
 _NAMES = {"INT": "INTEGER", "NEGATE": "-", "GET": "."}
-_INFIX = {"+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "||", "LIKE", "SIMILAR TO", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
-_POSTFIX = {"IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN", "IS NOT UNKNOWN"}
+_INFIX = {
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "||",
+    "LIKE",
+    "SIMILAR TO",
+    "IS DISTINCT FROM",
+    "IS NOT DISTINCT FROM",
+}
+_POSTFIX = {
+    "IS NULL",
+    "IS NOT NULL",
+    "IS TRUE",
+    "IS NOT TRUE",
+    "IS FALSE",
+    "IS NOT FALSE",
+    "IS UNKNOWN",
+    "IS NOT UNKNOWN",
+}
 _DAY = 86_400_000
 
 

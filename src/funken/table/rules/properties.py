@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
-from funken.expr.ir import Call, InputRef, Node
+from funken.expr.ir import InputRef, Node
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, UpsertKeys
 from funken.table.logical import JoinType, TimeAttribute, TimeWindow, WindowProperty
@@ -225,15 +225,3 @@ def _(node: nodes.ExecCalc) -> Mapping[int, bool]:
 @monotonic.register
 def _(node: nodes.ExecExchange) -> Mapping[int, bool]:
     return monotonic(node.input)
-
-
-def digest(node: ExecNode) -> str:
-    """Return how EXPLAIN shows a node, for messages."""
-    from funken.table.rules.explain import line
-
-    return line(node, {})
-
-
-def proctime_call(node: Node) -> bool:
-    """Return True if an expression is the clock."""
-    return isinstance(node, Call) and node.function == "PROCTIME"

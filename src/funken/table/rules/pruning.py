@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from funken.expr.ir import InputRef, Node, input_refs, shifted
+from funken.expr.sql.literals import literal
 from funken.table import logical as nodes
 from funken.table.logical import LogicalNode, RelationType, project
 
@@ -170,8 +171,6 @@ def _project(node: nodes.LogicalProject, needed: set[int], inputs: Any) -> tuple
     if not needed:  # a row must have a column, and this one needs none of the input's
         kept = [place for place, each in enumerate(node.expressions) if not input_refs(each)][:1]
     if not kept:
-        from funken.expr.sql.literals import literal
-
         return project(below, [literal(0)], [node.row_type.names[0]], node.hints), {}
     expressions = [shifted(node.expressions[place], places) for place in kept]
     names = [node.row_type.names[place] for place in kept]
@@ -220,7 +219,8 @@ def _aggregate(node: nodes.LogicalAggregate, needed: set[int], inputs: Any) -> t
     width = len(node.keys)
     grouping = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
     calls = tuple(
-        node.calls[place] if node.calls[place].function in grouping else node.calls[place].moved(places) for place in kept
+        node.calls[place] if node.calls[place].function in grouping else node.calls[place].moved(places)
+        for place in kept
     )
     window = None if node.window is None else replace(node.window, time=places[node.window.time])
     found = _identity(width) | {width + old: width + new for new, old in enumerate(kept)}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-from funken.expr.ir import Call, InputRef, Literal, Node, input_refs
+from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (
@@ -17,11 +16,20 @@ from funken.table.logical import (
     RelationType,
     TimeAttribute,
 )
+from funken.table.rules.building import (
+    ALL,
+    INSERTS,
+    Conversion,
+    calc,
+    check_orderable,
+    exchange,
+    insert_only,
+    refs,
+    refuse,
+    with_time,
+)
 from funken.table.rules.conditions import conjunction, conjuncts
-from funken.table.rules.properties import WindowColumns, windows_of
-
-if TYPE_CHECKING:
-    from funken.table.rules.convert import Converter
+from funken.table.rules.properties import windows_of
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
@@ -71,10 +79,8 @@ def _uncast(node: Node) -> Node:
     return node.args[0] if isinstance(node, Call) and node.function == "CAST" else node
 
 
-def ranked(converter: Converter, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:
+def ranked(converter: Conversion, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:
     """Return the operator of a filter on the position of a row; ``None`` if it is another filter."""
-    from funken.table.rules.convert import calc, refs, refuse
-
     calls = [call for group in over.groups for call in group.calls]
     functions = {call.function for call in calls}
     if len(calls) != 1 or not functions & {"ROW_NUMBER", "RANK", "DENSE_RANK"}:
@@ -105,17 +111,13 @@ def ranked(converter: Converter, node: LogicalFilter, over: LogicalOver) -> Exec
 
 def _numbered(node: ExecNode, column: OutputColumn, number: int = 1) -> ExecNode:
     """The rows with a constant position."""
-    from funken.table.rules.convert import calc, refs
-
     one = Literal(number, type=column.type)
     return calc(node, [*refs(node.row_type), one], [*node.row_type.names, column.name])
 
 
 def _deduplicated(
-    converter: Converter, below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn
+    converter: Conversion, below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn
 ) -> ExecNode | None:
-    from funken.table.rules.convert import ALL, INSERTS, exchange
-
     if (bounds.start, bounds.end) != (1, 1) or len(group.order) != 1 or not below.mode.is_insert_only:
         return None
     (key,) = group.order
@@ -137,29 +139,8 @@ def _deduplicated(
     return _numbered(node, column)
 
 
-def with_time(node: ExecNode, info: WindowColumns) -> tuple[ExecNode, int]:
-    """A relation of windows with a column that says their time: its place, and the relation with it if it had none."""
-    if info.times:
-        return node, min(info.times)
-    from funken.table.rules.convert import calc, refs
-
-    if isinstance(node, nodes.ExecCalc):
-        below = windows_of(node.input)
-        if below is not None:
-            inner, place = with_time(node.input, below)
-            column = inner.row_type[place]
-            shown = [*node.expressions, InputRef(place, type=column.type)]
-            found = calc(inner, shown, [*node.row_type.names, "window_time"], node.condition)
-            return found, len(node.expressions)
-    start = min(info.starts or info.ends)
-    found = calc(node, [*refs(node.row_type)], node.row_type.names)
-    return found, start
-
-
 def _windowed(below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn) -> ExecNode | None:
     """Rank or deduplication per window."""
-    from funken.table.rules.convert import calc, exchange, insert_only, refs
-
     info = windows_of(below)
     if info is None or bounds.end is None:
         return None
@@ -208,7 +189,7 @@ def _windowed(below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputC
     return calc(found, shown, [*below.row_type.names, column.name])
 
 
-def over(converter: Converter, node: LogicalOver) -> ExecNode:
+def over(converter: Conversion, node: LogicalOver) -> ExecNode:
     """The windows of OVER, one operator per partition, order and frame."""
     found = converter.of(node.input)
     for group in node.groups:
@@ -216,9 +197,7 @@ def over(converter: Converter, node: LogicalOver) -> ExecNode:
     return found
 
 
-def _over(below: ExecNode, group: OverGroup, converter: Converter) -> ExecNode:
-    from funken.table.rules.convert import ALL, INSERTS, exchange, insert_only, refuse
-
+def _over(below: ExecNode, group: OverGroup, converter: Conversion) -> ExecNode:
     for call in group.calls:
         if call.function == "LEAD" and not converter.batch:
             refuse("LEAD Function is not supported in stream mode.")
@@ -253,15 +232,3 @@ def _over(below: ExecNode, group: OverGroup, converter: Converter) -> ExecNode:
         mode=mode,
         upsert_keys=below.upsert_keys,
     )
-
-
-def check_orderable(type_: Any) -> None:
-    from funken.table.rules.convert import refuse
-
-    if type_.root in {"BITMAP", "VARIANT", "RAW", "MAP", "MULTISET"}:
-        refuse(
-            f"Type({type_}) is not an orderable data type, it is not supported as a ORDER_BY/GROUP_BY/JOIN_EQUAL field."
-        )
-
-
-_ = input_refs

@@ -58,7 +58,10 @@ class Rewriter:
     def stay(self, node: LogicalNode, predicates: list[Node]) -> LogicalNode:
         """Filters stay above."""
         inputs = [self.push(each) for each in node.inputs]
-        return filtered(node if all(new is old for new, old in zip(inputs, node.inputs, strict=True)) else node.with_inputs(inputs), predicates)
+        return filtered(
+            node if all(new is old for new, old in zip(inputs, node.inputs, strict=True)) else node.with_inputs(inputs),
+            predicates,
+        )
 
     def filter(self, node: LogicalFilter, predicates: list[Node]) -> LogicalNode:
         return self.push(node.input, [*map(fold, conjuncts(node.condition)), *predicates])
@@ -146,13 +149,19 @@ class Rewriter:
         if node.window.kind is WindowKind.SESSION:
             return self.stay(node, predicates)
         width = len(node.input.row_type)
-        below = [each for each in predicates if input_refs(each) and input_refs(each) <= set(range(width)) and is_deterministic(each)]
+        below = [
+            each
+            for each in predicates
+            if input_refs(each) and input_refs(each) <= set(range(width)) and is_deterministic(each)
+        ]
         above = [each for each in predicates if each not in below]
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def over(self, node: LogicalOver, predicates: list[Node]) -> LogicalNode:
         common = set.intersection(*(set(group.partition) for group in node.groups))
-        below = [each for each in predicates if input_refs(each) and input_refs(each) <= common and is_deterministic(each)]
+        below = [
+            each for each in predicates if input_refs(each) and input_refs(each) <= common and is_deterministic(each)
+        ]
         above = [each for each in predicates if each not in below]
         return filtered(replace(node, input=self.push(node.input, below)), above)
 

@@ -10,8 +10,9 @@ from funken.table.changelog import ChangelogMode
 from funken.table.connectors.resolved import sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
+from funken.table.rules.building import refuse
 from funken.table.rules.changes import Need, Settler
-from funken.table.rules.properties import digest
+from funken.table.rules.printing import line
 from funken.types.row import RowKind
 
 
@@ -38,9 +39,7 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
     assert found is not None
     wanted = node.table.persisted
     not_null = tuple(
-        place
-        for place, column in enumerate(wanted)
-        if not column.type.nullable and found.row_type[place].type.nullable
+        place for place, column in enumerate(wanted) if not column.type.nullable and found.row_type[place].type.nullable
     )
     return ExecSink(
         found,
@@ -79,17 +78,17 @@ def _needs(accepts: ChangelogMode, history: bool) -> list[Need]:
 
 
 def _check(node: LogicalSink, below: ExecNode, accepts: ChangelogMode) -> None:
-    from funken.table.rules.convert import refuse
-
     assert node.table is not None
     what = f"Table sink '{node.table.path}'"
-    clause = (
-        "Give the sink a primary key and a connector that takes updates, aggregate by windows, or use a changelog format."
-    )
+    clause = "Give the sink a primary key and a connector that takes updates, aggregate by windows, or use a changelog format."
     if below.mode.contains(RowKind.UPDATE_AFTER) and not accepts.contains(RowKind.UPDATE_AFTER):
-        refuse(f"{what} doesn't support consuming update changes which is produced by node {digest(_cause(below, RowKind.UPDATE_AFTER))}. {clause}")
+        refuse(
+            f"{what} doesn't support consuming update changes which is produced by node {line(_cause(below, RowKind.UPDATE_AFTER))}. {clause}"
+        )
     if below.mode.contains(RowKind.DELETE) and not accepts.contains(RowKind.DELETE):
-        refuse(f"{what} doesn't support consuming delete changes which is produced by node {digest(_cause(below, RowKind.DELETE))}. {clause}")
+        refuse(
+            f"{what} doesn't support consuming delete changes which is produced by node {line(_cause(below, RowKind.DELETE))}. {clause}"
+        )
 
 
 def _cause(node: ExecNode, kind: RowKind) -> ExecNode:
@@ -102,8 +101,6 @@ def _cause(node: ExecNode, kind: RowKind) -> ExecNode:
 
 
 def _conflict(node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: tuple[int, ...]) -> str | None:
-    from funken.table.rules.convert import refuse
-
     conflict = node.conflict
     if conflict is None:
         return None
@@ -138,8 +135,6 @@ def _materialized(
     node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: tuple[int, ...], conflict: str | None, config: Any
 ) -> bool:
     """Whether the sink needs the rows per primary key, because the query tells its rows apart by other keys."""
-    from funken.table.rules.convert import refuse
-
     strategy = config.option("table.exec.sink.upsert-materialize").upper()
     if not key or strategy == "NONE":
         return False
@@ -164,4 +159,3 @@ def _materialized(
             "Please specify an ON CONFLICT clause: INSERT INTO ... ON CONFLICT DO ERROR, DO NOTHING or DO DEDUPLICATE."
         )
     return True
-

@@ -90,7 +90,9 @@ def _over(node: nodes.LogicalOver) -> tuple[str, list[str]]:
         frame = f"{'ROWS' if group.rows else 'RANGE'} BETWEEN {group.lower} AND {group.upper}"
         for call in group.calls:
             args = ", ".join(f"${place}" for place in call.args)
-            parts.append(f"{call.name}=[{call.function}({args}) OVER (PARTITION BY {partition} ORDER BY {order} {frame})]")
+            parts.append(
+                f"{call.name}=[{call.function}({args}) OVER (PARTITION BY {partition} ORDER BY {order} {frame})]"
+            )
     return "LogicalWindow", parts
 
 
