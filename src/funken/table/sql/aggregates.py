@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -25,12 +25,10 @@ from funken.table.logical import (
     WindowProperty,
     project,
 )
+from funken.table.sql import subqueries
 from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
 from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import DayTimeIntervalType
-
-if TYPE_CHECKING:
-    from funken.table.sql.binder import SelectBinder
 
 
 class Columns:
@@ -77,7 +75,7 @@ class Columns:
 class Aggregation:
     """The aggregation of a SELECT: its keys, and the aggregates in ``nodes``."""
 
-    def __init__(self, select: SelectBinder, group: Any, nodes: Sequence[Node]) -> None:
+    def __init__(self, select: Any, group: Any, nodes: Sequence[Node]) -> None:
         self.select = select
         self.nodes = list(nodes)
         self.window: TimeWindow | None = None
@@ -119,7 +117,9 @@ class Aggregation:
                 chosen = [parts[:length] for length in range(len(parts), -1, -1)]
             else:
                 chosen = [
-                    list(group) for length in range(len(parts), -1, -1) for group in itertools.combinations(parts, length)
+                    list(group)
+                    for length in range(len(parts), -1, -1)
+                    for group in itertools.combinations(parts, length)
                 ]
             return [list(itertools.chain.from_iterable(group)) for group in chosen]
         return [self.columns(tree)]
@@ -136,8 +136,6 @@ class Aggregation:
         node = self.select.expressions.bind(tree)
         if has(node, AggregateRef, OverRef):
             fail(tree, "Aggregates and windows are not allowed in GROUP BY")
-        from funken.table.sql import subqueries
-
         node = subqueries.attach(self.select, node)
         if node not in self.keys:
             self.keys.append(node)
@@ -153,7 +151,9 @@ class Aggregation:
         lengths = [milliseconds(self.select.binder.folded(binder.bind(each)), each) for each in tree.expressions[1:]]
         attribute = self.select.node.row_type[time.index].time
         if attribute is None:
-            fail(tree, f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered.")
+            fail(
+                tree, f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered."
+            )
         self.window_kind = name
         if name == "TUMBLE":
             self.window = TimeWindow(WindowKind.TUMBLE, time.index, size=lengths[0], offset=sum(lengths[1:]))
@@ -279,7 +279,7 @@ def milliseconds(node: Node, tree: Any) -> int:
     return int(node.value)
 
 
-def overs(select: SelectBinder, nodes: Sequence[Node]) -> list[Node]:
+def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
     """Put the windows of OVER on the plan, and return the nodes over its columns."""
     found: list[OverRef] = []
 

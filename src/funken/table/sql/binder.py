@@ -7,7 +7,7 @@ QUALIFY, SELECT, DISTINCT, ORDER BY, LIMIT.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -18,12 +18,10 @@ from funken.expr.sql.literals import literal
 from funken.table.catalog import CatalogManager, CatalogView, ResolvedTable
 from funken.table.constants import fold
 from funken.table.logical import (
-    Hint,
     LogicalAggregate,
     LogicalFilter,
     LogicalNode,
     LogicalScan,
-    LogicalSetOperation,
     LogicalSink,
     LogicalSort,
     LogicalValues,
@@ -42,41 +40,28 @@ from funken.table.sql.expressions import (
     ExpressionBinder,
     OverRef,
     SubQueryRef,
-    change,
     has,
 )
+from funken.table.sql.inserts import insert, sink
 from funken.table.sql.parser import parse_expression, parse_query
+from funken.table.sql.relations import bind_from
 from funken.table.sql.scopes import OuterRef, Scope, fail
 from funken.table.sql.statements import InvalidQuery
+from funken.table.sql.trees import (
+    Bound,
+    Environment,
+    cast,
+    conjuncts,
+    has_modifiers,
+    hints_of,
+    moved,
+    ordinal,
+    references,
+    renamed,
+    set_operation,
+    with_queries,
+)
 from funken.table.types import LogicalType, TimestampType, common_type
-
-
-@dataclass
-class Bound:
-    """A bound query: ``width`` columns are its result; those behind serve ``conditions``, which compare with queries around.
-
-    In a condition an ``InputRef`` is a column of ``node``. ``counted``: positions of plain COUNTs of a correlated aggregate.
-    """
-
-    node: LogicalNode
-    width: int
-    conditions: tuple[Node, ...] = ()
-    counted: frozenset[int] = frozenset()
-    grouped: bool = False
-
-
-@dataclass
-class Environment:
-    """Named queries of WITH, and those around."""
-
-    queries: dict[str, LogicalNode] = field(default_factory=dict)
-    parent: Environment | None = None
-
-    def find(self, name: str) -> LogicalNode | None:
-        found = self.queries.get(name)
-        if found is None and self.parent is not None:
-            return self.parent.find(name)
-        return found
 
 
 class Binder:
@@ -97,12 +82,12 @@ class Binder:
             tree = parse_query(tree)
         bound = self.bound(tree, None)
         if bound.conditions:
-            raise InvalidQuery("SQL validation failed. A query refers to columns of a query around it, but there is none.")
+            raise InvalidQuery(
+                "SQL validation failed. A query refers to columns of a query around it, but there is none."
+            )
         return bound.node
 
-    def expression(
-        self, text: Any, columns: Iterable[tuple[str, LogicalType]] | RelationType = ()
-    ) -> Node:
+    def expression(self, text: Any, columns: Iterable[tuple[str, LogicalType]] | RelationType = ()) -> Node:
         """Return an expression over columns: of CREATE TABLE, or of ``call_sql``."""
         if not isinstance(columns, RelationType):
             columns = RelationType(tuple(OutputColumn(name, type_) for name, type_ in columns))
@@ -115,16 +100,12 @@ class Binder:
         return node
 
     def insert(self, record: Any) -> LogicalSink:
-        from funken.table.sql.inserts import insert
-
         return insert(self, record)
 
     def insert_plan(
         self, plan: LogicalNode, table: ResolvedTable, overwrite: bool = False, conflict: str | None = None, **rest: Any
     ) -> LogicalSink:
         """INSERT of a plan: columns by position, with implicit casts."""
-        from funken.table.sql.inserts import sink
-
         return sink(plan, table, overwrite=overwrite, conflict=conflict, **rest)
 
     def table(self, parts: Sequence[str], options: Mapping[str, str] | None = None) -> LogicalNode:
@@ -152,7 +133,9 @@ class Binder:
 
     def scan(self, table: ResolvedTable, options: tuple[tuple[str, str], ...]) -> LogicalNode:
         columns = table.table.columns
-        read = [column for column in columns if column.is_physical] + [column for column in columns if column.is_metadata]
+        read = [column for column in columns if column.is_physical] + [
+            column for column in columns if column.is_metadata
+        ]
         row_type = RelationType(tuple(OutputColumn(column.name, column.type) for column in read))
         node: LogicalNode = LogicalScan(table, row_type, options)
         places = {column.name: index for index, column in enumerate(read)}
@@ -199,7 +182,10 @@ class Binder:
     def sub_query(self, kind: str, tree: Any, scope: Scope, operands: tuple[Node, ...] = ()) -> SubQueryRef:
         bound = self.bound(tree, scope)
         if kind == "IN" and len(operands) != bound.width:
-            fail(tree, f"Values passed to IN operator must have compatible types: {len(operands)} and {bound.width} columns")
+            fail(
+                tree,
+                f"Values passed to IN operator must have compatible types: {len(operands)} and {bound.width} columns",
+            )
         return subqueries.reference(kind, bound, operands)
 
     def bound(self, tree: Any, parent: Scope | None) -> Bound:
@@ -207,7 +193,7 @@ class Binder:
         outer = self.environment
         self.environment = Environment(parent=outer)
         try:
-            for entry in _with(tree):
+            for entry in with_queries(tree):
                 self.with_query(entry, parent)
             return self.body(tree, parent)
         finally:
@@ -225,7 +211,7 @@ class Binder:
 
     def body(self, tree: Any, parent: Scope | None) -> Bound:
         if isinstance(tree, exp.Subquery):
-            if _modifiers(tree):
+            if has_modifiers(tree):
                 return self.ordered(self.bound(tree.this, parent), tree)
             return self.bound(tree.this, parent)
         if isinstance(tree, exp.SetOperation):
@@ -269,7 +255,10 @@ class Binder:
         name = f"{kind.value}{' ALL' if every else ''}"
         if widths[0] != widths[1]:
             fail(tree, f"Column count mismatch in {name}")
-        return Bound(set_operation(kind, every, nodes, lambda place: fail(tree, f"Type mismatch in column {place} of {name}")), widths[0])
+        return Bound(
+            set_operation(kind, every, nodes, lambda place: fail(tree, f"Type mismatch in column {place} of {name}")),
+            widths[0],
+        )
 
     def ordered(self, bound: Bound, tree: Any) -> Bound:
         """ORDER BY, OFFSET and FETCH over the columns of a result."""
@@ -326,8 +315,6 @@ class SelectBinder:
         self.expressions = ExpressionBinder(self.scope, binder, self.windows)
 
     def bind(self) -> Bound:
-        from funken.table.sql.relations import bind_from
-
         tree = self.tree
         for clause in ("laterals", "distribute", "sort", "cluster", "into", "connect", "pivots", "sample", "prewhere"):
             if tree.args.get(clause):
@@ -424,9 +411,7 @@ class SelectBinder:
                 named = [place for place, (_, name) in enumerate(items) if name == item.this.name]
                 key = named[0] if named else None
             if key is None:
-                binder = ExpressionBinder(
-                    self.scope, self.binder, self.windows, {name: node for node, name in items}
-                )
+                binder = ExpressionBinder(self.scope, self.binder, self.windows, {name: node for node, name in items})
                 node = binder.bind(item.this)
                 key = next((place for place, (other, _) in enumerate(items) if other == node), node)
             found.append((key, up, first))
@@ -471,7 +456,9 @@ class SelectBinder:
         shown = [*nodes, *(InputRef(index, type=self.node.row_type[index].type) for index in hidden)]
         labels = [*names, *(f"$sort{place}" for place in range(len(extra))), *(f"$outer{index}" for index in hidden)]
         counted = frozenset(
-            place for place, node in enumerate(nodes[:width]) if grouped and isinstance(node, InputRef) and self.is_count(node)
+            place
+            for place, node in enumerate(nodes[:width])
+            if grouped and isinstance(node, InputRef) and self.is_count(node)
         )
         if any(has(node, OuterRef) for node in nodes):
             fail(tree, "A column of a query around may only be used in the conditions of a sub-query")
@@ -495,7 +482,9 @@ class SelectBinder:
         if extra:
             kept = [*range(width), *range(len(nodes), len(shown))]
             row = node.row_type
-            node = project(node, [InputRef(index, type=row[index].type) for index in kept], [row[index].name for index in kept])
+            node = project(
+                node, [InputRef(index, type=row[index].type) for index in kept], [row[index].name for index in kept]
+            )
             conditions = tuple(
                 moved(condition, {index: place for place, index in enumerate(kept)}) for condition in conditions
             )
@@ -519,105 +508,4 @@ class SelectBinder:
         return 0 <= place < len(aggregate.calls) and aggregate.calls[place].function == "COUNT"
 
 
-def _with(tree: Any) -> list[exp.CTE]:
-    with_ = tree.args.get("with_")
-    if with_ is None:
-        return []
-    if with_.args.get("recursive"):
-        fail(tree, "WITH RECURSIVE is not supported")
-    return with_.expressions
-
-
-def _modifiers(tree: Any) -> bool:
-    return any(tree.args.get(part) for part in ("order", "limit", "offset"))
-
-
-def conjuncts(tree: Any) -> list[Any]:
-    """The parts of a condition that AND joins."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    if isinstance(tree, exp.And):
-        return conjuncts(tree.this) + conjuncts(tree.expression)
-    return [tree]
-
-
-def ordinal(tree: Any, width: int) -> int | None:
-    """The position that ORDER BY 2 means."""
-    if isinstance(tree, exp.Literal) and not tree.is_string and tree.name.isdigit():
-        place = int(tree.name)
-        if not 1 <= place <= width:
-            fail(tree, f"Ordinal out of range: {place} of {width}")
-        return place - 1
-    return None
-
-
-def references(node: Node) -> Iterator[InputRef]:
-    if isinstance(node, InputRef):
-        yield node
-    for child in node.children:
-        yield from references(child)
-
-
-def moved(node: Node, places: Mapping[int, int]) -> Node:
-    return change(node, lambda each: replace(each, index=places[each.index]) if isinstance(each, InputRef) else None)
-
-
-def cast(node: Node, type_: LogicalType) -> Node:
-    """A value as another type; its nullability stays."""
-    if node.type.as_nullable() == type_.as_nullable():
-        return node
-    return FUNCTIONS.call("CAST", [node], type=type_)
-
-
-def renamed(node: LogicalNode, names: Sequence[str]) -> LogicalNode:
-    if tuple(names) == node.row_type.names:
-        return node
-    refs = [InputRef(index, type=column.type) for index, column in enumerate(node.row_type)]
-    return project(node, refs, names)
-
-
-def set_operation(kind: SetKind, every: bool, nodes: Sequence[LogicalNode], mismatch: Any) -> LogicalNode:
-    """UNION, INTERSECT, EXCEPT with the casts to the common types."""
-    columns, casts = [], [[] for _ in nodes]
-    for place in range(len(nodes[0].row_type)):
-        sides = [node.row_type[place] for node in nodes]
-        type_ = common_type([side.type for side in sides])
-        if type_ is None:
-            mismatch(place + 1)
-        times = {side.time for side in sides}
-        time = times.pop() if len(times) == 1 and len({side.type.as_nullable() for side in sides}) == 1 else None
-        columns.append(OutputColumn(sides[0].name, type_, time))
-        for below, side in zip(casts, sides, strict=True):
-            below.append(cast(InputRef(place, type=side.type), type_))
-    relations = []
-    for node, expressions in zip(nodes, casts, strict=True):
-        plain = all(isinstance(each, InputRef) for each in expressions)
-        relations.append(node if plain else project(node, expressions, node.row_type.names))
-    if kind is not SetKind.UNION or not every:
-        columns = [column.ordinary() for column in columns]
-    flat: list[LogicalNode] = []
-    for relation in relations:
-        if kind is SetKind.UNION and isinstance(relation, LogicalSetOperation) and relation.kind is kind and relation.all and every:
-            flat += relation.relations
-        else:
-            flat.append(relation)
-    return LogicalSetOperation(kind, every, tuple(flat), RelationType(tuple(columns)))
-
-
-def hints_of(hint: Any) -> tuple[Hint, ...]:
-    """The hints of ``/*+ .. */``."""
-    found = []
-    for entry in hint.expressions if hint is not None else ():
-        if not isinstance(entry, exp.Anonymous):
-            fail(entry, f"Hint {entry} has no parentheses")
-        options, args = [], []
-        for item in entry.expressions:
-            if isinstance(item, exp.EQ):
-                options.append((item.this.name, item.expression.name))
-            else:
-                args.append(item.name)
-        found.append(Hint(entry.this.upper(), tuple(options), tuple(args)))
-    return tuple(found)
-
-
-__all__ = ["Binder", "Bound", "SelectBinder", "cast", "conjuncts", "moved", "renamed", "set_operation"]
+__all__ = ["Binder", "SelectBinder", "renamed"]

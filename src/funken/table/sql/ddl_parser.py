@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from funken.table.sql import statements as st
-from funken.table.sql.parser import Reader, distribution
+from funken.table.sql.reader import TokenReader, distribution
 
 _TYPE_ENDS = ("PRIMARY", "PRIMARY KEY", "UNIQUE", "CONSTRAINT", "COMMENT", "METADATA", "FIRST", "AFTER")
 
 
-def create(reader: Reader) -> st.Statement:
+def create(reader: TokenReader) -> st.Statement:
     reader.need("CREATE")
     replace = reader.words("OR", "REPLACE")
     temporary = reader.words("TEMPORARY")
@@ -25,7 +25,9 @@ def create(reader: Reader) -> st.Statement:
         missing = reader.words("IF", "NOT", "EXISTS")
         path = reader.path()
         comment = reader.string() if reader.words("COMMENT") else None
-        return st.CreateDatabase(path, missing, comment, reader.options() if reader.words("WITH") else (), text=reader.text)
+        return st.CreateDatabase(
+            path, missing, comment, reader.options() if reader.words("WITH") else (), text=reader.text
+        )
     if reader.words("CATALOG"):
         missing = reader.words("IF", "NOT", "EXISTS")
         name = reader.name()
@@ -40,7 +42,7 @@ def create(reader: Reader) -> st.Statement:
     reader.fail("TABLE, VIEW, FUNCTION, DATABASE, CATALOG or MODEL")
 
 
-def _table(reader: Reader, temporary: bool, replace: bool) -> st.Statement:
+def _table(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
     missing = reader.words("IF", "NOT", "EXISTS")
     path = reader.path()
     parts = definition(reader) if reader.word() == "(" else {}
@@ -59,14 +61,14 @@ def _table(reader: Reader, temporary: bool, replace: bool) -> st.Statement:
         source = reader.path()
         like = st.LikeClause(source, _like_choices(reader) if reader.words("(") else ())
     elif reader.words("AS"):
-        inner = Reader(reader.rest()).statement()
+        inner = reader.nested(reader.rest())
         assert isinstance(inner, st.Query)
         query = inner.tree
     table = st.TableDefinition(**parts)
     return st.CreateTable(path, table, temporary, missing, replace, like, query, text=reader.text)
 
 
-def _like_choices(reader: Reader) -> tuple[tuple[str, str], ...]:
+def _like_choices(reader: TokenReader) -> tuple[tuple[str, str], ...]:
     found = []
     while not reader.words(")"):
         strategy, feature = reader.word(), reader.word(1)
@@ -89,7 +91,7 @@ def _like_choices(reader: Reader) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def definition(reader: Reader) -> dict[str, Any]:
+def definition(reader: TokenReader) -> dict[str, Any]:
     """The list of columns, watermarks and constraints, in parentheses."""
     parts: dict[str, Any] = {}
     columns: list[st.ColumnDefinition] = []
@@ -111,7 +113,7 @@ def definition(reader: Reader) -> dict[str, Any]:
     return parts
 
 
-def _constraint(reader: Reader, parts: dict[str, Any], on_column: str | None) -> None:
+def _constraint(reader: TokenReader, parts: dict[str, Any], on_column: str | None) -> None:
     name = reader.name() if reader.words("CONSTRAINT") else None
     if reader.words("UNIQUE"):
         raise st.InvalidStatement("UNIQUE constraint is not supported yet.")
@@ -125,7 +127,7 @@ def _constraint(reader: Reader, parts: dict[str, Any], on_column: str | None) ->
         parts["enforced"] = True
 
 
-def column(reader: Reader, parts: dict[str, Any]) -> st.ColumnDefinition:
+def column(reader: TokenReader, parts: dict[str, Any]) -> st.ColumnDefinition:
     token = reader.current
     line, place = reader.place(token) if token is not None else (0, 0)
     name = reader.name()
@@ -146,7 +148,7 @@ def column(reader: Reader, parts: dict[str, Any]) -> st.ColumnDefinition:
     return st.ColumnDefinition(**found)
 
 
-def _view(reader: Reader, temporary: bool, replace: bool) -> st.Statement:
+def _view(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
     missing = reader.words("IF", "NOT", "EXISTS")
     path = reader.path()
 
@@ -160,13 +162,15 @@ def _view(reader: Reader, temporary: bool, replace: bool) -> st.Statement:
     comment = reader.string() if reader.words("COMMENT") else None
     reader.need("AS")
     text = reader.rest()
-    inner = Reader(text).statement()
+    inner = reader.nested(text)
     if not isinstance(inner, st.Query):
         raise st.InvalidStatement("CREATE VIEW needs a query behind AS.")
-    return st.CreateView(path, inner.tree, text.strip(), columns, comment, temporary, missing, replace, text=reader.text)
+    return st.CreateView(
+        path, inner.tree, text.strip(), columns, comment, temporary, missing, replace, text=reader.text
+    )
 
 
-def _function(reader: Reader, temporary: bool, system: bool) -> st.Statement:
+def _function(reader: TokenReader, temporary: bool, system: bool) -> st.Statement:
     missing = reader.words("IF", "NOT", "EXISTS")
     path = reader.path()
     reader.need("AS")
@@ -188,7 +192,7 @@ def _function(reader: Reader, temporary: bool, system: bool) -> st.Statement:
     )
 
 
-def _model(reader: Reader, temporary: bool) -> st.Statement:
+def _model(reader: TokenReader, temporary: bool) -> st.Statement:
     missing = reader.words("IF", "NOT", "EXISTS")
     path = reader.path()
     columns: dict[str, tuple[st.ColumnDefinition, ...]] = {"INPUT": (), "OUTPUT": ()}
@@ -202,7 +206,7 @@ def _model(reader: Reader, temporary: bool) -> st.Statement:
     return st.CreateModel(path, inputs, outputs, options, comment, temporary, missing, text=reader.text)
 
 
-def drop(reader: Reader) -> st.Statement:
+def drop(reader: TokenReader) -> st.Statement:
     reader.need("DROP")
     temporary = reader.words("TEMPORARY")
     system = temporary and reader.words("SYSTEM")
@@ -218,7 +222,7 @@ def drop(reader: Reader) -> st.Statement:
     return st.Drop(kind, path, temporary, system, missing, cascade, text=reader.text)
 
 
-def alter(reader: Reader) -> st.Statement:
+def alter(reader: TokenReader) -> st.Statement:
     reader.need("ALTER")
     reader.words("TEMPORARY")
     reader.words("SYSTEM")
@@ -232,7 +236,7 @@ def alter(reader: Reader) -> st.Statement:
     base: dict[str, Any] = {"kind": kind, "path": path, "if_exists": missing, "text": reader.text}
     if kind == "VIEW" and reader.words("AS"):
         text = reader.rest()
-        inner = Reader(text).statement()
+        inner = reader.nested(text)
         if not isinstance(inner, st.Query):
             raise st.InvalidStatement("ALTER VIEW needs a query behind AS.")
         return st.Alter(action="AS", query_text=text.strip(), query=inner.tree, **base)
@@ -254,7 +258,7 @@ def alter(reader: Reader) -> st.Statement:
     reader.fail("RENAME, SET, RESET, ADD, MODIFY or DROP")
 
 
-def _alter_columns(reader: Reader, action: str, base: dict[str, Any]) -> st.Statement:
+def _alter_columns(reader: TokenReader, action: str, base: dict[str, Any]) -> st.Statement:
     parts: dict[str, Any] = {}
     columns: list[st.ColumnDefinition] = []
     positions: list[tuple[str, str | None]] = []
@@ -284,7 +288,7 @@ def _alter_columns(reader: Reader, action: str, base: dict[str, Any]) -> st.Stat
     return st.Alter(action=action, definition=table, positions=tuple(positions), **base)
 
 
-def _alter_drop(reader: Reader, base: dict[str, Any]) -> st.Statement:
+def _alter_drop(reader: TokenReader, base: dict[str, Any]) -> st.Statement:
     if reader.words("PRIMARY", "KEY"):
         return st.Alter(action="DROP PRIMARY KEY", **base)
     if reader.words("CONSTRAINT"):

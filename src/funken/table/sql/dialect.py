@@ -70,7 +70,19 @@ class Flink(Dialect):
             **{
                 word: token
                 for word, token in Tokenizer.KEYWORDS.items()
-                if word not in {"COPY", "CACHE", "COMMENT", "DESCRIBE", "KILL", "MODEL", "PIVOT", "UNPIVOT", "TRUNCATE", "SESSION"}
+                if word
+                not in {
+                    "COPY",
+                    "CACHE",
+                    "COMMENT",
+                    "DESCRIBE",
+                    "KILL",
+                    "MODEL",
+                    "PIVOT",
+                    "UNPIVOT",
+                    "TRUNCATE",
+                    "SESSION",
+                }
                 and not word.startswith(("{%", "{{"))
                 and token
                 not in {
@@ -254,7 +266,9 @@ class Flink(Dialect):
 
         def _json_clause(self) -> exp.Expression:
             if self._match_text_seq("RETURNING"):
-                return self._named("returning", self._type_text(("NULL", "ERROR", "DEFAULT", "EMPTY", "WITH", "WITHOUT")))
+                return self._named(
+                    "returning", self._type_text(("NULL", "ERROR", "DEFAULT", "EMPTY", "WITH", "WITHOUT"))
+                )
             if self._match_text_seq("WITHOUT"):
                 self._match_text_seq("ARRAY")
                 self._match_text_seq("WRAPPER")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.errors import FunkenError
 from funken.expr.ir import InputRef, Node
@@ -32,15 +32,14 @@ from funken.table.types import (
     is_text,
 )
 
-if TYPE_CHECKING:
-    from funken.table.sql.binder import Binder
 
-
-def insert(binder: Binder, record: Any) -> LogicalSink:
+def insert(binder: Any, record: Any) -> LogicalSink:
     """Bind an INSERT."""
     found = binder.catalogs.table(record.target)
     if not isinstance(found, ResolvedTable):
-        raise InvalidTable(f"Cannot INSERT INTO '{'.'.join(record.target)}': it is a view. Insert into the table behind it.")
+        raise InvalidTable(
+            f"Cannot INSERT INTO '{'.'.join(record.target)}': it is a view. Insert into the table behind it."
+        )
     plan = binder.query(record.query)
     return sink(
         plan,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,13 +15,23 @@ from funken.table.sql.parser import Reader, parse_expression
 from funken.table.sql.scopes import Scope, fail
 from funken.table.sql.statements import InvalidQuery
 
-if TYPE_CHECKING:
-    from funken.table.sql.binder import SelectBinder
+_CLAUSES = (
+    "MEASURES",
+    "ONE",
+    "ALL",
+    "AFTER",
+    "PATTERN",
+    "ORDER",
+    "ORDER BY",
+    "PARTITION",
+    "PARTITION BY",
+    "DEFINE",
+    "SUBSET",
+    "WITHIN",
+)
 
-_CLAUSES = ("MEASURES", "ONE", "ALL", "AFTER", "PATTERN", "ORDER", "ORDER BY", "PARTITION", "PARTITION BY", "DEFINE", "SUBSET", "WITHIN")
 
-
-def bind_match(select: SelectBinder, tree: Any) -> None:
+def bind_match(select: Any, tree: Any) -> None:
     """Put MATCH_RECOGNIZE on the relation of FROM; its result is the only relation of the query."""
     scope = select.scope
     row_type = select.node.row_type
@@ -82,7 +92,9 @@ class _Clause:
             self.order = self._list(reader)
         if reader.words("MEASURES"):
             self.measures = self._list(reader)
-        pattern = re.search(r"\bPATTERN\s*\((.*?)\)\s*(?:WITHIN\b|DEFINE\b|SUBSET\b|$)", text, re.IGNORECASE | re.DOTALL)
+        pattern = re.search(
+            r"\bPATTERN\s*\((.*?)\)\s*(?:WITHIN\b|DEFINE\b|SUBSET\b|$)", text, re.IGNORECASE | re.DOTALL
+        )
         names = re.findall(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)", pattern.group(1)) if pattern else []
         self.variables = {quoted.replace("``", "`") or plain for quoted, plain in names}
         self.variables |= set(re.findall(r"(\w+)\s*=\s*\(", text))

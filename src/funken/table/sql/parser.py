@@ -7,11 +7,12 @@ place in the statement, so that positions in errors are those of the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from funken.table.catalog import TableDistribution
+from funken.table.sql import ddl_parser
 from funken.table.sql import statements as st
+from funken.table.sql.reader import BLANK, TokenReader
 
 try:
     from sqlglot import exp
@@ -22,10 +23,7 @@ try:
 except ImportError as error:  # the extra is missing
     raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
 
-_BLANK = re.compile(r"[^\n]")
-_SCRIPT = re.compile(
-    r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|;|[A-Za-z_][\w$]*|\s+|.", re.DOTALL
-)
+_SCRIPT = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|;|[A-Za-z_][\w$]*|\s+|.", re.DOTALL)
 _SETS = re.compile(r"\s*(?:EXECUTE|EXPLAIN|COMPILE|BEGIN)\b.*?\bSTATEMENT\s+SET\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -134,158 +132,17 @@ def _message(error: ParseError, shift: int) -> str:
     word = first.get("highlight") or ""
     line, column = first.get("line") or 1, (first.get("col") or 1) - max(len(word) - 1, 0)
     column -= shift if line == 1 else 0
-    return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.'
+    return (
+        f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.'
+    )
 
 
-class Reader:
+class Reader(TokenReader):
     """Reads one statement."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        try:
-            self.tokens: Sequence[Token] = Flink().tokenize(text)
-        except TokenError as error:
-            raise st.InvalidStatement(f"SQL parse failed. {error}") from error
-        self.at = 0
-
-    # -- tokens
-
-    @property
-    def current(self) -> Token | None:
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
-
-    def word(self, ahead: int = 0) -> str:
-        """The text of a token in capitals; empty at the end, and for what is quoted."""
-        place = self.at + ahead
-        if place >= len(self.tokens):
-            return ""
-        token = self.tokens[place]
-        return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
-
-    def words(self, *expected: str) -> bool:
-        """Whether these words come next, which are then read. A token may be of two words (``PRIMARY KEY``)."""
-        wanted = " ".join(expected)
-        place, found = self.at, ""
-        while place < len(self.tokens) and len(found) < len(wanted):
-            token = self.tokens[place]
-            if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}:
-                return False
-            found = f"{found} {' '.join(token.text.upper().split())}".strip()
-            place += 1
-        if found != wanted:
-            return False
-        self.at = place
-        return True
-
-    def need(self, *expected: str) -> None:
-        if not self.words(*expected):
-            self.fail(" ".join(expected))
-
-    def fail(self, expected: str) -> NoReturn:
-        token = self.current
-        if token is None:
-            line = self.text.count("\n") + 1
-            raise st.InvalidStatement(f'SQL parse failed. Encountered "<EOF>" at line {line}. Expected {expected}.')
-        line, column = self.place(token)
-        raise st.InvalidStatement(
-            f'SQL parse failed. Encountered "{token.text}" at line {line}, column {column}. Expected {expected}.'
-        )
-
-    def place(self, token: Token) -> tuple[int, int]:
-        before = self.text[: token.start]
-        return before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
-
-    def name(self) -> str:
-        token = self.current
-        if token is None or token.token_type in {TokenType.STRING, TokenType.NUMBER} or not re.match(
-            r"[\w$]", token.text or " "
-        ):
-            if token is None or token.token_type != TokenType.IDENTIFIER:
-                self.fail("a name")
-        assert token is not None
-        self.at += 1
-        return token.text
-
-    def path(self) -> st.Path:
-        parts = [self.name()]
-        while self.words("."):
-            parts.append(self.name())
-        return tuple(parts)
-
-    def string(self) -> str:
-        token = self.current
-        if token is None or token.token_type != TokenType.STRING:
-            self.fail("a text in quotes")
-        self.at += 1
-        return token.text
-
-    def end(self) -> None:
-        if self.current is not None:
-            self.fail("the end of the statement")
-
-    def listed(self, item: Callable[[], Any]) -> tuple[Any, ...]:
-        self.need("(")
-        found = []
-        if not self.words(")"):
-            found.append(item())
-            while self.words(","):
-                found.append(item())
-            self.need(")")
-        return tuple(found)
-
-    def options(self) -> st.Options:
-        def option() -> tuple[str, str]:
-            key = self.string()
-            self.need("=")
-            return key, self.string()
-
-        return self.listed(option)
-
-    def rest(self) -> str:
-        """The text from here to the end, at its place: what comes before is blank."""
-        token = self.current
-        if token is None:
-            self.fail("a statement")
-        start = token.start
-        self.at = len(self.tokens)
-        return _BLANK.sub(" ", self.text[:start]) + self.text[start:]
-
-    def slice(self, *stops: str) -> str:
-        """The text up to a comma or closing parenthesis on this level, or one of the words."""
-        first, depth = self.current, 0
-        last = first
-        while (token := self.current) is not None:
-            text = token.text.upper()
-            kind = token.token_type
-            quoted = kind in {TokenType.STRING, TokenType.IDENTIFIER}
-            if depth == 0 and not quoted and (text in {",", ")"} or text in stops):
-                break
-            if not quoted:
-                depth += (text in {"(", "[", "<"}) - (text in {")", "]", ">"})
-                if text == "<" and "AS" in stops:
-                    pass
-            last = token
-            self.at += 1
-        if first is None or last is None or self.current is first:
-            self.fail("an expression")
-        return self.text[first.start : last.end + 1]
-
-    def expression(self, *stops: str) -> str:
-        """Like ``slice``, for expressions, where ``<`` is an operator."""
-        first, depth = self.current, 0
-        last = first
-        while (token := self.current) is not None:
-            text = token.text.upper()
-            quoted = token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}
-            if depth == 0 and not quoted and (text in {",", ")"} or text in stops):
-                break
-            if not quoted:
-                depth += (text in {"(", "["}) - (text in {")", "]"})
-            last = token
-            self.at += 1
-        if first is None or last is None or self.current is first:
-            self.fail("an expression")
-        return self.text[first.start : last.end + 1]
+    def nested(self, text: str) -> st.Statement:
+        """Return the statement of a text within this one."""
+        return Reader(text).statement()
 
     # -- statements
 
@@ -328,7 +185,7 @@ class Reader:
             if tail[:3] == ["ON", "CONFLICT", "DO"] and tail[3] in {"NOTHING", "ERROR", "DEDUPLICATE"}:
                 conflict = tail[3]
                 cut = tokens[-4].start
-                rest = _BLANK.sub(" ", self.text[: self.current.start if self.current else 0])
+                rest = BLANK.sub(" ", self.text[: self.current.start if self.current else 0])
                 query = rest + self.text[len(rest) : cut]
                 self.at = len(tokens)
         if conflict is None:
@@ -365,7 +222,7 @@ class Reader:
             if self.current is None:
                 self.fail("END")
             first, last = self.tokens[start], self.tokens[self.at - 1]
-            text = _BLANK.sub(" ", self.text[: first.start]) + self.text[first.start : last.end + 1]
+            text = BLANK.sub(" ", self.text[: first.start]) + self.text[first.start : last.end + 1]
             self.at += 1
             inserts.append(Reader(text).insert())
         return st.StatementSetBlock(tuple(inserts), text=self.text)
@@ -411,7 +268,7 @@ class Reader:
     def describe(self) -> st.Statement:
         self.at += 1
         for kind in ("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB"):
-            if self.word() == kind and self.word(1) not in {"", "."} or (
+            if (self.word() == kind and self.word(1) not in {"", "."}) or (
                 self.word() == kind and self.at + 1 < len(self.tokens)
             ):
                 self.at += 1
@@ -527,37 +384,13 @@ class Reader:
         return st.ClientCommand("QUIT" if command == "EXIT" else command, argument, text=self.text)
 
     def create(self) -> st.Statement:
-        from funken.table.sql.ddl_parser import create
-
-        return create(self)
+        return ddl_parser.create(self)
 
     def drop(self) -> st.Statement:
-        from funken.table.sql.ddl_parser import drop
-
-        return drop(self)
+        return ddl_parser.drop(self)
 
     def alter(self) -> st.Statement:
-        from funken.table.sql.ddl_parser import alter
-
-        return alter(self)
-
-
-def distribution(reader: Reader) -> TableDistribution:
-    """Read what follows DISTRIBUTED."""
-    kind, columns, buckets = None, (), None
-    if reader.words("BY"):
-        if reader.word() in {"HASH", "RANGE"}:
-            kind = reader.word()
-            reader.at += 1
-        columns = reader.listed(reader.name)
-    if reader.words("INTO"):
-        token = reader.current
-        if token is None or token.token_type != TokenType.NUMBER:
-            reader.fail("a number of buckets")
-        buckets = int(token.text)
-        reader.at += 1
-        reader.need("BUCKETS")
-    return TableDistribution(kind, columns, buckets)
+        return ddl_parser.alter(self)
 
 
 _SHOWN = (

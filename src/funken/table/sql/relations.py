@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from funken.expr.ir import Call, InputRef, Node
+from funken.expr.rules import InvalidCall
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table.catalog import InvalidTable
 from funken.table.logical import (
@@ -23,16 +24,16 @@ from funken.table.logical import (
 )
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, SubQueryRef, has
+from funken.table.sql.match import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
+from funken.table.sql.table_functions import bind_table_function
+from funken.table.sql.trees import hints_of, renamed
 from funken.table.types import ArrayType, IntType, MapType, MultisetType, RowType
-
-if TYPE_CHECKING:
-    from funken.table.sql.binder import SelectBinder
 
 _SIDES = {"LEFT": JoinType.LEFT, "RIGHT": JoinType.RIGHT, "FULL": JoinType.FULL, "": JoinType.INNER}
 
 
-def bind_from(select: SelectBinder) -> None:
+def bind_from(select: Any) -> None:
     """Bind FROM and its joins; the relation and the names are left in the SELECT."""
     tree = select.tree
     from_ = tree.args.get("from_")
@@ -45,15 +46,13 @@ def bind_from(select: SelectBinder) -> None:
     select.node = builder.node
     match = tree.args.get("match")
     if match is not None:
-        from funken.table.sql.match import bind_match
-
         bind_match(select, match)
 
 
 class FromBinder:
     """Adds relations one by one; ``node`` has the columns of ``scope``."""
 
-    def __init__(self, select: SelectBinder, scope: Scope, one_row: LogicalNode) -> None:
+    def __init__(self, select: Any, scope: Scope, one_row: LogicalNode) -> None:
         self.select = select
         self.binder = select.binder
         self.scope = scope
@@ -128,9 +127,10 @@ class FromBinder:
             fail(tree, f"{type(tree).__name__} is not supported in FROM")
         if columns:
             if len(columns) != len(node.row_type):
-                fail(alias, f"List of column aliases must have same degree as table: {len(columns)} names, {len(node.row_type)} columns")
-            from funken.table.sql.binder import renamed
-
+                fail(
+                    alias,
+                    f"List of column aliases must have same degree as table: {len(columns)} names, {len(node.row_type)} columns",
+                )
             node = renamed(node, columns)
         if name is None and path:
             name = path[-1]
@@ -139,8 +139,6 @@ class FromBinder:
     def table(self, tree: exp.Table) -> tuple[LogicalNode, tuple[str, ...]]:
         call = _table_call(tree)
         if call is not None:
-            from funken.table.sql.table_functions import bind_table_function
-
             return bind_table_function(self, call), ()
         for part in ("pivots", "sample", "when", "only", "rows_from", "partition", "changes"):
             if tree.args.get(part):
@@ -152,8 +150,6 @@ class FromBinder:
                 return named, path
         options = {}
         hint = tree.meta.get("hint")
-        from funken.table.sql.binder import hints_of
-
         for entry in hints_of(hint):
             if entry.name == "OPTIONS":
                 options |= dict(entry.options)
@@ -238,17 +234,13 @@ class FromBinder:
     def named(self, name: str, width: int) -> list[Node]:
         if name in self.scope.merged:
             return [self.scope.merged[name]]
-        return [
-            InputRef(place, type=column.type) for place, column in self.scope.find(name) if place < width
-        ]
+        return [InputRef(place, type=column.type) for place, column in self.scope.find(name) if place < width]
 
     def merge(self, name: str, left: Node, right: Node, how: JoinType) -> None:
         if how is JoinType.RIGHT:
             merged = right
         elif how is JoinType.FULL:
-            merged = FUNCTIONS.call(
-                "COALESCE", [replace(side, type=side.type.as_nullable()) for side in (left, right)]
-            )
+            merged = FUNCTIONS.call("COALESCE", [replace(side, type=side.type.as_nullable()) for side in (left, right)])
         else:
             merged = left
         self.scope.merged[name] = merged
@@ -301,7 +293,10 @@ class FromBinder:
             names.append(offset.name)
         if names:
             if len(names) != len(call.row_type):
-                fail(alias, f"List of column aliases must have same degree as table: {len(names)} names, {len(call.row_type)} columns")
+                fail(
+                    alias,
+                    f"List of column aliases must have same degree as table: {len(names)} names, {len(call.row_type)} columns",
+                )
             columns = zip(call.row_type, names, strict=True)
             call = replace(call, row_type=RelationType(tuple(replace(column, name=name) for column, name in columns)))
         if self.empty:
@@ -316,8 +311,6 @@ class FromBinder:
         bound = self.binder.bound(query, self.scope)
         node = bound.node
         if alias is not None and alias.columns:
-            from funken.table.sql.binder import renamed
-
             names = [column.name for column in alias.columns]
             node = renamed(node, [*names, *node.row_type.names[len(names) :]])
         start = self.scope.width
@@ -359,7 +352,6 @@ class FromBinder:
         return TableCall(name, (node,), RelationType(tuple(columns)))
 
     def function(self, tree: exp.Anonymous, expressions: ExpressionBinder) -> TableCall:
-        from funken.expr.rules import InvalidCall
         from funken.expr.sql.literals import null
 
         name = _name(tree)
@@ -406,4 +398,3 @@ def _modified(tree: Any) -> bool:
 
 def _is_true(node: Node) -> bool:
     return getattr(node, "value", None) is True and not isinstance(node, Call)
-

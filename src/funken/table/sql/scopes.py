@@ -89,7 +89,9 @@ class Scope:
         return [
             relation
             for relation in self.relations
-            if relation.path and relation.alias in {None, relation.path[-1]} and relation.path[-len(qualifier) :] == tuple(qualifier)
+            if relation.path
+            and relation.alias in {None, relation.path[-1]}
+            and relation.path[-len(qualifier) :] == tuple(qualifier)
         ]
 
     def find(self, name: str) -> list[tuple[int, OutputColumn]]:

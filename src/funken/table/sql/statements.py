@@ -162,7 +162,8 @@ class Drop(Statement):
 @dataclass(frozen=True)
 class Alter(Statement):
     """``action``: RENAME (``new_path``), RENAME COLUMN (``columns``: old, new), SET, RESET (``keys``), ADD, MODIFY
-    (``definition``), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP DISTRIBUTION, AS (``query``)."""
+    (``definition``), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP DISTRIBUTION, AS (``query``).
+    """
 
     kind: str
     path: Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.expr.ir import InputRef, Literal, Node
 from funken.expr.sql.functions import FUNCTIONS
@@ -26,13 +26,10 @@ from funken.table.sql.expressions import Outer, SubQueryRef, change, has
 from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import BooleanType, NullType, RowField, RowType
 
-if TYPE_CHECKING:
-    from funken.table.sql.binder import Bound, SelectBinder
-
 _BOOLEAN = BooleanType(nullable=False)
 
 
-def reference(kind: str, bound: Bound, operands: tuple[Node, ...]) -> SubQueryRef:
+def reference(kind: str, bound: Any, operands: tuple[Node, ...]) -> SubQueryRef:
     """The placeholder of a sub-query."""
     type_: Any = BooleanType(nullable=kind == "IN")
     if kind == "SCALAR":
@@ -40,9 +37,7 @@ def reference(kind: str, bound: Bound, operands: tuple[Node, ...]) -> SubQueryRe
         type_ = columns[0].type.as_nullable()
         if bound.width > 1:
             type_ = RowType(tuple(RowField(column.name, column.type) for column in columns))
-    return SubQueryRef(
-        kind, bound.node, operands, bound.conditions, bound.width, bool(bound.counted & {0}), type=type_
-    )
+    return SubQueryRef(kind, bound.node, operands, bound.conditions, bound.width, bool(bound.counted & {0}), type=type_)
 
 
 def inner_join_condition(conditions: Sequence[Node], left: int, tree: Any) -> list[Node]:
@@ -69,7 +64,7 @@ def conjunction(parts: Sequence[Node]) -> Node | None:
     return parts[0] if len(parts) == 1 else FUNCTIONS.call("AND", parts)
 
 
-def _equal(select: SelectBinder, reference: SubQueryRef, left: int, tree: Any) -> list[Node]:
+def _equal(select: Any, reference: SubQueryRef, left: int, tree: Any) -> list[Node]:
     row_type = reference.plan.row_type
     found = []
     for place, operand in enumerate(reference.operands):
@@ -78,7 +73,7 @@ def _equal(select: SelectBinder, reference: SubQueryRef, left: int, tree: Any) -
     return found
 
 
-def semi_join(select: SelectBinder, reference: SubQueryRef, negated: bool, tree: Any) -> LogicalNode:
+def semi_join(select: Any, reference: SubQueryRef, negated: bool, tree: Any) -> LogicalNode:
     """The relation of a SELECT, of which a conjunct of WHERE keeps the rows with, or without, a partner."""
     operands = tuple(attach(select, operand) for operand in reference.operands)
     reference = SubQueryRef(
@@ -99,7 +94,7 @@ def _unless_false(equality: Node) -> Node:
     return FUNCTIONS.call("OR", [equality, *nulls]) if nulls else equality
 
 
-def attach(select: SelectBinder, node: Node) -> Node:
+def attach(select: Any, node: Node) -> Node:
     """Join the sub-queries of an expression to the relation of a SELECT; return the expression over the new columns."""
     if not has(node, SubQueryRef):
         return node
@@ -115,7 +110,7 @@ def attach(select: SelectBinder, node: Node) -> Node:
     return change(node, replaced)
 
 
-def _scalar(select: SelectBinder, reference: SubQueryRef) -> Node:
+def _scalar(select: Any, reference: SubQueryRef) -> Node:
     plan = reference.plan
     if not reference.conditions and not _one_row(plan):
         calls = tuple(
@@ -143,7 +138,7 @@ def _one_row(plan: LogicalNode) -> bool:
     return not plan.keys and plan.sets is None
 
 
-def _marked(select: SelectBinder, reference: SubQueryRef, operands: tuple[Node, ...]) -> Node:
+def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> Node:
     """IN or EXISTS as a value: a left join with the distinct rows and a marker, which is NULL without a partner."""
     plan = reference.plan
     row_type = plan.row_type
@@ -162,7 +157,9 @@ def _marked(select: SelectBinder, reference: SubQueryRef, operands: tuple[Node, 
         for place, operand in enumerate(operands)
     ]
     conditions = [
-        change(condition, lambda node: InputRef(moved[node.index], type=node.type) if isinstance(node, InputRef) else None)
+        change(
+            condition, lambda node: InputRef(moved[node.index], type=node.type) if isinstance(node, InputRef) else None
+        )
         for condition in reference.conditions
     ]
     parts += inner_join_condition(conditions, left, select.tree)
@@ -181,7 +178,7 @@ def _marked(select: SelectBinder, reference: SubQueryRef, operands: tuple[Node, 
     return FUNCTIONS.call("CASE", args)
 
 
-def _counts(select: SelectBinder, plan: LogicalNode, width: int) -> tuple[Node, Node]:
+def _counts(select: Any, plan: LogicalNode, width: int) -> tuple[Node, Node]:
     """Join the number of rows of a sub-query, and of those without NULL, to the relation."""
     type_ = FUNCTIONS.aggregate("COUNT", [])[2]
     calls = (
@@ -207,7 +204,9 @@ def top_per_row(
         sides = condition.children
         inner = [side for side in sides if isinstance(side, InputRef)]
         if getattr(condition, "function", "") != "=" or len(inner) != 1 or has(inner[0], OuterRef):
-            fail(tree, "LIMIT in a correlated sub-query needs conditions of the form column = column of the query around")
+            fail(
+                tree, "LIMIT in a correlated sub-query needs conditions of the form column = column of the query around"
+            )
         partition.append(inner[0].index)
     rule_type = FUNCTIONS.aggregate("ROW_NUMBER", [])[2]
     call = AggregateCall("ROW_NUMBER", (), rule_type, name="$rank")

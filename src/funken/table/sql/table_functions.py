@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -25,10 +25,8 @@ from funken.table.sql import dialect
 from funken.table.sql.aggregates import milliseconds
 from funken.table.sql.expressions import ExpressionBinder, is_constant
 from funken.table.sql.scopes import Scope, fail
+from funken.table.sql.trees import cast
 from funken.table.types import STRING, MapType, TimestampType, is_timestamp
-
-if TYPE_CHECKING:
-    from funken.table.sql.relations import FromBinder
 
 _WINDOWS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
@@ -45,7 +43,7 @@ MODELS = {"ML_PREDICT": ("INPUT", "MODEL", "ARGS", "CONFIG")}
 SEARCH = {"VECTOR_SEARCH": ("SEARCH_TABLE", "COLUMN_TO_SEARCH", "COLUMN_TO_QUERY", "TOP_K", "CONFIG")}
 
 
-def bind_table_function(builder: FromBinder, tree: exp.Anonymous) -> LogicalNode:
+def bind_table_function(builder: Any, tree: exp.Anonymous) -> LogicalNode:
     """The relation of a call in FROM."""
     call = TableFunctionCall(builder, tree)
     name = call.name.upper()
@@ -65,7 +63,7 @@ def bind_table_function(builder: FromBinder, tree: exp.Anonymous) -> LogicalNode
 class TableFunctionCall:
     """Binds the arguments of one call."""
 
-    def __init__(self, builder: FromBinder, tree: exp.Anonymous) -> None:
+    def __init__(self, builder: Any, tree: exp.Anonymous) -> None:
         self.builder = builder
         self.binder = builder.binder
         self.tree = tree
@@ -138,7 +136,9 @@ class TableFunctionCall:
         given = self.named(names)
         missing = [each for each in names[: _REQUIRED[name]] if each not in given]
         if missing:
-            fail(self.tree, f"{name} needs the arguments {', '.join(names[: _REQUIRED[name]])}; {missing[0]} is missing")
+            fail(
+                self.tree, f"{name} needs the arguments {', '.join(names[: _REQUIRED[name]])}; {missing[0]} is missing"
+            )
         node, argument = self.table(given["DATA"], "DATA")
         columns = self.descriptor(given["TIMECOL"])
         if len(columns) != 1 or columns[0].name not in node.row_type.names:
@@ -192,7 +192,10 @@ class TableFunctionCall:
         if "op" in given:
             columns = self.descriptor(given["op"])
             if len(columns) != 1:
-                fail(given["op"], f"The descriptor for argument 'op' must contain exactly one column name, but has {len(columns)}")
+                fail(
+                    given["op"],
+                    f"The descriptor for argument 'op' must contain exactly one column name, but has {len(columns)}",
+                )
             op = columns[0].name
         scalars: list[tuple[str, Any]] = [("op", (op,))]
         if "op_mapping" in given:
@@ -259,7 +262,10 @@ class TableFunctionCall:
                 partition = self.partition(argument, node)
                 if partition is None and "set" in entry.traits:
                     if "optional_partition_by" not in entry.traits:
-                        fail(tree, f"Table argument '{entry.name}' requires a PARTITION BY clause for parallel processing.")
+                        fail(
+                            tree,
+                            f"Table argument '{entry.name}' requires a PARTITION BY clause for parallel processing.",
+                        )
                     partition = ()
                 tables.append(TableArgument(entry.name, partition, self.order(argument, node), len(relations)))
                 relations.append(node)
@@ -281,8 +287,6 @@ class TableFunctionCall:
         )
 
     def scalar(self, tree: Any, entry: Any) -> Node:
-        from funken.table.sql.binder import cast
-
         node = self.constant(tree)
         wanted = getattr(entry, "type", None)
         return node if wanted is None else self.binder.folded(cast(node, wanted))
@@ -352,7 +356,9 @@ def check_mapping(node: Node, name: str, tree: Any) -> None:
             if kind not in _KINDS:
                 fail(tree, f"Unknown change operation: '{kind}'. Valid values are: {', '.join(sorted(_KINDS))}.")
             if kind in seen:
-                fail(tree, f"Duplicate change operation: '{kind}'. Use comma-separated keys to map several to one code.")
+                fail(
+                    tree, f"Duplicate change operation: '{kind}'. Use comma-separated keys to map several to one code."
+                )
             seen.add(kind)
 
 
