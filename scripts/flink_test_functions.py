@@ -9,6 +9,7 @@ from typing import Any
 from funken import Row, RowKind
 from funken.table.catalog import CatalogFunction, CatalogModel, TableColumn
 from funken.table.changelog import ChangelogMode
+from funken.table.models import register_provider
 from funken.table.process_functions import ProcessTableFunction, scalar_argument, table_argument
 from funken.table.text import java_row, java_text
 from funken.table.types import parse_type
@@ -870,6 +871,17 @@ def re_short(name: str) -> str:
     return name.rpartition("$")[2].rpartition(".")[2]
 
 
+class Lookup:
+    """A model that is a table from rows in to rows out."""
+
+    def __init__(self, data: list[dict[str, Any]]) -> None:
+        self._rows = {tuple(one["input"]["fields"]): [tuple(row["fields"]) for row in one["output"]] for one in data}
+
+    def __call__(self, *values: Any) -> Any:
+        """Return the rows out."""
+        return list(self._rows.get(values, []))
+
+
 def register_model(tables: Any, model: dict[str, Any]) -> None:
     """Register the model that a program names: a table from rows in to rows out."""
     columns = {
@@ -878,7 +890,9 @@ def register_model(tables: Any, model: dict[str, Any]) -> None:
         )
         for part in ("input_schema", "output_schema")
     }
-    entry = CatalogModel(columns["input_schema"], columns["output_schema"], tuple(model["options"].items()))
+    options = {**model["options"], "provider": f"values {model['name']}"}
+    entry = CatalogModel(columns["input_schema"], columns["output_schema"], tuple(options.items()))
+    register_provider(options["provider"], lambda _: Lookup(model["data"]))
     tables.catalogs.create([model["name"]], entry, temporary=True)
 
 

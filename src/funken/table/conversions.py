@@ -53,6 +53,7 @@ from funken.types.info import (
     TimeType,
     TupleTypeInfo,
 )
+from funken.types.instants import Instant
 from funken.types.row import Row, RowKind
 
 if TYPE_CHECKING:
@@ -262,6 +263,9 @@ class RowOf:
 
     def __call__(self, record: Any, ctx: Any) -> Iterator[Any]:
         row = self.row(record)
+        if any(isinstance(value, Instant) for value in row):
+            values = [value.to_datetime() if isinstance(value, Instant) else value for value in row]
+            row = Row.of_kind(row.get_row_kind(), *values) if isinstance(row, Row) else tuple(values)
         if self._stamped:
             stamp = ctx.timestamp()
             time = None if stamp is None else _UTC_EPOCH + datetime.timedelta(milliseconds=stamp)
