@@ -8,6 +8,8 @@ from funken.expr.sql import (
     casts,
     collections,
     conditional,
+    json_functions,
+    misc,
     numbers,
     operators,
     strings,
@@ -16,5 +18,17 @@ from funken.expr.sql import (
 
 FUNCTIONS = FunctionTable()
 """Every built-in function, by name."""
-for _topic in (operators, conditional, casts, numbers, strings, temporal, collections, aggregates):
+for _topic in (
+    operators,
+    conditional,
+    casts,
+    numbers,
+    strings,
+    temporal,
+    collections,
+    json_functions,
+    misc,
+    aggregates,
+):
     FUNCTIONS.add(*_topic.rows())
+FUNCTIONS.add(*json_functions.aggregate_rows())
