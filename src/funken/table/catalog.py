@@ -32,6 +32,7 @@ class ObjectIdentifier:
         return f"{self.catalog}.{self.database}.{self.name}"
 
     def quoted(self) -> str:
+        """Return the path with every part in backticks."""
         return ".".join(map(quoted, (self.catalog, self.database, self.name)))
 
 
@@ -52,14 +53,17 @@ class TableColumn:
 
     @property
     def is_physical(self) -> bool:
+        """Whether the connector stores the column."""
         return self.expression is None and self.metadata_key is None
 
     @property
     def is_metadata(self) -> bool:
+        """Whether the column is metadata of the connector."""
         return self.metadata_key is not None
 
     @property
     def is_computed(self) -> bool:
+        """Whether the column is computed from others."""
         return self.expression is not None
 
     @property
@@ -103,12 +107,15 @@ class CatalogTable:
     comment: str | None = None
 
     def option(self, key: str, default: str | None = None) -> str | None:
+        """Return an option, or the default."""
         return dict(self.options).get(key, default)
 
     def column(self, name: str) -> TableColumn:
+        """Return a column by name."""
         return next(column for column in self.columns if column.name == name)
 
     def with_options(self, options: Mapping[str, str]) -> CatalogTable:
+        """Return the table with options changed."""
         return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
 
 
@@ -163,6 +170,7 @@ class ResolvedTable:
 
     @property
     def options(self) -> dict[str, str]:
+        """The options as a mapping."""
         return dict(self.table.options)
 
 
@@ -177,6 +185,7 @@ class Catalog(ABC):
 
     @property
     def default_database(self) -> str:
+        """The database to use if none is named."""
         return "default"
 
     @abstractmethod
@@ -184,10 +193,12 @@ class Catalog(ABC):
         """The databases by name."""
 
     @abstractmethod
-    def create_database(self, name: str, database: CatalogDatabase) -> None: ...
+    def create_database(self, name: str, database: CatalogDatabase) -> None:
+        """Create a database."""
 
     @abstractmethod
-    def drop_database(self, name: str) -> None: ...
+    def drop_database(self, name: str) -> None:
+        """Drop a database, and what is in it."""
 
     @abstractmethod
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
@@ -198,14 +209,18 @@ class Catalog(ABC):
         """Create or replace an object."""
 
     @abstractmethod
-    def remove(self, database: str, kind: str, name: str) -> None: ...
+    def remove(self, database: str, kind: str, name: str) -> None:
+        """Remove an object."""
 
     def get(self, database: str, kind: str, name: str) -> CatalogObject | None:
+        """Return an object, or ``None``."""
         return self.objects(database, kind).get(name) if database in self.databases() else None
 
 
 @dataclass(frozen=True)
 class CatalogDatabase:
+    """A database: its properties and comment."""
+
     properties: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
 
@@ -220,26 +235,33 @@ class InMemoryCatalog(Catalog):
 
     @property
     def default_database(self) -> str:
+        """The database to use if none is named."""
         return self._default
 
     def databases(self) -> Mapping[str, CatalogDatabase]:
+        """The databases by name."""
         return self._databases
 
     def create_database(self, name: str, database: CatalogDatabase) -> None:
+        """Create a database."""
         self._databases[name] = database
 
     def drop_database(self, name: str) -> None:
+        """Drop a database, and what is in it."""
         del self._databases[name]
         for key in [key for key in self._objects if key[0] == name]:
             del self._objects[key]
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
+        """The objects of a kind by name."""
         return self._objects.setdefault((database, kind), {})
 
     def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:
+        """Create or replace an object."""
         self._objects.setdefault((database, kind), {})[name] = entry
 
     def remove(self, database: str, kind: str, name: str) -> None:
+        """Remove an object."""
         del self._objects[database, kind][name]
 
 
@@ -260,6 +282,7 @@ class CatalogManager:
     # -- catalogs and databases
 
     def register_catalog(self, name: str, catalog: Catalog, options: Mapping[str, str] | None = None) -> None:
+        """Add a catalog, opened."""
         if name in self.catalogs:
             raise InvalidTable(f"Catalog {name} already exists.")
         catalog.open()
@@ -267,6 +290,7 @@ class CatalogManager:
         self.catalog_options[name] = dict(options or {})
 
     def drop_catalog(self, name: str, if_exists: bool = False) -> None:
+        """Remove a catalog, closed."""
         if name == self.current_catalog:
             raise InvalidTable("Cannot drop a catalog which is currently in use.")
         if name not in self.catalogs:
@@ -277,21 +301,25 @@ class CatalogManager:
         self.catalog_options.pop(name, None)
 
     def catalog(self, name: str) -> Catalog:
+        """Return a catalog; an unknown name raises."""
         if name not in self.catalogs:
             raise InvalidTable(f"A catalog with name [{name}] does not exist.")
         return self.catalogs[name]
 
     def use_catalog(self, name: str) -> None:
+        """Make a catalog and its default database current."""
         self.current_database = self.catalog(name).default_database
         self.current_catalog = name
 
     def use_database(self, parts: Sequence[str]) -> None:
+        """Make a database current."""
         catalog, database = self.database_path(parts)
         if database not in self.catalog(catalog).databases():
             raise InvalidTable(f"A database with name [{database}] does not exist in the catalog: [{catalog}].")
         self.current_catalog, self.current_database = catalog, database
 
     def database_path(self, parts: Sequence[str]) -> tuple[str, str]:
+        """Return catalog and database of a name."""
         if not parts:
             return self.current_catalog, self.current_database
         if len(parts) > 2:
@@ -299,6 +327,7 @@ class CatalogManager:
         return (self.current_catalog, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
 
     def create_database(self, parts: Sequence[str], database: CatalogDatabase, if_not_exists: bool = False) -> None:
+        """Create a database."""
         catalog, name = self.database_path(parts)
         if name in self.catalog(catalog).databases():
             if if_not_exists:
@@ -307,6 +336,7 @@ class CatalogManager:
         self.catalog(catalog).create_database(name, database)
 
     def drop_database(self, parts: Sequence[str], if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a database, and what is in it."""
         catalog, name = self.database_path(parts)
         if (catalog, name) == (self.current_catalog, self.current_database):
             raise InvalidTable("Cannot drop a database which is currently in use.")
@@ -316,7 +346,9 @@ class CatalogManager:
                 return
             raise InvalidTable(f"Database {name} does not exist in catalog {catalog}.")
         if not cascade and any(home.objects(name, kind) for kind in ("table", "function", "model")):
-            raise InvalidTable(f"Database {name} in catalog {catalog} is not empty. Use CASCADE to drop its objects, too.")
+            raise InvalidTable(
+                f"Database {name} in catalog {catalog} is not empty. Use CASCADE to drop its objects, too."
+            )
         home.drop_database(name)
 
     # -- objects
@@ -337,6 +369,7 @@ class CatalogManager:
         return found
 
     def is_temporary(self, kind: str, path: ObjectIdentifier) -> bool:
+        """Whether an object of a path is temporary."""
         return (kind, path) in self.temporary
 
     def table(self, parts: Sequence[str]) -> ResolvedTable | CatalogView:
@@ -402,7 +435,7 @@ class CatalogManager:
             found = self.temporary.get((kind, path))
         else:
             home = self.catalogs.get(path.catalog)
-            found = home and home.get(path.database, kind, path.name)
+            found = None if home is None else home.get(path.database, kind, path.name)
         if found is None or (only is not None and not isinstance(found, only)):
             if if_exists:
                 return False
@@ -413,11 +446,15 @@ class CatalogManager:
             del self.temporary[kind, path]
         else:
             if self.is_temporary(kind, path):
-                raise InvalidTable(f"Temporary {kind} with identifier '{path}' exists. Drop it first before removing it.")
+                raise InvalidTable(
+                    f"Temporary {kind} with identifier '{path}' exists. Drop it first before removing it."
+                )
             self.catalogs[path.catalog].remove(path.database, kind, path.name)
         return True
 
-    def names(self, kind: str, catalog: str | None = None, database: str | None = None, only: type | None = None) -> list[str]:
+    def names(
+        self, kind: str, catalog: str | None = None, database: str | None = None, only: type | None = None
+    ) -> list[str]:
         """The names of objects in a database, sorted; of tables or views only, if asked."""
         catalog, database = catalog or self.current_catalog, database or self.current_database
         home = self.catalogs.get(catalog)
@@ -432,6 +469,7 @@ class CatalogManager:
         return sorted(name for name, entry in found.items() if only is None or isinstance(entry, only))
 
     def temporary_names(self, kind: str, only: type | None = None) -> list[str]:
+        """Return the names of temporary objects in the current database, sorted."""
         current = (self.current_catalog, self.current_database)
         return sorted(
             path.name

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from funken.errors import FunkenError
+from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Call, Literal, Node, rewrite, walk
+from funken.expr.rules import Determinism, FunctionRule
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.values import to_internal
 
 
 def fold(node: Node) -> Node:
@@ -18,12 +23,6 @@ def _folded(node: Node) -> Node:
 
 def evaluated(node: Node) -> Node:
     """Return the literal that a constant expression is; the expression itself if it is none, or fails."""
-    from funken.errors import FunkenError
-    from funken.expr.evaluate import EvaluationContext, evaluate
-    from funken.expr.rules import Determinism, FunctionRule
-    from funken.expr.sql.functions import FUNCTIONS
-    from funken.expr.sql.values import to_internal
-
     for each in walk(node):
         if isinstance(each, Call):
             rule = FUNCTIONS.get(each.function) if each.function in FUNCTIONS else None
@@ -31,7 +30,7 @@ def evaluated(node: Node) -> Node:
                 return node
         elif not isinstance(each, Literal):
             return node
-    import pyarrow as pa
+    import pyarrow as pa  # noqa: PLC0415 - a plan without constants does not load it
 
     batch = pa.RecordBatch.from_arrays([pa.nulls(1)], ["f"])
     try:

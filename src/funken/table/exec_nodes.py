@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Keys = tuple[int, ...]
 UpsertKeys = frozenset[frozenset[int]]
+INSERT_ONLY = ChangelogMode.insert_only()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +40,11 @@ class ExecNode(LogicalNode):
     """A node of the optimized plan with its traits."""
 
     row_type: RelationType
-    mode: ChangelogMode = ChangelogMode.insert_only()
+    mode: ChangelogMode = INSERT_ONLY
     upsert_keys: UpsertKeys = frozenset()
 
     def with_inputs(self, inputs: Iterable[LogicalNode]) -> ExecNode:
+        """Return the same node over other inputs."""
         return super().with_inputs(inputs)  # type: ignore[return-value]
 
 
@@ -69,6 +71,8 @@ class ExecStream(ExecNode):
 
 @dataclass(frozen=True)
 class ExecValues(ExecNode):
+    """Constant rows."""
+
     rows: tuple[tuple[Node, ...], ...]
 
 
@@ -100,6 +104,8 @@ class ExecExchange(ExecNode):
 
 @dataclass(frozen=True)
 class ExecUnion(ExecNode):
+    """The rows of several relations."""
+
     relations: tuple[ExecNode, ...]
 
 
@@ -281,10 +287,12 @@ class ExecJoin(EquiJoin):
 
     @property
     def left_key_is_unique(self) -> bool:
+        """Whether a row of the left side is known by its join key."""
         return any(key <= set(self.left_keys) for key in self.left_unique)
 
     @property
     def right_key_is_unique(self) -> bool:
+        """Whether a row of the right side is known by its join key."""
         return any(key <= set(self.right_keys) for key in self.right_unique)
 
 
@@ -366,6 +374,8 @@ class ExecSort(ExecNode):
 
 @dataclass(frozen=True)
 class ExecMatch(ExecNode):
+    """MATCH_RECOGNIZE."""
+
     input: ExecNode
     partition: Keys
     order: tuple[SortKey, ...]
@@ -398,6 +408,8 @@ class ExecChangelogNormalize(ExecNode):
 
 @dataclass(frozen=True)
 class ExecDropUpdateBefore(ExecNode):
+    """Leaves the rows before an update out."""
+
     input: ExecNode
 
 
@@ -424,4 +436,3 @@ class ExecSink(ExecNode):
     options: tuple[tuple[str, str], ...] = ()
     collect: Any = None
     ttl: int = 0
-

@@ -13,6 +13,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from funken.expr.ir import Call, InputRef
+
 if TYPE_CHECKING:
     from funken.expr.ir import Node
     from funken.table.catalog import ResolvedTable
@@ -62,10 +64,12 @@ class RelationType:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def types(self) -> tuple[LogicalType, ...]:
+        """The types of the columns."""
         return tuple(column.type for column in self.columns)
 
     def index(self, name: str) -> int:
@@ -73,6 +77,7 @@ class RelationType:
         return self.names.index(name)
 
     def time_columns(self, time: TimeAttribute) -> tuple[int, ...]:
+        """Return the positions of the time attributes of a kind."""
         return tuple(index for index, column in enumerate(self.columns) if column.time is time)
 
     def __add__(self, other: RelationType) -> RelationType:
@@ -136,6 +141,8 @@ class AggregateCall:
 
 
 class BoundKind(Enum):
+    """What an end of a frame is counted from."""
+
     UNBOUNDED_PRECEDING = "UNBOUNDED PRECEDING"
     PRECEDING = "PRECEDING"
     CURRENT_ROW = "CURRENT ROW"
@@ -167,6 +174,8 @@ class OverGroup:
 
 
 class WindowKind(Enum):
+    """The shapes of windows."""
+
     TUMBLE = "TUMBLE"
     HOP = "HOP"
     CUMULATE = "CUMULATE"
@@ -201,6 +210,8 @@ class WindowProperty(Enum):
 
 
 class JoinType(Enum):
+    """The kinds of joins, by the names of EXPLAIN."""
+
     INNER = "InnerJoin"
     LEFT = "LeftOuterJoin"
     RIGHT = "RightOuterJoin"
@@ -215,10 +226,12 @@ class JoinType(Enum):
 
     @property
     def pads_left(self) -> bool:
+        """Whether the left side may be NULL in the result."""
         return self in {JoinType.RIGHT, JoinType.FULL}
 
     @property
     def pads_right(self) -> bool:
+        """Whether the right side may be NULL in the result."""
         return self in {JoinType.LEFT, JoinType.FULL}
 
 
@@ -254,6 +267,7 @@ class LogicalNode:
 
     @property
     def inputs(self) -> tuple[LogicalNode, ...]:
+        """The relations that the node reads."""
         found: list[LogicalNode] = []
         for entry in fields(self):
             value = getattr(self, entry.name)
@@ -266,7 +280,8 @@ class LogicalNode:
     if TYPE_CHECKING:  # some nodes compute it, others are given it: a property here would be the default of their field
 
         @property
-        def row_type(self) -> RelationType: ...
+        def row_type(self) -> RelationType:
+            """The columns of the result."""
 
     def with_inputs(self, inputs: Iterable[LogicalNode]) -> LogicalNode:
         """The same node over other inputs of the same row types."""
@@ -277,9 +292,7 @@ class LogicalNode:
             if isinstance(value, LogicalNode):
                 changes[entry.name] = todo.pop(0)
             elif isinstance(value, tuple) and any(isinstance(item, LogicalNode) for item in value):
-                changes[entry.name] = tuple(
-                    todo.pop(0) if isinstance(item, LogicalNode) else item for item in value
-                )
+                changes[entry.name] = tuple(todo.pop(0) if isinstance(item, LogicalNode) else item for item in value)
         return replace(self, **changes)
 
     @cached_property
@@ -336,6 +349,7 @@ class LogicalWatermark(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         columns = list(self.input.row_type)
         columns[self.time] = replace(columns[self.time], time=TimeAttribute.ROWTIME)
         return RelationType(tuple(columns))
@@ -360,6 +374,7 @@ class LogicalFilter(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         return self.input.row_type
 
 
@@ -382,6 +397,7 @@ class LogicalAggregate(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         below = self.input.row_type
         keys = [below[index] for index in self.keys]
         if self.sets is not None:
@@ -407,6 +423,7 @@ class LogicalJoin(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         return joined(self.left.row_type, self.right.row_type, self.kind)
 
 
@@ -428,6 +445,7 @@ class LogicalTemporalJoin(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         return joined(self.left.row_type, self.right.row_type, self.kind)
 
 
@@ -445,10 +463,13 @@ class LogicalCorrelate(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         return joined(self.input.row_type, self.call.row_type, self.kind)
 
 
 class SetKind(Enum):
+    """The set operations."""
+
     UNION = "UNION"
     INTERSECT = "INTERSECT"
     EXCEPT = "EXCEPT"
@@ -475,6 +496,7 @@ class LogicalSort(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         return self.input.row_type
 
 
@@ -488,6 +510,7 @@ class LogicalOver(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         calls = tuple(OutputColumn(call.name, call.type) for group in self.groups for call in group.calls)
         return RelationType(self.input.row_type.columns + calls)
 
@@ -559,6 +582,7 @@ class LogicalSink(LogicalNode):
 
     @property
     def row_type(self) -> RelationType:
+        """The columns of the result."""
         return self.input.row_type
 
 
@@ -570,6 +594,7 @@ def joined(left: RelationType, right: RelationType, kind: JoinType) -> RelationT
 
 
 def padded(row_type: RelationType, nullable: bool) -> RelationType:
+    """Return columns that may be NULL."""
     if not nullable:
         return row_type
     return RelationType(tuple(replace(column, type=column.type.as_nullable()) for column in row_type))
@@ -579,8 +604,6 @@ def project(
     relation: LogicalNode, expressions: Iterable[Node], names: Iterable[str], hints: tuple[Hint, ...] = ()
 ) -> LogicalProject:
     """A projection whose columns keep the time attributes of plain references."""
-    from funken.expr.ir import Call, InputRef
-
     columns = []
     computed = tuple(expressions)
     for expression, name in zip(computed, names, strict=True):

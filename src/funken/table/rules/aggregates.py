@@ -115,7 +115,8 @@ def _window(
     window = info.window
     if window.kind is WindowKind.HOP and window.size % window.slide:
         refuse(
-            f"HOP table function based aggregate requires size must be an integral multiple of slide, but got size {window.size} ms and slide {window.slide} ms"
+            "HOP table function based aggregate requires size must be an integral multiple of slide, "
+            f"but got size {window.size} ms and slide {window.slide} ms"
         )
     special = info.starts | info.ends | info.times
     plain = tuple(key for key in keys if key not in special)
@@ -269,7 +270,8 @@ def _legacy(converter: Conversion, below: ExecNode, node: LogicalAggregate) -> E
     time = below.row_type[window.time].time
     if time is None:
         refuse(
-            f"Window can only be defined over a time attribute column, but '{below.row_type[window.time].name}' is {below.row_type[window.time].type}."
+            f"Window can only be defined over a time attribute column, but '{below.row_type[window.time].name}' "
+            f"is {below.row_type[window.time].type}."
         )
     option = converter.config.option
     early = option("table.exec.emit.early-fire.delay") if option("table.exec.emit.early-fire.enabled") else None

@@ -52,6 +52,7 @@ BIGINT = BigIntType(nullable=False)
 
 
 def refuse(message: str) -> NoReturn:
+    """Raise the error of a plan that cannot be."""
     raise InvalidTable(message)
 
 
@@ -63,18 +64,22 @@ def merged(modes: Iterable[ChangelogMode]) -> ChangelogMode:
 
 
 def updates(mode: ChangelogMode) -> bool:
+    """Whether a mode has updates."""
     return mode.contains(RowKind.UPDATE_AFTER)
 
 
 def deletes(mode: ChangelogMode) -> bool:
+    """Whether a mode has deletes."""
     return mode.contains(RowKind.DELETE)
 
 
 def with_deletes(mode: ChangelogMode) -> ChangelogMode:
+    """Return a mode with deletes."""
     return ChangelogMode(mode.kinds | {RowKind.DELETE})
 
 
 def refs(row_type: RelationType) -> list[Node]:
+    """Return a reference to each column."""
     return [InputRef(place, type=column.type) for place, column in enumerate(row_type)]
 
 
@@ -164,12 +169,14 @@ def _filtered_normalize(node: nodes.ExecChangelogNormalize, keyed: list[Node], r
 
 
 def without_number(node: nodes.ExecRank) -> ExecNode:
+    """Return a rank without the number of the row."""
     columns = node.row_type.columns[:-1]
     keys = rank_keys(node.input, node.partition, node.start, node.end, None)
     return replace(node, number=False, row_type=RelationType(columns), upsert_keys=keys)
 
 
 def rank_keys(below: ExecNode, partition: Sequence[int], start: int, end: int | None, number: int | None) -> UpsertKeys:
+    """Return the upsert keys of a rank."""
     found = set(below.upsert_keys)
     if number is not None:
         found.add(frozenset((*partition, number)))
@@ -196,6 +203,7 @@ def with_time(node: ExecNode, info: WindowColumns) -> tuple[ExecNode, int]:
 
 
 def check_orderable(type_: Any) -> None:
+    """Refuse a type that has no order."""
     if type_.root in {"BITMAP", "VARIANT", "RAW", "MAP", "MULTISET"}:
         refuse(
             f"Type({type_}) is not an orderable data type, it is not supported as a ORDER_BY/GROUP_BY/JOIN_EQUAL field."

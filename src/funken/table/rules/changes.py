@@ -34,6 +34,7 @@ def _updates(mode: ChangelogMode) -> bool:
 
 
 def without_before(mode: ChangelogMode) -> ChangelogMode:
+    """Return a mode without the rows before an update."""
     return ChangelogMode(mode.kinds - {RowKind.UPDATE_BEFORE}, mode.key_only_deletes)
 
 
@@ -71,6 +72,7 @@ class Settler:
         return self._done[key]
 
     def must(self, node: ExecNode, need: Need, partial: bool = False) -> ExecNode:
+        """Return a node that gives what is needed, which it can."""
         found = self.of(node, need, partial)
         assert found is not None, f"{type(node).__name__} cannot give {need}"
         return found
@@ -151,8 +153,8 @@ class Settler:
     def _own(self, node: Any, need: Need) -> ExecNode:
         asks = Need.AFTER if isinstance(node, nodes.ExecRank) and node.strategy == "update" else Need.BOTH
         below = self.must(node.input, asks)
-        mode = node.mode if need is Need.BOTH else without_before(node.mode)
-        return replace(node, input=below, mode=mode)
+        found: ExecNode = replace(node, input=below, mode=node.mode if need is Need.BOTH else without_before(node.mode))
+        return found
 
     def _join(self, node: nodes.ExecJoin, need: Need, partial: bool) -> ExecNode | None:
         sides = []

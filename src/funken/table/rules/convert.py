@@ -86,9 +86,11 @@ class Converter:
     # -- sources
 
     def scan(self, node: LogicalScan) -> ExecNode:
+        """Read a table; its changes are completed."""
         return self.normalized(self.raw_scan(node))
 
     def raw_scan(self, node: LogicalScan) -> ExecNode:
+        """Read a table as its connector gives it."""
         names = node.row_type.names
         scan = scan_of(node.table, list(names), self.config, node.options)
         columns = {column.name: column for column in node.table.table.columns}
@@ -109,6 +111,7 @@ class Converter:
         )
 
     def stream(self, node: LogicalStream) -> ExecNode:
+        """Read what the API gives."""
         return self.normalized(
             nodes.ExecStream(
                 node.source,
@@ -133,10 +136,12 @@ class Converter:
             what = f"'{source.table.path}'" if isinstance(source, nodes.ExecScan) else "the stream"
             if upserts:
                 refuse(
-                    f"Table {what} produces a changelog stream contains UPDATE_AFTER but no UPDATE_BEFORE, this requires to define primary key on the table."
+                    f"Table {what} produces a changelog stream contains UPDATE_AFTER but no UPDATE_BEFORE, this "
+                    "requires to define primary key on the table."
                 )
             refuse(
-                "Configuration 'table.exec.source.cdc-events-duplicate' is enabled which requires the changelog sources to define a PRIMARY KEY. "
+                "Configuration 'table.exec.source.cdc-events-duplicate' is enabled which requires the changelog "
+                "sources to define a PRIMARY KEY. "
                 f"However, table {what} doesn't have a primary key."
             )
         produced = mode.kinds | ({RowKind.UPDATE_BEFORE} if updates(mode) else set())
@@ -150,6 +155,7 @@ class Converter:
         )
 
     def values(self, node: LogicalValues) -> ExecNode:
+        """Read constant rows."""
         return nodes.ExecValues(node.rows, row_type=node.row_type)
 
     def watermark(self, node: LogicalWatermark) -> ExecNode:
@@ -170,9 +176,11 @@ class Converter:
     # -- rows
 
     def project(self, node: LogicalProject) -> ExecNode:
+        """Compute columns."""
         return calc(self.of(node.input), node.expressions, node.row_type.names)
 
     def filter(self, node: LogicalFilter) -> ExecNode:
+        """Keep rows; those of some positions are a rank."""
         if isinstance(node.input, LogicalOver):
             found = ranked(self, node, node.input)
             if found is not None:
@@ -181,11 +189,13 @@ class Converter:
         return calc(below, refs(below.row_type), below.row_type.names, node.condition)
 
     def correlate(self, node: LogicalCorrelate) -> ExecNode:
+        """Call a table function."""
         below = self.of(node.input)
         columns = RelationType(below.row_type.columns + node.row_type.columns[len(below.row_type) :])
         return nodes.ExecCorrelate(below, node.call, node.kind, node.condition, row_type=columns, mode=below.mode)
 
     def union(self, node: LogicalSetOperation) -> ExecNode:
+        """Put relations together."""
         relations = tuple(self.of(each) for each in node.relations)
         columns = []
         for place, column in enumerate(node.row_type):
@@ -195,6 +205,7 @@ class Converter:
         return nodes.ExecUnion(relations, row_type=RelationType(tuple(columns)), mode=mode)
 
     def sort(self, node: LogicalSort) -> ExecNode:
+        """Sort and cut."""
         below = self.of(node.input)
         if node.fetch is None and not node.offset:
             return self.sorted(node, below)
@@ -207,6 +218,7 @@ class Converter:
         return self.rank(below, (), node.order, node.offset + 1, end, None, False, name)
 
     def sorted(self, node: LogicalSort, below: ExecNode) -> ExecNode:
+        """Sort all rows, or by time."""
         first = node.order[0]
         time = below.row_type[first.index].time
         if self.batch or (time is None and self.config.get("__table.exec.sort.non-temporal.enabled__") == "true"):
@@ -239,7 +251,8 @@ class Converter:
         number_column: OutputColumn | None = None,
     ) -> ExecNode:
         """The rows of some positions of each partition."""
-        strategy, unique = "append", ()
+        strategy = "append"
+        unique: tuple[int, ...] = ()
         if not below.mode.is_insert_only:
             strategy = "retract"
             for key in sorted(below.upsert_keys, key=lambda key: (len(key), sorted(key))):
@@ -275,11 +288,13 @@ class Converter:
         )
 
     def window_table(self, node: LogicalWindowTable) -> ExecNode:
+        """Assign windows."""
         below = self.of(node.input)
         column = below.row_type[node.window.time]
         if column.time is None:
             refuse(
-                f"The window function requires the timecol is a time attribute type, but is {column.type} of column '{column.name}'."
+                f"The window function requires the timecol is a time attribute type, but is {column.type} "
+                f"of column '{column.name}'."
             )
         columns = list(node.row_type.columns)
         columns[: len(below.row_type)] = below.row_type.columns
@@ -289,6 +304,7 @@ class Converter:
         return nodes.ExecWindowTable(below, node.window, row_type=RelationType(tuple(columns)), mode=below.mode)
 
     def match(self, node: LogicalMatch) -> ExecNode:
+        """Find patterns."""
         below = self.of(node.input)
         insert_only(below, "Match Recognize")
         time = below.row_type[node.order[0].index].time

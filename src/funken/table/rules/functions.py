@@ -37,7 +37,8 @@ def table_function(converter: Conversion, node: LogicalTableFunction) -> ExecNod
             keys = _partition_keys(node)
         if node.on_time and not mode.is_insert_only:
             refuse(
-                f"Time operations using the `on_time` argument are currently not supported for PTFs that consume or produce updates: {node.function}"
+                "Time operations using the `on_time` argument are currently not supported for PTFs that "
+                f"consume or produce updates: {node.function}"
             )
     spread: list[ExecNode] = []
     for table in node.tables:
@@ -91,10 +92,13 @@ def _mapped(node: LogicalTableFunction) -> ChangelogMode | None:
     values = getattr(mapping, "value", None)
     texts = [value for _, value in values] if isinstance(values, list) else None
     if texts is None:
-        texts = []
-        for child in mapping.children[1::2]:
-            while child.children:
-                child = child.children[0]
-            texts.append(getattr(child, "value", None))
+        texts = [_constant(child) for child in mapping.children[1::2]]
     kinds = {RowKind[str(text).strip()] for text in texts}
     return ChangelogMode(frozenset(kinds | {RowKind.INSERT}))
+
+
+def _constant(node: Any) -> Any:
+    """Return the value of a constant below casts."""
+    while node.children:
+        node = node.children[0]
+    return getattr(node, "value", None)

@@ -47,6 +47,7 @@ class Sides:
     extra_right: int = 0
 
     def condition(self) -> Node | None:
+        """Return what else must be TRUE."""
         return conjunction(self.rest)
 
 
@@ -333,16 +334,18 @@ def temporal_join(converter: Conversion, node: LogicalTemporalJoin) -> ExecNode:
     times = right.row_type.time_columns(TimeAttribute.ROWTIME)
     if not times:
         refuse(
-            "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, but no row time attribute can be found."
+            "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned "
+            "table, but no row time attribute can be found."
         )
     if not sides.left_keys:
         refuse("Currently the join key in Temporal Table Join can not be empty.")
     if not right.upsert_keys:
         refuse(
-            "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, but no primary key can be found."
+            "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned "
+            "table, but no primary key can be found."
         )
     if not any(key <= set(sides.right_keys) for key in right.upsert_keys):
-        names = [right.row_type[place].name for place in sorted(min(right.upsert_keys, key=len))]
+        names = [right.row_type[place].name for place in sorted(min(right.upsert_keys, key=lambda key: len(list(key))))]
         refuse(
             f"Temporal table's primary key [{', '.join(names)}] must be included in the equivalence condition of temporal join."
         )

@@ -82,6 +82,7 @@ class Notation:
         return self.call(node, args)
 
     def call(self, node: Call, args: list[str]) -> str:
+        """Return the text of a call."""
         name = node.function
         if name in {"CAST", "TRY_CAST"}:
             return f"{name}({args[0]} AS {type_text(node.type, characters=not self.infix)})"
@@ -96,10 +97,12 @@ class Notation:
         return f"{_NAMES.get(name, name)}({', '.join(args)})"
 
     def equal(self, left: str, right: str, null_safe: bool) -> str:
+        """Return the text of an equality."""
         name = "IS NOT DISTINCT FROM" if null_safe else "="
         return f"({left} {name} {right})" if self.infix else f"{name}({left}, {right})"
 
     def conjunction(self, parts: Sequence[str]) -> str:
+        """Return the text of several conditions."""
         if not parts:
             return "true"
         if len(parts) == 1:
@@ -107,6 +110,7 @@ class Notation:
         return f"({' AND '.join(parts)})" if self.infix else f"AND({', '.join(parts)})"
 
     def constant(self, node: Literal) -> str:
+        """Return the text of a constant."""
         value, type_ = node.value, node.type
         if value is None:
             return f"null:{type_text(type_, characters=not self.infix)}" if type_.root != "NULL" else "null"

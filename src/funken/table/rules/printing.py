@@ -39,6 +39,7 @@ class Printer:
         self._count = 0
 
     def lines(self, node: ExecNode) -> list[str]:
+        """Return the lines of an operator and of all below."""
         if self.shared.get(id(node)):
             return [f"Reused(reference_id=[{self.shared[id(node)]}])"]
         text = self.line(node)
@@ -56,6 +57,7 @@ class Printer:
         return found
 
     def line(self, node: ExecNode) -> str:
+        """Return the line of an operator."""
         name, parts = self.described(node)
         if "CHANGELOG_MODE" in self.details:
             mode = "[NONE]" if isinstance(node, ExecSink) else _mode(node)
@@ -69,25 +71,32 @@ class Printer:
         return f"{name}({', '.join(parts)})"
 
     def described(self, node: ExecNode) -> tuple[str, list[str]]:
+        """Return an operator's name and the parts of its line."""
         rule = _LINES.get(type(node))
         if rule is None:
             return type(node).__name__.removeprefix("Exec"), []
-        return rule(self, node)
+        found: tuple[str, list[str]] = rule(self, node)
+        return found
 
     def names(self, node: ExecNode, places: Sequence[int]) -> str:
+        """Return the names of columns."""
         return _listed([node.row_type[place].name for place in places])
 
     def order(self, node: ExecNode, order: Sequence[SortKey]) -> str:
+        """Return sort keys."""
         return _listed([f"{node.row_type[key.index].name} {'ASC' if key.ascending else 'DESC'}" for key in order])
 
     def text(self, expression: Any, row_type: RelationType) -> str:
+        """Return an expression."""
         return self.notation.text(expression, row_type.names)
 
     def aliased(self, expression: Any, name: str, row_type: RelationType) -> str:
+        """Return an expression with its name."""
         text = self.text(expression, row_type)
         return text if text == name else f"{text} AS {name}"
 
     def call(self, call: AggregateCall, row_type: RelationType, retracts: bool) -> str:
+        """Return the call of an aggregate."""
         args = ", ".join(row_type[place].name for place in call.args) or "*"
         if call.order:
             args += ""
@@ -100,6 +109,7 @@ class Printer:
         return text + (f" FILTER {row_type[call.filter].name}" if call.filter is not None else "")
 
     def calls(self, node: Any, properties: Sequence[tuple[str, str]] = ()) -> str:
+        """Return the keys and calls of an aggregate."""
         below = node.input.row_type
         retracts = getattr(node, "retracts", False)
         shown = [below[place].name for place in node.keys]
@@ -112,6 +122,7 @@ class Printer:
     # -- operators
 
     def scan(self, node: nodes.ExecScan) -> tuple[str, list[str]]:
+        """Describe a scan."""
         path = node.table.path
         parts = [path.catalog, path.database, path.name]
         return "TableSourceScan", [
@@ -121,16 +132,19 @@ class Printer:
         ]
 
     def values(self, node: nodes.ExecValues) -> tuple[str, list[str]]:
+        """Describe constant rows."""
         rows = ", ".join("{ " + ", ".join(self.notation.text(item, ()) for item in row) + " }" for row in node.rows)
         return "Values", [f"tuples=[[{rows}]]"]
 
     def watermark(self, node: nodes.ExecWatermark) -> tuple[str, list[str]]:
+        """Describe a watermark assigner."""
         return "WatermarkAssigner", [
             f"rowtime={self.names(node, [node.time])}",
             f"watermark=[{self.text(node.expression, node.input.row_type)}]",
         ]
 
     def calc(self, node: nodes.ExecCalc) -> tuple[str, list[str]]:
+        """Describe a projection and filter."""
         below = node.input.row_type
         shown = [
             self.aliased(each, column.name, below) for each, column in zip(node.expressions, node.row_type, strict=True)
@@ -141,12 +155,15 @@ class Printer:
         return "Calc", parts
 
     def exchange(self, node: nodes.ExecExchange) -> tuple[str, list[str]]:
+        """Describe an exchange."""
         return "Exchange", [f"distribution=[{'hash' + self.names(node, node.keys) if node.keys else 'single'}]"]
 
     def union(self, node: nodes.ExecUnion) -> tuple[str, list[str]]:
+        """Describe a union."""
         return "Union", ["all=[true]", f"union={_listed(node.row_type.names)}"]
 
     def expand(self, node: nodes.ExecExpand) -> tuple[str, list[str]]:
+        """Describe an expand."""
         below = node.input.row_type
         shown = [
             "{"
@@ -157,6 +174,7 @@ class Printer:
         return "Expand", [f"projects={_listed(shown)}"]
 
     def correlate(self, node: nodes.ExecCorrelate) -> tuple[str, list[str]]:
+        """Describe the call of a table function."""
         args = ", ".join(self.text(each, node.input.row_type) for each in node.call.args)
         parts = [
             f"invocation=[{node.call.function}({args})]",
@@ -168,10 +186,12 @@ class Printer:
         return "Correlate", parts
 
     def group(self, node: nodes.ExecGroupAggregate) -> tuple[str, list[str]]:
+        """Describe a group aggregate."""
         keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
         return "GroupAggregate", [*keys, f"select={self.calls(node)}"]
 
     def window_text(self, window: TimeWindow, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
+        """Return a window."""
         if columns is None:
             where = f"time_col=[{row_type[window.time].name}]"
         else:
@@ -192,9 +212,11 @@ class Printer:
         return f"[{window.kind.value}({', '.join(parts)})]"
 
     def window_table(self, node: nodes.ExecWindowTable) -> tuple[str, list[str]]:
+        """Describe a window table function."""
         return "WindowTableFunction", [f"window={self.window_text(node.window, node.input.row_type)}"]
 
     def window_aggregate(self, node: nodes.ExecWindowAggregate) -> tuple[str, list[str]]:
+        """Describe a window aggregate."""
         keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
         first = len(node.keys) + len(node.calls)
         texts = {
@@ -208,13 +230,16 @@ class Printer:
         return "WindowAggregate", [*keys, f"window={window}", f"select={self.calls(node, shown)}"]
 
     def legacy(self, node: nodes.ExecGroupWindowAggregate) -> tuple[str, list[str]]:
+        """Describe a legacy window aggregate."""
         keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
         name = {"TUMBLE": "TumblingGroupWindow", "HOP": "SlidingGroupWindow", "SESSION": "SessionGroupWindow"}
         lengths = [each for each in (node.window.size, node.window.slide, node.window.gap) if each]
-        window = f"{name[node.window.kind.value]}('w$, {node.input.row_type[node.window.time].name}, {', '.join(map(str, lengths))})"
+        time = node.input.row_type[node.window.time].name
+        window = f"{name[node.window.kind.value]}('w$, {time}, {', '.join(map(str, lengths))})"
         return "GroupWindowAggregate", [*keys, f"window=[{window}]", f"select={self.calls(node)}"]
 
     def over(self, node: nodes.ExecOver) -> tuple[str, list[str]]:
+        """Describe an OVER aggregate."""
         group: OverGroup = node.groups[0]
         below = node.input.row_type
         parts = [f"partitionBy={self.names(node.input, group.partition)}"] if group.partition else []
@@ -230,6 +255,7 @@ class Printer:
         ]
 
     def rank(self, node: nodes.ExecRank) -> tuple[str, list[str]]:
+        """Describe a rank, sort with limit, or limit."""
         below = node.input
         if node.name == "Limit":
             return "Limit", [f"offset=[{node.start - 1}]", f"fetch=[{(node.end or 0) - node.start + 1}]"]
@@ -259,6 +285,7 @@ class Printer:
         ]
 
     def deduplicate(self, node: nodes.ExecDeduplicate) -> tuple[str, list[str]]:
+        """Describe a deduplication."""
         return "Deduplicate", [
             f"keep=[{'LastRow' if node.last else 'FirstRow'}]",
             f"key={self.names(node.input, node.keys)}",
@@ -266,6 +293,7 @@ class Printer:
         ]
 
     def window_rank(self, node: nodes.ExecWindowRank) -> tuple[str, list[str]]:
+        """Describe a rank per window."""
         return "WindowRank", [
             f"window={self.window_text(node.window, node.input.row_type, node.window_columns)}",
             "rankType=[ROW_NUMBER]",
@@ -276,6 +304,7 @@ class Printer:
         ]
 
     def window_deduplicate(self, node: nodes.ExecWindowDeduplicate) -> tuple[str, list[str]]:
+        """Describe a deduplication per window."""
         return "WindowDeduplicate", [
             f"window={self.window_text(node.window, node.input.row_type, node.window_columns)}",
             f"keep=[{'LastRow' if node.last else 'FirstRow'}]",
@@ -287,6 +316,7 @@ class Printer:
     # -- joins
 
     def join_parts(self, node: nodes.EquiJoin) -> list[str]:
+        """Return what all joins by keys show."""
         both = _side_names(node)
         width = len(node.left.row_type)
         parts = []
@@ -299,6 +329,8 @@ class Printer:
         return [f"joinType=[{node.kind.value}]", f"where=[{where}]", f"select={_listed(node.row_type.names)}"]
 
     def join(self, node: nodes.ExecJoin) -> tuple[str, list[str]]:
+        """Describe a regular join."""
+
         def spec(unique: nodes.UpsertKeys, contained: bool) -> str:
             return "JoinKeyContainsUniqueKey" if contained else ("HasUniqueKey" if unique else "NoUniqueKey")
 
@@ -309,6 +341,7 @@ class Printer:
         ]
 
     def interval_join(self, node: nodes.ExecIntervalJoin) -> tuple[str, list[str]]:
+        """Describe an interval join."""
         kind, where, select = self.join_parts(node)
         bounds = (
             f"windowBounds=[isRowTime={str(node.rowtime).lower()}, leftLowerBound={node.lower}, leftUpperBound={node.upper}, "
@@ -317,6 +350,7 @@ class Printer:
         return "IntervalJoin", [kind, bounds, where, select]
 
     def window_join(self, node: nodes.ExecWindowJoin) -> tuple[str, list[str]]:
+        """Describe a window join."""
         return "WindowJoin", [
             f"leftWindow={self.window_text(node.window, node.left.row_type, node.left_window)}",
             f"rightWindow={self.window_text(node.window, node.right.row_type, node.right_window)}",
@@ -324,9 +358,11 @@ class Printer:
         ]
 
     def temporal_join(self, node: nodes.ExecTemporalJoin) -> tuple[str, list[str]]:
+        """Describe a temporal join."""
         return "TemporalJoin", self.join_parts(node)
 
     def lookup_join(self, node: nodes.ExecLookupJoin) -> tuple[str, list[str]]:
+        """Describe a lookup join."""
         below = node.input.row_type
         keys = []
         for key in node.keys:
@@ -343,10 +379,12 @@ class Printer:
     # -- the rest
 
     def temporal_sort(self, node: Any) -> tuple[str, list[str]]:
+        """Describe a sort."""
         name = type(node).__name__.removeprefix("Exec")
         return name, [f"orderBy={self.order(node.input, node.order)}"]
 
     def match(self, node: nodes.ExecMatch) -> tuple[str, list[str]]:
+        """Describe MATCH_RECOGNIZE."""
         parts = [f"partitionBy={self.names(node.input, node.partition)}"] if node.partition else []
         return "Match", [
             *parts,
@@ -355,6 +393,7 @@ class Printer:
         ]
 
     def process(self, node: nodes.ExecProcessTableFunction) -> tuple[str, list[str]]:
+        """Describe a process table function."""
         tables = ", ".join(f"TABLE(#{place})" for place in range(len(node.tables)))
         columns = ", ".join(f"{type_text(column.type)} {column.name}" for column in node.row_type)
         name = "MLPredictTableFunction" if node.function.upper() == "ML_PREDICT" else "ProcessTableFunction"
@@ -362,12 +401,14 @@ class Printer:
         return name, [*parts, *([f"uid=[{node.uid}]"] if node.uid else [])]
 
     def normalize(self, node: nodes.ExecChangelogNormalize) -> tuple[str, list[str]]:
+        """Describe a changelog normalizer."""
         parts = [f"key={self.names(node, node.keys)}"]
         if node.condition is not None:
             parts.append(f"condition=[{self.text(node.condition, node.row_type)}]")
         return "ChangelogNormalize", parts
 
     def sink(self, node: ExecSink) -> tuple[str, list[str]]:
+        """Describe a sink."""
         if node.table is None:
             return "Sink", [f"table=[{node.collect}]", f"fields={_listed(node.row_type.names)}"]
         parts = [f"table=[{node.table.path}]"]

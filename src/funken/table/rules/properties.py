@@ -30,6 +30,7 @@ class WindowColumns:
 
     @property
     def shape(self) -> tuple[Any, ...]:
+        """What equal windows have in common."""
         window = self.window
         return (window.kind, window.size, window.slide, window.gap, window.offset, self.rowtime)
 

@@ -48,9 +48,11 @@ class Bounds:
 
     @property
     def bounded(self) -> bool:
+        """Whether the positions have an end."""
         return self.end is not None or self.column is not None
 
     def read(self, condition: Node, rank: int) -> bool:
+        """Take a condition on the position; return whether it is one."""
         if not isinstance(condition, Call) or condition.function not in _FLIPPED:
             return False
         left, right = (_uncast(arg) for arg in condition.args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from funken.expr.ir import InputRef, Node, input_refs, shifted
 from funken.expr.sql.functions import FUNCTIONS
@@ -51,7 +52,7 @@ class Rewriter:
         key = (node.fingerprint, tuple(predicates))
         found = self._done.get(key)
         if found is None:
-            rule = _RULES.get(type(node), Rewriter.stay)
+            rule: Any = _RULES.get(type(node), Rewriter.stay)
             found = self._done[key] = rule(self, node, list(predicates))
         return found
 
@@ -64,11 +65,14 @@ class Rewriter:
         )
 
     def filter(self, node: LogicalFilter, predicates: list[Node]) -> LogicalNode:
+        """Push the conjuncts on."""
         return self.push(node.input, [*map(fold, conjuncts(node.condition)), *predicates])
 
     def project(self, node: LogicalProject, predicates: list[Node]) -> LogicalNode:
+        """Push what is deterministic through the projection."""
         expressions = tuple(map(fold, node.expressions))
-        below, above = [], []
+        below: list[Node] = []
+        above: list[Node] = []
         for predicate in predicates:
             used = [expressions[index] for index in input_refs(predicate)]
             if all(map(is_deterministic, used)):
@@ -78,6 +82,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below), expressions=expressions), above)
 
     def join(self, node: LogicalJoin, predicates: list[Node]) -> LogicalNode:
+        """Push to the sides what does not change the padded rows."""
         width = len(node.left.row_type)
         lefts, rights = set(range(width)), set(range(width, width + len(node.right.row_type)))
         kind = node.kind
@@ -91,7 +96,7 @@ class Rewriter:
         to_left, to_right, stay, above = [], [], [], []
         for each in on:
             refs = input_refs(each)
-            movable = is_deterministic(each) and refs
+            movable = is_deterministic(each) and bool(refs)
             if movable and refs <= lefts and kind in {JoinType.INNER, JoinType.RIGHT, JoinType.SEMI}:
                 to_left.append(each)
             elif movable and refs <= rights and kind not in {JoinType.RIGHT, JoinType.FULL}:
@@ -119,8 +124,10 @@ class Rewriter:
         return filtered(joined, above)
 
     def temporal(self, node: LogicalTemporalJoin, predicates: list[Node]) -> LogicalNode:
+        """Push to the left side what is about it alone."""
         width = len(node.left.row_type)
-        to_left, above = [], []
+        to_left: list[Node] = []
+        above: list[Node] = []
         for each in predicates:
             lefts = input_refs(each) <= set(range(width)) and is_deterministic(each)
             (to_left if lefts else above).append(each)
@@ -128,14 +135,18 @@ class Rewriter:
         return filtered(made, above)
 
     def correlate(self, node: LogicalCorrelate, predicates: list[Node]) -> LogicalNode:
+        """Push what is about the input alone."""
         width = len(node.input.row_type)
-        below, above = [], []
+        below: list[Node] = []
+        above: list[Node] = []
         for each in predicates:
             (below if input_refs(each) <= set(range(width)) and is_deterministic(each) else above).append(each)
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def aggregate(self, node: LogicalAggregate, predicates: list[Node]) -> LogicalNode:
-        below, above = [], []
+        """Push what is about the keys alone."""
+        below: list[Node] = []
+        above: list[Node] = []
         for each in predicates:
             refs = input_refs(each)
             movable = node.sets is None and refs and max(refs) < len(node.keys) and is_deterministic(each)
@@ -146,6 +157,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def window(self, node: LogicalWindowTable, predicates: list[Node]) -> LogicalNode:
+        """Push what is not about the windows."""
         if node.window.kind is WindowKind.SESSION:
             return self.stay(node, predicates)
         width = len(node.input.row_type)
@@ -158,6 +170,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def over(self, node: LogicalOver, predicates: list[Node]) -> LogicalNode:
+        """Push what is about the partition alone."""
         common = set.intersection(*(set(group.partition) for group in node.groups))
         below = [
             each for each in predicates if input_refs(each) and input_refs(each) <= common and is_deterministic(each)
@@ -166,11 +179,13 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def sort(self, node: LogicalSort, predicates: list[Node]) -> LogicalNode:
+        """Push, unless rows are cut off."""
         if node.fetch is not None or node.offset:
             return self.stay(node, predicates)
         return replace(node, input=self.push(node.input, predicates))
 
     def set_operation(self, node: LogicalSetOperation, predicates: list[Node]) -> LogicalNode:
+        """Push into UNION ALL; the others become joins and aggregates."""
         if node.kind is not SetKind.UNION:
             return self.push(_lowered(node), predicates)
         if not node.all:

@@ -81,14 +81,10 @@ def _check(node: LogicalSink, below: ExecNode, accepts: ChangelogMode) -> None:
     assert node.table is not None
     what = f"Table sink '{node.table.path}'"
     clause = "Give the sink a primary key and a connector that takes updates, aggregate by windows, or use a changelog format."
-    if below.mode.contains(RowKind.UPDATE_AFTER) and not accepts.contains(RowKind.UPDATE_AFTER):
-        refuse(
-            f"{what} doesn't support consuming update changes which is produced by node {line(_cause(below, RowKind.UPDATE_AFTER))}. {clause}"
-        )
-    if below.mode.contains(RowKind.DELETE) and not accepts.contains(RowKind.DELETE):
-        refuse(
-            f"{what} doesn't support consuming delete changes which is produced by node {line(_cause(below, RowKind.DELETE))}. {clause}"
-        )
+    for kind, word in ((RowKind.UPDATE_AFTER, "update"), (RowKind.DELETE, "delete")):
+        if below.mode.contains(kind) and not accepts.contains(kind):
+            cause = line(_cause(below, kind))
+            refuse(f"{what} doesn't support consuming {word} changes which is produced by node {cause}. {clause}")
 
 
 def _cause(node: ExecNode, kind: RowKind) -> ExecNode:
@@ -116,7 +112,8 @@ def _conflict(node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: t
         missing = sorted({str(scan.table.path) for scan in _unwatermarked(below, False)})
         if missing:
             refuse(
-                f"ON CONFLICT DO {conflict} requires all source tables to define watermarks, but the following source(s) do not: {', '.join(missing)}. "
+                f"ON CONFLICT DO {conflict} requires all source tables to define watermarks, but the following "
+                f"source(s) do not: {', '.join(missing)}. "
                 "Add WATERMARK FOR to them, or use ON CONFLICT DO DEDUPLICATE."
             )
     return conflict
@@ -154,8 +151,10 @@ def _materialized(
         primary = ", ".join(names[place] for place in key)
         upsert = ", ".join(names[place] for place in _input_key(below))
         refuse(
-            f"The query has an upsert key that differs from the primary key of the sink table '{node.table.path}'. Primary key: [{primary}], upsert key: [{upsert}]. "
-            "This can lead to non-deterministic results when multiple records with different upsert keys map to the same primary key. "
+            f"The query has an upsert key that differs from the primary key of the sink table '{node.table.path}'. "
+            f"Primary key: [{primary}], upsert key: [{upsert}]. "
+            "This can lead to non-deterministic results when multiple records with different upsert "
+            "keys map to the same primary key. "
             "Please specify an ON CONFLICT clause: INSERT INTO ... ON CONFLICT DO ERROR, DO NOTHING or DO DEDUPLICATE."
         )
     return True

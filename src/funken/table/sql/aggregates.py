@@ -39,15 +39,18 @@ class Columns:
         self.nodes: list[Node] = list(nodes)
 
     def place(self, node: Node) -> int:
+        """Return the position of an expression; a new one is added."""
         if node in self.nodes:
             return self.nodes.index(node)
         self.nodes.append(node)
         return len(self.nodes) - 1
 
     def order(self, keys: Sequence[tuple[Node, bool, bool]]) -> tuple[SortKey, ...]:
+        """Return sort keys over columns."""
         return tuple(SortKey(self.place(key), up, first) for key, up, first in keys)
 
     def call(self, reference: AggregateRef, name: str) -> AggregateCall:
+        """Return the call of an aggregate over columns."""
         return AggregateCall(
             reference.function,
             tuple(self.place(arg) for arg in reference.args),
@@ -61,6 +64,7 @@ class Columns:
         )
 
     def node(self) -> LogicalNode:
+        """Return the projection."""
         names = self.below.row_type.names
         nodes = self.nodes or [literal(0)]
         labels: list[str] = []
@@ -95,12 +99,10 @@ class Aggregation:
         return any(Aggregation.aggregated(child) for child in node.children)
 
     def read_group(self, group: exp.Group) -> None:
-        sets: list[list[list[int]]] = []
-        for tree in group.expressions:
-            sets.append(self.element(tree))
-        for part in ("grouping_sets", "rollup", "cube"):
-            for tree in group.args.get(part) or ():
-                sets.append(self.element(tree))
+        """Read the keys and grouping sets of GROUP BY."""
+        parts = ("grouping_sets", "rollup", "cube")
+        trees = [*group.expressions, *(tree for part in parts for tree in group.args.get(part) or ())]
+        sets = [self.element(tree) for tree in trees]
         if all(len(choices) == 1 for choices in sets):
             return
         self.sets = []
@@ -125,6 +127,7 @@ class Aggregation:
         return [self.columns(tree)]
 
     def columns(self, tree: Any) -> list[int]:
+        """Return the positions of the keys that an element names."""
         if isinstance(tree, exp.Tuple):
             return [place for each in tree.expressions for place in self.columns(each)]
         if isinstance(tree, exp.Paren):
@@ -142,6 +145,7 @@ class Aggregation:
         return [self.keys.index(node)]
 
     def read_window(self, tree: exp.Anonymous, name: str) -> None:
+        """Read a legacy window of GROUP BY."""
         if self.window is not None:
             fail(tree, "Only one group window is allowed in GROUP BY")
         binder = self.select.expressions
@@ -211,6 +215,7 @@ class Aggregation:
         return [change(node, replaced) for node in self.nodes]
 
     def tree_of(self, name: str) -> Any:
+        """Return where a column is named, for messages."""
         for column in self.select.tree.find_all(exp.Column):
             if column.name == name:
                 return column
@@ -218,7 +223,7 @@ class Aggregation:
 
     def correlated(self) -> list[Node]:
         """The conditions on queries around: their inner sides become keys."""
-        conditions = self.select.conditions
+        conditions: list[Node] = self.select.conditions
         for condition in conditions:
             for inner in inner_sides(condition):
                 if inner not in self.keys:
@@ -229,6 +234,7 @@ class Aggregation:
         return conditions
 
     def call(self, columns: Columns, reference: AggregateRef, place: int) -> AggregateCall:
+        """Return the call of an aggregate over columns."""
         name = f"EXPR${place}"
         if reference.function not in GROUPING:
             return columns.call(reference, name)
@@ -240,6 +246,7 @@ class Aggregation:
         return AggregateCall(reference.function, tuple(args), reference.type, name=name)
 
     def property(self, reference: PropertyRef, place: int) -> tuple[WindowProperty, OutputColumn]:
+        """Return a property of the window, and its column."""
         if self.window is None or reference.window != self.window_kind:
             fail(
                 self.select.tree,
@@ -303,7 +310,7 @@ def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
         key = (partition, columns.order(over.order), over.rows, over.lower, over.upper)
         call = columns.call(over.call, f"w0$o{number}")
         groups.setdefault(key, []).append((over, call))
-    made = tuple(OverGroup(*key, tuple(call for _, call in calls)) for key, calls in groups.items())
+    made = tuple(OverGroup(*key, calls=tuple(call for _, call in calls)) for key, calls in groups.items())
     select.node = LogicalOver(columns.node(), made, select.hints)
     width = len(columns.nodes)
     places = {over: width + place for place, (over, _) in enumerate(itertools.chain.from_iterable(groups.values()))}

@@ -100,6 +100,7 @@ class Binder:
         return node
 
     def insert(self, record: Any) -> LogicalSink:
+        """Return the sink of an INSERT."""
         return insert(self, record)
 
     def insert_plan(
@@ -119,8 +120,10 @@ class Binder:
         return self._tables[key]
 
     def view(self, view: CatalogView) -> LogicalNode:
+        """Return the plan of a view, with its names."""
         if view.plan is not None:
-            return view.plan
+            plan: LogicalNode = view.plan
+            return plan
         if id(view) not in self._views:
             outer, self.environment = self.environment, Environment()
             try:
@@ -132,6 +135,7 @@ class Binder:
         return self._views[id(view)]
 
     def scan(self, table: ResolvedTable, options: tuple[tuple[str, str], ...]) -> LogicalNode:
+        """Return the plan of a table."""
         columns = table.table.columns
         read = [column for column in columns if column.is_physical] + [
             column for column in columns if column.is_metadata
@@ -157,7 +161,8 @@ class Binder:
         """An expression of a table: text, or what the Table API resolves itself (``bind``)."""
         if isinstance(expression, str):
             return self.expression(expression, row_type)
-        return expression.bind(row_type)
+        node: Node = expression.bind(row_type)
+        return node
 
     def function(self, path: Sequence[str]) -> Any:
         """The user's function of a name."""
@@ -167,19 +172,23 @@ class Binder:
         return None if found is None else found.definition
 
     def folded(self, node: Node) -> Node:
+        """Return an expression whose constant parts are computed."""
         return fold(node)
 
     @staticmethod
     def property_type(kind: WindowProperty, time: Node) -> LogicalType:
+        """Return the type of a property of a window."""
         if kind in {WindowProperty.START, WindowProperty.END}:
             return TimestampType(3, nullable=False)
         if kind is WindowProperty.PROCTIME:
-            return FUNCTIONS.call("PROCTIME", []).type
-        return time.type.not_null()
+            time = FUNCTIONS.call("PROCTIME", [])
+        found: LogicalType = time.type.not_null()
+        return found
 
     # -- queries
 
     def sub_query(self, kind: str, tree: Any, scope: Scope, operands: tuple[Node, ...] = ()) -> SubQueryRef:
+        """Return the placeholder of a sub-query."""
         bound = self.bound(tree, scope)
         if kind == "IN" and len(operands) != bound.width:
             fail(
@@ -200,6 +209,7 @@ class Binder:
             self.environment = outer
 
     def with_query(self, entry: exp.CTE, parent: Scope | None) -> None:
+        """Bind one query of WITH."""
         node = self.bound(entry.this, parent).node
         alias = entry.args["alias"]
         columns = [column.name for column in alias.columns]
@@ -210,6 +220,7 @@ class Binder:
         self.environment.queries[alias.name] = node
 
     def body(self, tree: Any, parent: Scope | None) -> Bound:
+        """Bind a query without its WITH."""
         if isinstance(tree, exp.Subquery):
             if has_modifiers(tree):
                 return self.ordered(self.bound(tree.this, parent), tree)
@@ -226,6 +237,7 @@ class Binder:
         fail(tree, f"{type(tree).__name__} is not supported as a query")
 
     def values(self, tree: exp.Values) -> LogicalNode:
+        """Bind VALUES."""
         scope = Scope()
         binder = ExpressionBinder(scope, self)
         rows = []
@@ -245,6 +257,7 @@ class Binder:
         return LogicalValues(typed, RelationType(columns))
 
     def set_operation(self, tree: exp.SetOperation, parent: Scope | None) -> Bound:
+        """Bind UNION, INTERSECT, EXCEPT."""
         kind = {exp.Union: SetKind.UNION, exp.Except: SetKind.EXCEPT, exp.Intersect: SetKind.INTERSECT}[type(tree)]
         sides = [self.bound(side, parent) for side in (tree.this, tree.expression)]
         if any(side.conditions for side in sides):
@@ -269,13 +282,13 @@ class Binder:
             scope = Scope()
             scope.add(None, bound.node.row_type)
             binder = ExpressionBinder(scope, self)
-            for item in order.expressions:
-                keys.append(self.sort_key(item, bound.node.row_type, binder))
+            keys = [self.sort_key(item, bound.node.row_type, binder) for item in order.expressions]
         if not keys and fetch is None and not offset:
             return bound
         return replace(bound, node=LogicalSort(bound.node, tuple(keys), offset, fetch))
 
     def sort_key(self, item: exp.Ordered, row_type: RelationType, binder: ExpressionBinder) -> SortKey:
+        """Return a key of ORDER BY over the columns of a result."""
         place = ordinal(item.this, len(row_type))
         if place is None:
             node = binder.bind(item.this)
@@ -285,6 +298,8 @@ class Binder:
         return SortKey(place, not item.args.get("desc"), bool(item.args.get("nulls_first")))
 
     def limits(self, tree: Any) -> tuple[int, int | None]:
+        """Return the constants of OFFSET and FETCH or LIMIT."""
+
         def constant(value: Any) -> int:
             node = fold(ExpressionBinder(Scope(), self).bind(value))
             if not isinstance(node, Literal) or not isinstance(node.value, int) or node.value < 0:
@@ -315,6 +330,7 @@ class SelectBinder:
         self.expressions = ExpressionBinder(self.scope, binder, self.windows)
 
     def bind(self) -> Bound:
+        """Bind the SELECT."""
         tree = self.tree
         for clause in ("laterals", "distribute", "sort", "cluster", "into", "connect", "pivots", "sample", "prewhere"):
             if tree.args.get(clause):
@@ -335,7 +351,7 @@ class SelectBinder:
             negated ^= isinstance(inner, exp.Not)
             inner = inner.this
         if isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and inner.args.get("query") is not None):
-            reference = self.expressions.bind(inner)
+            reference: Any = self.expressions.bind(inner)
             if not any(has(operand, OuterRef) for operand in reference.children):
                 self.node = subqueries.semi_join(self, reference, negated, inner)
                 return
@@ -351,9 +367,10 @@ class SelectBinder:
     # -- SELECT
 
     def items(self) -> Iterator[tuple[Node, str]]:
+        """Yield the expressions of SELECT with unique names."""
         names: dict[str, int] = {}
-        for place, (node, name) in enumerate(self.raw_items()):
-            name = name or f"EXPR${place}"
+        for place, (node, given) in enumerate(self.raw_items()):
+            name = given or f"EXPR${place}"
             unique, count = name, 0
             while unique in names:
                 unique = f"{name}{count}"
@@ -362,6 +379,7 @@ class SelectBinder:
             yield node, unique
 
     def raw_items(self) -> Iterator[tuple[Node, str | None]]:
+        """Yield the expressions of SELECT, stars expanded, with the names that they have."""
         for tree in self.tree.expressions:
             if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
                 yield from self.star(tree)
@@ -376,12 +394,15 @@ class SelectBinder:
             yield node, name
 
     def star(self, tree: Any) -> Iterator[tuple[Node, str]]:
+        """Yield the columns of a star."""
         relations = self.scope.relations
         if isinstance(tree, exp.Column):
             qualifier = [part.name for part in tree.parts if isinstance(part, exp.Identifier)]
             relations = self.scope.relation(qualifier)
             if not relations:
-                node = self.expressions.resolve(self.scope, list(tree.parts[:-1]), qualifier, 0)
+                node = self.expressions.resolve(
+                    self.scope, [part for part in tree.parts[:-1] if isinstance(part, exp.Identifier)], qualifier, 0
+                )
                 if node is not None and hasattr(node.type, "fields"):  # all fields of a row
                     for column in node.type.fields:
                         yield self.expressions.field(tree, node, column.name), column.name
@@ -418,6 +439,7 @@ class SelectBinder:
         return found
 
     def finish(self, items: list[tuple[Node, str]], order: list[tuple[Node | int, bool, bool]]) -> Bound:
+        """Bind what follows WHERE, and return the query."""
         tree = self.tree
         names = [name for _, name in items]
         extra = [key for key, _, _ in order if isinstance(key, Node)]
@@ -447,6 +469,7 @@ class SelectBinder:
     def result(
         self, nodes: list[Node], names: list[str], width: int, order: list[tuple[Node | int, bool, bool]], grouped: bool
     ) -> Bound:
+        """Project, remove duplicates, sort and cut."""
         tree = self.tree
         distinct = bool(tree.args.get("distinct"))
         extra = nodes[width:]
@@ -499,6 +522,7 @@ class SelectBinder:
         return subqueries.top_per_row(node, keys, offset, fetch, conditions, self.tree)
 
     def is_count(self, node: InputRef) -> bool:
+        """Whether a column is a plain COUNT."""
         aggregate = self.node
         while isinstance(aggregate, LogicalFilter):
             aggregate = aggregate.input

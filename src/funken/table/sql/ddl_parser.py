@@ -11,6 +11,7 @@ _TYPE_ENDS = ("PRIMARY", "PRIMARY KEY", "UNIQUE", "CONSTRAINT", "COMMENT", "META
 
 
 def create(reader: TokenReader) -> st.Statement:
+    """Read a CREATE statement."""
     reader.need("CREATE")
     replace = reader.words("OR", "REPLACE")
     temporary = reader.words("TEMPORARY")
@@ -128,6 +129,7 @@ def _constraint(reader: TokenReader, parts: dict[str, Any], on_column: str | Non
 
 
 def column(reader: TokenReader, parts: dict[str, Any]) -> st.ColumnDefinition:
+    """Read the definition of a column."""
     token = reader.current
     line, place = reader.place(token) if token is not None else (0, 0)
     name = reader.name()
@@ -207,6 +209,7 @@ def _model(reader: TokenReader, temporary: bool) -> st.Statement:
 
 
 def drop(reader: TokenReader) -> st.Statement:
+    """Read a DROP statement."""
     reader.need("DROP")
     temporary = reader.words("TEMPORARY")
     system = temporary and reader.words("SYSTEM")
@@ -223,6 +226,7 @@ def drop(reader: TokenReader) -> st.Statement:
 
 
 def alter(reader: TokenReader) -> st.Statement:
+    """Read an ALTER statement."""
     reader.need("ALTER")
     reader.words("TEMPORARY")
     reader.words("SYSTEM")

@@ -8,13 +8,15 @@ texts, which ``parse_type`` reads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
-from sqlglot.tokens import Tokenizer, TokenType
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
 
 
 class TableArgument(exp.Expression):
@@ -47,7 +49,7 @@ class TypeText(exp.Expression):
     arg_types: ClassVar = {"this": True}
 
 
-def _call(name: str, *args: Any) -> exp.Expression:
+def _call(name: str, *args: Any) -> Any:
     return exp.Anonymous(this=name, expressions=list(args))
 
 
@@ -58,12 +60,14 @@ class Flink(Dialect):
     NULL_ORDERING = "nulls_are_small"
 
     class Tokenizer(Tokenizer):
-        IDENTIFIERS = ["`"]
-        QUOTES = ["'"]
-        STRING_ESCAPES = ["'"]
-        IDENTIFIER_ESCAPES = ["`"]
-        HEX_STRINGS = [("x'", "'"), ("X'", "'")]
-        UNICODE_STRINGS = [("U&'", "'"), ("u&'", "'")]
+        """Backticks quote names, and hints may follow tables."""
+
+        IDENTIFIERS: ClassVar = ["`"]
+        QUOTES: ClassVar = ["'"]
+        STRING_ESCAPES: ClassVar = ["'"]
+        IDENTIFIER_ESCAPES: ClassVar = ["`"]
+        HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
+        UNICODE_STRINGS: ClassVar = [("U&'", "'"), ("u&'", "'")]
         VAR_SINGLE_TOKENS: ClassVar = {"$"}
         TOKENS_PRECEDING_HINT: ClassVar = {TokenType.SELECT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN}
         KEYWORDS: ClassVar = {
@@ -115,9 +119,11 @@ class Flink(Dialect):
         }
 
     class Parser(Parser):
+        """Every call is anonymous, what has a syntax of its own included."""
+
         FUNCTIONS: ClassVar = {}
         NO_PAREN_FUNCTIONS: ClassVar = {
-            token: (lambda name: lambda: _call(name))(token.name)
+            token: partial(_call, token.name)
             for token in (
                 TokenType.CURRENT_DATE,
                 TokenType.CURRENT_TIME,
@@ -132,7 +138,7 @@ class Flink(Dialect):
         TABLE_ALIAS_TOKENS: ClassVar = Parser.TABLE_ALIAS_TOKENS - {TokenType.MATCH_RECOGNIZE, TokenType.QUALIFY}
         TABLE_POSTFIX_TOKENS: ClassVar = Parser.TABLE_POSTFIX_TOKENS | {TokenType.HINT, TokenType.PARTITION_BY}
         SUPPORTS_OMITTED_INTERVAL_SPAN_UNIT: ClassVar = False
-        FUNCTION_PARSERS: ClassVar[dict[str, Callable]] = {
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             "CAST": lambda self: self._cast("CAST"),
             "TRY_CAST": lambda self: self._cast("TRY_CAST"),
             "CEIL": lambda self: self._rounded("CEIL"),
@@ -159,13 +165,13 @@ class Flink(Dialect):
 
         # -- arguments
 
-        def _parse_lambda(self, alias: bool = False) -> exp.Expression | None:
+        def _parse_lambda(self, alias: bool = False) -> Any:
             if self._match(TokenType.DEFAULT):
                 return self.expression(DefaultArgument())
             if self._curr.text.upper() == "MODEL" and self._next.token_type in self.ID_VAR_TOKENS:
                 self._advance()
                 return self.expression(ModelArgument(this=self._parse_table_parts(schema=True)))
-            table: exp.Expression | None = None
+            table: Any = None
             if self._curr.token_type == TokenType.TABLE and self._next.token_type != TokenType.L_PAREN:
                 self._advance()
                 table = self._parse_table_parts(schema=True)
@@ -182,7 +188,7 @@ class Flink(Dialect):
                 order = self._listed(self._parse_ordered)
             return self.expression(TableArgument(this=table, partition=partition, order=order))
 
-        def _listed(self, parse: Callable) -> list:
+        def _listed(self, parse: Callable[[], Any]) -> list[Any]:
             """A list that stands in parentheses, or a single item."""
             if self._match(TokenType.L_PAREN):
                 found = self._parse_csv(parse)
@@ -192,7 +198,7 @@ class Flink(Dialect):
 
         # -- functions with a syntax of their own
 
-        def _type_text(self, stops: tuple[str, ...] = ()) -> exp.Expression:
+        def _type_text(self, stops: tuple[str, ...] = ()) -> Any:
             """The text of a type, which ends before a closing parenthesis, a comma, or one of the words."""
             start, depth = self._curr, 0
             last = start
@@ -208,36 +214,36 @@ class Flink(Dialect):
                 self.raise_error("Expected a type")
             return self.expression(TypeText(this=self._find_sql(start, last)), start)
 
-        def _cast(self, name: str) -> exp.Expression:
+        def _cast(self, name: str) -> Any:
             value = self._parse_assignment()
             if not self._match(TokenType.ALIAS):
                 self.raise_error("Expected AS")
             return _call(name, value, self._type_text())
 
-        def _rounded(self, name: str) -> exp.Expression:
+        def _rounded(self, name: str) -> Any:
             args = self._parse_csv(self._parse_assignment)
             if self._match_text_seq("TO"):
                 args.append(self._word())
             return _call(name, *args)
 
-        def _word(self) -> exp.Expression:
+        def _word(self) -> Any:
             self._advance()
             return self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
 
-        def _extract(self) -> exp.Expression:
+        def _extract(self) -> Any:
             unit = self._word()
             if not self._match(TokenType.FROM):
                 self.raise_error("Expected FROM")
             return _call("EXTRACT", unit, self._parse_assignment())
 
-        def _worded(self, name: str, *words: str) -> exp.Expression:
+        def _worded(self, name: str, *words: str) -> Any:
             """Arguments with words or commas between them."""
             args = [self._parse_bitwise()]
             while self._match(TokenType.COMMA) or self._match_texts(words):
                 args.append(self._parse_bitwise())
             return _call(name, *args)
 
-        def _position(self) -> exp.Expression:
+        def _position(self) -> Any:
             args = [self._parse_bitwise()]
             if not self._match(TokenType.IN):
                 self.raise_error("Expected IN")
@@ -246,7 +252,7 @@ class Flink(Dialect):
                 args.append(self._parse_bitwise())
             return _call("POSITION", *args)
 
-        def _trim(self) -> exp.Expression:
+        def _trim(self) -> Any:
             side = self._word() if self._curr.text.upper() in {"BOTH", "LEADING", "TRAILING"} else exp.var("BOTH")
             if self._match(TokenType.FROM):
                 return _call("TRIM", side, exp.Literal.string(" "), self._parse_bitwise())
@@ -255,7 +261,7 @@ class Flink(Dialect):
                 return _call("TRIM", side, first, self._parse_bitwise())
             return _call("TRIM", side, exp.Literal.string(" "), first)
 
-        def _json(self, name: str) -> exp.Expression:
+        def _json(self, name: str) -> Any:
             """JSON_VALUE, JSON_QUERY, JSON_EXISTS: the clauses become named arguments."""
             args = [self._parse_assignment()]
             while self._match(TokenType.COMMA):
@@ -264,7 +270,7 @@ class Flink(Dialect):
                 args.append(self._json_clause())
             return _call(name, *args)
 
-        def _json_clause(self) -> exp.Expression:
+        def _json_clause(self) -> Any:
             if self._match_text_seq("RETURNING"):
                 return self._named(
                     "returning", self._type_text(("NULL", "ERROR", "DEFAULT", "EMPTY", "WITH", "WITHOUT"))
@@ -280,7 +286,7 @@ class Flink(Dialect):
                 if not self._match_text_seq("WRAPPER"):
                     self.raise_error("Expected WRAPPER")
                 return self._named("wrapper", exp.var(f"{kind}_ARRAY"))
-            behavior: exp.Expression
+            behavior: Any
             if self._match(TokenType.DEFAULT):
                 behavior = self._parse_bitwise()
             elif self._match_text_seq("EMPTY"):
@@ -291,11 +297,11 @@ class Flink(Dialect):
                 self.raise_error("Expected ON EMPTY or ON ERROR")
             return self._named(f"on_{self._word().name.lower()}", behavior)
 
-        def _named(self, name: str, value: exp.Expression) -> exp.Expression:
+        def _named(self, name: str, value: Any) -> Any:
             return self.expression(exp.Kwarg(this=exp.var(name), expression=value))
 
-        def _json_object(self, name: str) -> exp.Expression:
-            args: list[exp.Expression] = []
+        def _json_object(self, name: str) -> Any:
+            args: list[Any] = []
             while not self._match(TokenType.R_PAREN, advance=False) and not self._on_null(args):
                 self._match_text_seq("KEY")
                 args.append(self._parse_bitwise())
@@ -305,21 +311,21 @@ class Flink(Dialect):
                 self._match(TokenType.COMMA)
             return _call(name, *args)
 
-        def _json_array(self, name: str) -> exp.Expression:
-            args: list[exp.Expression] = []
+        def _json_array(self, name: str) -> Any:
+            args: list[Any] = []
             while not self._match(TokenType.R_PAREN, advance=False) and not self._on_null(args):
                 args.append(self._parse_assignment())
                 self._match(TokenType.COMMA)
             return _call(name, *args)
 
-        def _on_null(self, args: list[exp.Expression]) -> bool:
+        def _on_null(self, args: list[Any]) -> bool:
             for word in ("NULL", "ABSENT"):
                 if self._match_text_seq(word, "ON", "NULL"):
                     args.append(self._named("on_null", exp.var(word)))
                     return True
             return False
 
-        def _parse_is(self, this: exp.Expression | None) -> exp.Expression | None:
+        def _parse_is(self, this: Any) -> Any:
             ahead = self._next if self._curr.token_type == TokenType.NOT else self._curr
             if ahead is None or ahead.text.upper() != "JSON":
                 return super()._parse_is(this)
@@ -331,9 +337,7 @@ class Flink(Dialect):
 
         # -- literals
 
-        def _parse_interval(
-            self, require_interval: bool = True, parse_function_unit: bool = True
-        ) -> exp.Expression | None:
+        def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
             negative = self._next.token_type == TokenType.DASH
             if self._curr.token_type != TokenType.INTERVAL or not (
                 negative or self._next.token_type in {TokenType.STRING, TokenType.PLUS}
@@ -351,7 +355,7 @@ class Flink(Dialect):
             return self.expression(exp.Interval(this=text, unit=exp.var(" TO ".join(units))), start)
 
         def _unit(self) -> str:
-            unit = self._word().name
+            unit: str = self._word().name
             if self._match(TokenType.L_PAREN):
                 self._parse_csv(self._parse_primary)
                 self._match_r_paren()
@@ -365,7 +369,7 @@ class Flink(Dialect):
                 found.meta["hint"] = self._parse_hint()
             return found
 
-        def _parse_match_recognize(self) -> exp.Expression | None:  # type: ignore[override]
+        def _parse_match_recognize(self) -> Any:
             if not self._match(TokenType.MATCH_RECOGNIZE):
                 return None
             self._match_l_paren()

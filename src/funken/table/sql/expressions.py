@@ -88,6 +88,7 @@ class AggregateRef(Node):
 
     @property
     def children(self) -> tuple[Node, ...]:
+        """The expressions within."""
         return (*self.args, *([self.filter] if self.filter is not None else []), *(key[0] for key in self.order))
 
 
@@ -104,6 +105,7 @@ class OverRef(Node):
 
     @property
     def children(self) -> tuple[Node, ...]:
+        """The expressions within."""
         return (*self.call.children, *self.partition, *(key[0] for key in self.order))
 
 
@@ -132,6 +134,7 @@ class SubQueryRef(Node):
 
     @property
     def children(self) -> tuple[Node, ...]:
+        """The expressions within."""
         return self.operands
 
 
@@ -152,7 +155,7 @@ def change(node: Node, replaced: Callable[[Node], Node | None]) -> Node:
         filter_ = None if node.filter is None else each(node.filter)
         return replace(node, args=tuple(map(each, node.args)), filter=filter_, order=order)
     if isinstance(node, OverRef):
-        call = change(node.call, lambda below: None if below is node.call else replaced(below))
+        call: Any = change(node.call, lambda below: None if below is node.call else replaced(below))
         order = tuple((each(key), up, first) for key, up, first in node.order)
         return replace(node, call=call, partition=tuple(map(each, node.partition)), order=order)
     if isinstance(node, SubQueryRef):
@@ -187,6 +190,7 @@ def has(node: Node, *kinds: type[Node]) -> bool:
 
 
 def is_constant(node: Node) -> bool:
+    """Whether an expression has no columns."""
     return not has(node, InputRef, AggregateRef, OverRef, SubQueryRef, OuterRef, PropertyRef)
 
 
@@ -210,6 +214,7 @@ class ExpressionBinder:
     # -- entry
 
     def bind(self, tree: Any) -> Node:
+        """Return the typed node of a tree."""
         handler = _HANDLERS.get(type(tree))
         if handler is None:
             name = _BINARY.get(type(tree))
@@ -226,6 +231,7 @@ class ExpressionBinder:
         return node
 
     def call(self, tree: Any, name: str, args: Sequence[Any], **options: Any) -> Node:
+        """Return the call of a function over trees."""
         return self.made(tree, name, [self.bind(arg) for arg in args], **options)
 
     def made(self, tree: Any, name: str, nodes: Sequence[Node], **options: Any) -> Node:
@@ -238,6 +244,7 @@ class ExpressionBinder:
     # -- names
 
     def column(self, tree: exp.Column) -> Node:
+        """Return what a name means: a column, its field, or a function without parentheses."""
         parts = identifiers(tree)
         if isinstance(tree.this, exp.Star):
             fail(tree, "Unknown identifier '*'")
@@ -291,6 +298,7 @@ class ExpressionBinder:
         return None
 
     def at_depth(self, node: Node, depth: int) -> Node:
+        """Return an expression as seen from a sub-query."""
         if not depth:
             return node
         return change(
@@ -298,16 +306,19 @@ class ExpressionBinder:
         )
 
     def reference(self, scope: Scope, index: int, depth: int, rest: Sequence[exp.Identifier]) -> Node:
+        """Return a column, and fields within it."""
         column = next(column for place, column in scope.columns() if place == index)
         node: Node = InputRef(index, type=column.type) if not depth else OuterRef(index, depth, type=column.type)
         return self.fields(node, rest)
 
     def fields(self, node: Node, names: Sequence[exp.Identifier]) -> Node:
+        """Return nested fields."""
         for name in names:
             node = self.field(name, node, name.name)
         return node
 
     def field(self, tree: Any, node: Node, name: str) -> Node:
+        """Return one field of a row, or value of a map."""
         if isinstance(node.type, RowType):
             if name not in node.type.names:
                 fail(tree, f"Column '{name}' not found in row of {', '.join(node.type.names)}")
@@ -315,6 +326,7 @@ class ExpressionBinder:
         return self.made(tree, "ITEM", [node, literal(name)])
 
     def dot(self, tree: exp.Dot) -> Node:
+        """Return a field of an expression, or the call of a catalog's function."""
         if isinstance(tree.expression, exp.Anonymous):  # a function of a catalog: db.f(x)
             path = [part.name for part in tree.this.find_all(exp.Identifier)] or [tree.this.name]
             return self.function(tree.expression, tuple(path))
@@ -323,9 +335,11 @@ class ExpressionBinder:
     # -- literals
 
     def literal(self, tree: exp.Literal) -> Node:
+        """Return a number or a text."""
         return literal(tree.this) if tree.is_string else literals.number_literal(tree.this)
 
     def cast_literal(self, tree: exp.Cast) -> Node:
+        """Return ``DATE '..'`` and its kin."""
         kind = tree.to.this.name
         text = tree.this.name
         readers = {
@@ -344,16 +358,19 @@ class ExpressionBinder:
             fail(tree, str(error))
 
     def interval(self, tree: exp.Interval) -> Node:
+        """Return an interval."""
         units = [part.removesuffix("S") for part in tree.args["unit"].name.split(" TO ")]
         return self._read(tree, literals.interval_literal, tree.this.name, *units)
 
     def unicode(self, tree: exp.UnicodeString) -> Node:
+        """Return a text with escapes."""
         text = re.sub(r"\\(\\|\+[0-9a-fA-F]{6}|[0-9a-fA-F]{4})", _unescaped, tree.name)
         return literal(text)
 
     # -- operators
 
     def unknown(self, tree: exp.Is, negated: bool = False) -> Node:
+        """Return IS [NOT] NULL, TRUE, FALSE."""
         what = tree.expression
         prefix = "IS NOT " if negated else "IS "
         if isinstance(what, exp.Null):
@@ -363,46 +380,59 @@ class ExpressionBinder:
         fail(tree, f"IS {what.sql()} is not supported")
 
     def negation(self, tree: exp.Not) -> Node:
+        """Return NOT."""
         inner = tree.this
         if isinstance(inner, exp.Is):
             return self.unknown(inner, negated=True)
         return self.call(tree, "NOT", [inner])
 
     def logic(self, tree: exp.And | exp.Or) -> Node:
+        """Return AND or OR of any number."""
         name = "AND" if isinstance(tree, exp.And) else "OR"
         return self.call(tree, name, list(tree.flatten()))
 
     def between(self, tree: exp.Between) -> Node:
+        """Return BETWEEN."""
         name = "BETWEEN SYMMETRIC" if tree.args.get("symmetric") else "BETWEEN"
         return self.call(tree, name, [tree.this, tree.args["low"], tree.args["high"]])
 
     def like(self, tree: exp.Like) -> Node:
+        """Return LIKE."""
         found = self.call(tree, "LIKE", [tree.this, tree.expression])
         return self.made(tree, "NOT", [found]) if tree.args.get("negate") else found
 
     def escape(self, tree: exp.Escape) -> Node:
+        """Return LIKE or SIMILAR TO with ESCAPE."""
         inner = tree.this
         name = "LIKE" if isinstance(inner, exp.Like) else "SIMILAR TO"
         found = self.call(tree, name, [inner.this, inner.expression, tree.expression])
         return self.made(tree, "NOT", [found]) if inner.args.get("negate") else found
 
     def membership(self, tree: exp.In) -> Node:
+        """Return IN a list, or in a sub-query."""
         query = tree.args.get("query")
         if query is not None:
             operands = tree.this.expressions if isinstance(tree.this, exp.Tuple) else [tree.this]
-            return self.binder.sub_query("IN", query, self.scope, tuple(self.bind(each) for each in operands))
+            found: Node = self.binder.sub_query("IN", query, self.scope, tuple(map(self.bind, operands)))
+            return found
         return self.call(tree, "IN", [tree.this, *tree.expressions])
 
     def exists(self, tree: exp.Exists) -> Node:
-        return self.binder.sub_query("EXISTS", tree.this, self.scope)
+        """Return EXISTS."""
+        found: Node = self.binder.sub_query("EXISTS", tree.this, self.scope)
+        return found
 
     def scalar(self, tree: exp.Subquery) -> Node:
-        return self.binder.sub_query("SCALAR", tree, self.scope)
+        """Return a scalar sub-query."""
+        found: Node = self.binder.sub_query("SCALAR", tree, self.scope)
+        return found
 
     def overlaps(self, tree: exp.Overlaps) -> Node:
+        """Return OVERLAPS."""
         return self.call(tree, "OVERLAPS", [*tree.this.expressions, *tree.expression.expressions])
 
     def case(self, tree: exp.Case) -> Node:
+        """Return CASE, both forms as one."""
         args: list[Node] = []
         subject = tree.args.get("this")
         for branch in tree.args["ifs"]:
@@ -416,6 +446,7 @@ class ExpressionBinder:
         return self.made(tree, "CASE", args)
 
     def bracket(self, tree: exp.Bracket) -> Node:
+        """Return an item of a collection, or a MAP."""
         inner = tree.this
         if isinstance(inner, exp.Column) and inner.name.upper() == "MAP" and not inner.this.quoted and not inner.table:
             return self.call(tree, "MAP", tree.expressions)
@@ -428,9 +459,11 @@ class ExpressionBinder:
     # -- calls
 
     def anonymous(self, tree: exp.Anonymous) -> Node:
+        """Return a call by name."""
         return self.function(tree, ())
 
     def function(self, tree: exp.Anonymous, path: tuple[str, ...]) -> Node:
+        """Return a call: of the user's function first, then of a built-in."""
         written = tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this
         name = written.upper()
         defined = self.binder.function((*path, written))
@@ -450,10 +483,11 @@ class ExpressionBinder:
         rule = FUNCTIONS.get(name)
         if isinstance(rule, AggregateRule):
             return self.aggregate(tree, rule.name)
-        args, options = self.arguments(tree.expressions)
-        return self.made(tree, name, args, **options)
+        nodes, options = self.arguments(tree.expressions)
+        return self.made(tree, name, nodes, **options)
 
     def unknown_function(self, tree: Any, written: str) -> Any:
+        """Refuse a call, with its signature and the nearest name."""
         try:
             FUNCTIONS.get(written)
         except InvalidCall as error:
@@ -476,6 +510,7 @@ class ExpressionBinder:
         return args, options
 
     def option(self, tree: exp.Kwarg) -> dict[str, Any]:
+        """Return what a named argument says."""
         name, value = tree.this.name, tree.expression
         if isinstance(value, exp.Var):
             return {name: value.name}
@@ -486,6 +521,7 @@ class ExpressionBinder:
         return {name: self.bind(value)}
 
     def user_function(self, tree: exp.Anonymous, name: str, function: Any) -> Node:
+        """Return the call of a user's function."""
         args: list[Node] = []
         names: list[str | None] = []
         distinct = False
@@ -516,6 +552,7 @@ class ExpressionBinder:
         return AggregateRef(name, tuple(cast), distinct, definition=function, type=result)
 
     def cast(self, tree: exp.Anonymous) -> Node:
+        """Return CAST or TRY_CAST."""
         value, target = tree.expressions
         try:
             type_ = parse_type(target.this)
@@ -524,12 +561,13 @@ class ExpressionBinder:
         return self.made(tree, tree.this, [self.bind(value)], type=type_)
 
     def trim(self, tree: exp.Anonymous) -> Node:
+        """Return TRIM."""
         where, characters, value = tree.expressions
         return self.call(tree, "TRIM", [value, characters], where=where.name)
 
     def with_unit(self, tree: exp.Anonymous) -> Node:
         """A function whose arguments may be a unit of time."""
-        args = []
+        args: list[Node] = []
         for place, each in enumerate(tree.expressions):
             word = each.name.upper() if isinstance(each, exp.Var | exp.Column) else ""
             word = TIMESTAMP_UNITS.sub("", word)
@@ -541,17 +579,21 @@ class ExpressionBinder:
         return self.made(tree, tree.this.upper(), args)
 
     def now(self, tree: exp.Anonymous) -> Node:
+        """Return PROCTIME()."""
         if tree.expressions:
             fail(tree, "PROCTIME takes no arguments")
         return self.made(tree, "PROCTIME", [])
 
     def descriptor(self, tree: exp.Anonymous) -> Node:
+        """Refuse a DESCRIPTOR that is no argument of a table function."""
         fail(tree, "DESCRIPTOR may only be an argument of a table function")
 
     def group_window(self, tree: exp.Anonymous) -> Node:
+        """Refuse a window outside of GROUP BY."""
         fail(tree, f"Group window {tree.this.upper()} is only allowed in the GROUP BY clause")
 
-    def window_property(self, tree: exp.Anonymous, match: re.Match) -> Node:
+    def window_property(self, tree: exp.Anonymous, match: re.Match[str]) -> Node:
+        """Return TUMBLE_START and its kin."""
         properties = {
             "START": WindowProperty.START,
             "END": WindowProperty.END,
@@ -565,9 +607,11 @@ class ExpressionBinder:
     # -- aggregates and windows of rows
 
     def aggregate(self, tree: exp.Anonymous, name: str, **options: Any) -> AggregateRef:
+        """Return an aggregate."""
         distinct, trees = False, list(tree.expressions)
         args: list[Any] = []
-        for each in trees:
+        for tree_ in trees:
+            each = tree_
             while isinstance(each, exp.IgnoreNulls | exp.RespectNulls):
                 options["nulls"] = "IGNORE" if isinstance(each, exp.IgnoreNulls) else "RESPECT"
                 each = each.this
@@ -594,6 +638,7 @@ class ExpressionBinder:
         return AggregateRef(rule.name, tuple(cast), distinct, options=tuple(sorted(options.items())), type=result)
 
     def filtered(self, tree: exp.Filter) -> Node:
+        """Return an aggregate with FILTER."""
         call = self.bind(tree.this)
         if not isinstance(call, AggregateRef):
             fail(tree, "FILTER must follow an aggregate")
@@ -605,18 +650,21 @@ class ExpressionBinder:
         return replace(call, filter=condition)
 
     def within_group(self, tree: exp.WithinGroup) -> Node:
+        """Return an aggregate with WITHIN GROUP."""
         call = self.bind(tree.this)
         if not isinstance(call, AggregateRef):
             fail(tree, "WITHIN GROUP must follow an aggregate")
         return replace(call, order=self.ordering(tree.expression))
 
     def nulls(self, tree: exp.IgnoreNulls | exp.RespectNulls) -> Node:
+        """Return an aggregate with IGNORE or RESPECT NULLS."""
         if not isinstance(tree.this, exp.Anonymous):
             fail(tree, "IGNORE NULLS and RESPECT NULLS follow a function")
         word = "IGNORE" if isinstance(tree, exp.IgnoreNulls) else "RESPECT"
         return self.aggregate(tree.this, tree.this.this, nulls=word)
 
     def ordering(self, order: exp.Order) -> tuple[tuple[Node, bool, bool], ...]:
+        """Return the keys of ORDER BY: expression, ascending, nulls first."""
         found = []
         for each in order.expressions:
             up = not each.args.get("desc")
@@ -624,6 +672,7 @@ class ExpressionBinder:
         return tuple(found)
 
     def over(self, tree: exp.Window) -> Node:
+        """Return an aggregate over a window."""
         self.in_over = True  # its arguments may be aggregates of the query
         call = self.bind(tree.this)
         self.in_over = False
@@ -637,9 +686,11 @@ class ExpressionBinder:
         return OverRef(call, partition, keys, rows, lower, upper, type=self.over_type(call))
 
     def over_type(self, call: AggregateRef) -> Any:
+        """Return the type of a value over a window."""
         return call.type
 
     def named_window(self, tree: exp.Window) -> exp.Window:
+        """Return a window with what the named one says."""
         name = tree.args.get("alias")
         if name is None:
             return tree
@@ -654,6 +705,7 @@ class ExpressionBinder:
         return merged
 
     def frame(self, spec: Any) -> tuple[bool, FrameBound, FrameBound]:
+        """Return whether a frame counts rows, and its bounds."""
         current = FrameBound(BoundKind.CURRENT_ROW)
         if spec is None:
             return False, FrameBound(BoundKind.UNBOUNDED_PRECEDING), current
@@ -663,6 +715,7 @@ class ExpressionBinder:
         return spec.args["kind"].upper() == "ROWS", lower, upper
 
     def bound(self, value: Any, side: str | None) -> FrameBound:
+        """Return one bound of a frame."""
         text = value if isinstance(value, str) else ""
         if text.upper() == "CURRENT ROW":
             return FrameBound(BoundKind.CURRENT_ROW)
@@ -675,7 +728,7 @@ class ExpressionBinder:
         return FrameBound(BoundKind.PRECEDING if preceding else BoundKind.FOLLOWING, node.value)
 
 
-def _unescaped(match: re.Match) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     text = match.group(1)
     return "\\" if text == "\\" else chr(int(text.lstrip("+"), 16))
 

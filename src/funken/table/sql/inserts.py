@@ -143,7 +143,7 @@ def same(source: LogicalType, target: LogicalType) -> bool:
     if isinstance(source, RowType) and isinstance(target, RowType):
         return len(source.types) == len(target.types) and all(map(same, source.types, target.types))
     if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
-        return same(source.element, target.element)  # type: ignore[attr-defined]
+        return same(source.element, target.element)
     if isinstance(source, MapType) and isinstance(target, MapType):
         return same(source.key, target.key) and same(source.value, target.value)
     if is_text(source) and is_text(target) and isinstance(target, CharType) == isinstance(source, CharType):
@@ -162,7 +162,7 @@ def castable(source: LogicalType, target: LogicalType) -> bool:
     if isinstance(source, RowType) and isinstance(target, RowType):
         return len(source.types) == len(target.types) and all(map(castable, source.types, target.types))
     if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
-        return castable(source.element, target.element)  # type: ignore[attr-defined]
+        return castable(source.element, target.element)
     if isinstance(source, MapType) and isinstance(target, MapType):
         return castable(source.key, target.key) and castable(source.value, target.value)
     if (is_text(source) and is_text(target)) or (is_bytes(source) and is_bytes(target)):

@@ -17,7 +17,7 @@ from funken.table.sql.reader import BLANK, TokenReader
 try:
     from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError, TokenError
-    from sqlglot.tokens import Token, TokenType
+    from sqlglot.tokenizer_core import TokenType
 
     from funken.table.sql.dialect import Flink
 except ImportError as error:  # the extra is missing
@@ -147,6 +147,7 @@ class Reader(TokenReader):
     # -- statements
 
     def statement(self) -> st.Statement:
+        """Read the statement."""
         first = self.word()
         if first in {"SELECT", "WITH", "VALUES", "("}:
             return st.Query(_tree(self.rest()), text=self.text)
@@ -158,6 +159,7 @@ class Reader(TokenReader):
         return found
 
     def insert(self) -> st.Insert:
+        """Read INSERT."""
         self.need("INSERT")
         overwrite = self.words("OVERWRITE")
         if overwrite:
@@ -178,6 +180,7 @@ class Reader(TokenReader):
         return self.insert_query(target, columns, partition, overwrite, options)
 
     def insert_query(self, target: Any, columns: Any, partition: Any, overwrite: bool, options: Any) -> st.Insert:
+        """Read the query of an INSERT, and ON CONFLICT behind it."""
         tokens = self.tokens
         conflict = None
         if len(tokens) >= 4:
@@ -193,6 +196,7 @@ class Reader(TokenReader):
         return st.Insert(target, _tree(query), columns, partition, overwrite, conflict, options, text=self.text)
 
     def partition_value(self) -> tuple[str, str]:
+        """Read ``key = value`` of PARTITION."""
         key = self.name()
         self.need("=")
         token = self.current
@@ -202,6 +206,7 @@ class Reader(TokenReader):
         return key, token.text
 
     def hint_options(self) -> st.Options:
+        """Read an OPTIONS hint."""
         token = self.current
         if token is None or token.token_type != TokenType.HINT:
             return ()
@@ -212,6 +217,7 @@ class Reader(TokenReader):
         return inner.options()
 
     def statement_set(self) -> st.Statement:
+        """Read the INSERTs of a statement set."""
         self.words("BEGIN")
         inserts = []
         while not self.words("END"):
@@ -228,6 +234,7 @@ class Reader(TokenReader):
         return st.StatementSetBlock(tuple(inserts), text=self.text)
 
     def begin(self) -> st.Statement:
+        """Read BEGIN STATEMENT SET."""
         self.need("BEGIN", "STATEMENT", "SET")
         self.words(";")
         if self.current is None:
@@ -235,6 +242,7 @@ class Reader(TokenReader):
         return self.statement_set()
 
     def execute(self) -> st.Statement:
+        """Read EXECUTE."""
         self.need("EXECUTE")
         if self.words("STATEMENT", "SET"):
             return self.statement_set()
@@ -243,6 +251,7 @@ class Reader(TokenReader):
         return Reader(self.rest()).statement()
 
     def explain(self) -> st.Statement:
+        """Read EXPLAIN."""
         self.need("EXPLAIN")
         details: list[str] = []
         if not self.words("PLAN", "FOR"):
@@ -256,6 +265,7 @@ class Reader(TokenReader):
         return st.Explain(Reader(self.rest()).statement(), tuple(details), text=self.text)
 
     def compile(self) -> st.Statement:
+        """Read COMPILE PLAN."""
         self.need("COMPILE")
         execute = self.words("AND", "EXECUTE")
         self.need("PLAN")
@@ -266,6 +276,7 @@ class Reader(TokenReader):
         return st.CompilePlan(file, inner, if_not_exists, execute, text=self.text)
 
     def describe(self) -> st.Statement:
+        """Read DESCRIBE."""
         self.at += 1
         for kind in ("CATALOG", "DATABASE", "FUNCTION", "MODEL", "JOB"):
             if (self.word() == kind and self.word(1) not in {"", "."}) or (
@@ -279,6 +290,7 @@ class Reader(TokenReader):
         return st.Describe("TABLE", self.path(), extended, text=self.text)
 
     def show(self) -> st.Statement:
+        """Read SHOW."""
         self.need("SHOW")
         for create in ("TABLE", "VIEW", "CATALOG", "MODEL"):
             if self.words("CREATE", create):
@@ -304,6 +316,7 @@ class Reader(TokenReader):
         return st.Show(what, path, like, negated, folded, text=self.text)
 
     def use(self) -> st.Statement:
+        """Read USE."""
         self.need("USE")
         if self.words("MODULES"):
             names = [self.name()]
@@ -315,6 +328,7 @@ class Reader(TokenReader):
         return st.Use("DATABASE", self.path(), text=self.text)
 
     def set_option(self) -> st.Statement:
+        """Read SET."""
         self.need("SET")
         if self.current is None:
             return st.SetOption(text=self.text)
@@ -329,6 +343,7 @@ class Reader(TokenReader):
         return st.SetOption(key.replace("''", "'"), value, text=self.text)
 
     def reset_option(self) -> st.Statement:
+        """Read RESET."""
         self.need("RESET")
         if self.current is None:
             return st.ResetOption(text=self.text)
@@ -339,6 +354,7 @@ class Reader(TokenReader):
         return st.ResetOption(match.group(1) if match.group(1) is not None else match.group(2), text=self.text)
 
     def module(self) -> st.Statement:
+        """Read LOAD MODULE or UNLOAD MODULE."""
         action = self.word()
         self.at += 1
         self.need("MODULE")
@@ -346,50 +362,60 @@ class Reader(TokenReader):
         return st.Module(action, name, self.options() if self.words("WITH") else (), text=self.text)
 
     def jar(self) -> st.Statement:
+        """Read ADD JAR or REMOVE JAR."""
         action = self.word()
         self.at += 1
         self.need("JAR")
         return st.Jar(action, self.string(), text=self.text)
 
     def analyze(self) -> st.Statement:
+        """Read ANALYZE TABLE."""
         self.need("ANALYZE", "TABLE")
         path = self.path()
         self.at = len(self.tokens)
         return st.AnalyzeTable(path, text=self.text)
 
     def call(self) -> st.Statement:
+        """Read CALL."""
         self.need("CALL")
         path = self.path()
         return st.CallProcedure(path, self.rest().strip(), text=self.text)
 
     def stop(self) -> st.Statement:
+        """Read STOP JOB."""
         self.need("STOP", "JOB")
         job = self.string()
         savepoint = self.words("WITH", "SAVEPOINT")
         return st.StopJob(job, savepoint, self.words("WITH", "DRAIN"), text=self.text)
 
     def truncate(self) -> st.Statement:
+        """Read TRUNCATE TABLE."""
         self.need("TRUNCATE", "TABLE")
         return st.TruncateTable(self.path(), text=self.text)
 
     def refused(self) -> NoReturn:
+        """Refuse DELETE and UPDATE."""
         raise st.InvalidStatement(
             f"{self.word()} is not supported: no connector here changes rows in place. Use INSERT with a primary key."
         )
 
     def client(self) -> st.Statement:
+        """Read a command of the client."""
         command = self.word()
         self.at += 1
         argument = self.string() if command == "SOURCE" else ""
         return st.ClientCommand("QUIT" if command == "EXIT" else command, argument, text=self.text)
 
     def create(self) -> st.Statement:
+        """Read CREATE."""
         return ddl_parser.create(self)
 
     def drop(self) -> st.Statement:
+        """Read DROP."""
         return ddl_parser.drop(self)
 
     def alter(self) -> st.Statement:
+        """Read ALTER."""
         return ddl_parser.alter(self)
 
 

@@ -11,7 +11,7 @@ from funken.table.sql import statements as st
 
 try:
     from sqlglot.errors import TokenError
-    from sqlglot.tokens import Token, TokenType
+    from sqlglot.tokenizer_core import Token, TokenType
 
     from funken.table.sql.dialect import Flink
 except ImportError as error:  # the extra is missing
@@ -35,6 +35,7 @@ class TokenReader:
 
     @property
     def current(self) -> Token | None:
+        """The next token; ``None`` at the end."""
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def word(self, ahead: int = 0) -> str:
@@ -61,10 +62,12 @@ class TokenReader:
         return True
 
     def need(self, *expected: str) -> None:
+        """Read these words; others raise."""
         if not self.words(*expected):
             self.fail(" ".join(expected))
 
     def fail(self, expected: str) -> NoReturn:
+        """Raise an error with the next token and its place."""
         token = self.current
         if token is None:
             line = self.text.count("\n") + 1
@@ -75,29 +78,30 @@ class TokenReader:
         )
 
     def place(self, token: Token) -> tuple[int, int]:
+        """Return line and column of a token, from 1."""
         before = self.text[: token.start]
         return before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
 
     def name(self) -> str:
+        """Read a name."""
         token = self.current
-        if (
-            token is None
-            or token.token_type in {TokenType.STRING, TokenType.NUMBER}
-            or not re.match(r"[\w$]", token.text or " ")
-        ):
-            if token is None or token.token_type != TokenType.IDENTIFIER:
-                self.fail("a name")
+        quoted = token is not None and token.token_type == TokenType.IDENTIFIER
+        other = token is None or token.token_type in {TokenType.STRING, TokenType.NUMBER}
+        if not quoted and (other or not re.match(r"[\w$]", token.text if token is not None else "")):
+            self.fail("a name")
         assert token is not None
         self.at += 1
         return token.text
 
     def path(self) -> st.Path:
+        """Read a name with dots."""
         parts = [self.name()]
         while self.words("."):
             parts.append(self.name())
         return tuple(parts)
 
     def string(self) -> str:
+        """Read a text in quotes."""
         token = self.current
         if token is None or token.token_type != TokenType.STRING:
             self.fail("a text in quotes")
@@ -105,10 +109,12 @@ class TokenReader:
         return token.text
 
     def end(self) -> None:
+        """Raise if there is more."""
         if self.current is not None:
             self.fail("the end of the statement")
 
     def listed(self, item: Callable[[], Any]) -> tuple[Any, ...]:
+        """Read a list in parentheses."""
         self.need("(")
         found = []
         if not self.words(")"):
@@ -119,6 +125,8 @@ class TokenReader:
         return tuple(found)
 
     def options(self) -> st.Options:
+        """Read ``('key' = 'value', ..)``."""
+
         def option() -> tuple[str, str]:
             key = self.string()
             self.need("=")
@@ -177,7 +185,7 @@ class TokenReader:
         raise NotImplementedError
 
 
-def distribution(reader: Reader) -> TableDistribution:
+def distribution(reader: TokenReader) -> TableDistribution:
     """Read what follows DISTRIBUTED."""
     kind, columns, buckets = None, (), None
     if reader.words("BY"):

@@ -10,6 +10,7 @@ from sqlglot import exp
 from funken.expr.ir import Call, InputRef, Node
 from funken.expr.rules import InvalidCall
 from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.literals import null
 from funken.table.catalog import InvalidTable
 from funken.table.logical import (
     JoinType,
@@ -61,11 +62,13 @@ class FromBinder:
 
     @property
     def expressions(self) -> ExpressionBinder:
+        """The binder of expressions over the relations so far."""
         return ExpressionBinder(self.scope, self.binder, self.select.windows)
 
     # -- relations
 
     def first(self, tree: Any) -> None:
+        """Bind the first relation of FROM."""
         if self.is_lateral(tree):
             self.lateral(tree, JoinType.INNER, None)
             return
@@ -86,6 +89,7 @@ class FromBinder:
         """Nothing is hidden of a relation that stands alone."""
 
     def is_lateral(self, tree: Any) -> bool:
+        """Whether a relation is made for each row of those before it."""
         if isinstance(tree, exp.Lateral | exp.Unnest):
             return True
         call = _table_call(tree)
@@ -137,6 +141,7 @@ class FromBinder:
         return node, name, path if alias is None or not alias.name else ()
 
     def table(self, tree: exp.Table) -> tuple[LogicalNode, tuple[str, ...]]:
+        """Return the plan of a table, and its path."""
         call = _table_call(tree)
         if call is not None:
             return bind_table_function(self, call), ()
@@ -148,7 +153,7 @@ class FromBinder:
             named = self.binder.environment.find(path[0])
             if named is not None:
                 return named, path
-        options = {}
+        options: dict[str, str] = {}
         hint = tree.meta.get("hint")
         for entry in hints_of(hint):
             if entry.name == "OPTIONS":
@@ -165,6 +170,7 @@ class FromBinder:
     # -- joins
 
     def join(self, tree: exp.Join) -> None:
+        """Bind one join."""
         method, side, kind = (str(tree.args.get(part) or "").upper() for part in ("method", "side", "kind"))
         if method not in {"", "NATURAL"} or kind not in {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}:
             fail(tree, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported")
@@ -177,13 +183,12 @@ class FromBinder:
         left = self.node
         nested = self.nested(target)
         if nested is not None:
-            right, relations, merged = nested
+            right, relations, _ = nested
             start = self.scope.width
             for relation in relations:
                 self.scope.relations.append(
                     replace(relation, start=start + relation.start, hidden={start + place for place in relation.hidden})
                 )
-            self.scope.merged |= {}
         else:
             right, alias, path = self.relation(target)
             if alias is not None and any(other.alias == alias for other in self.scope.relations):
@@ -210,6 +215,7 @@ class FromBinder:
     def join_condition(
         self, left: LogicalNode, right: LogicalNode, tree: exp.Join, method: str, how: JoinType, on: Any
     ) -> Node | None:
+        """Return the condition of ON, USING or NATURAL."""
         using = [part.name for part in tree.args.get("using") or ()]
         width = len(left.row_type)
         if method == "NATURAL":
@@ -232,11 +238,13 @@ class FromBinder:
         return subqueries.conjunction(parts)
 
     def named(self, name: str, width: int) -> list[Node]:
+        """Return the columns of a name on the left side."""
         if name in self.scope.merged:
             return [self.scope.merged[name]]
         return [InputRef(place, type=column.type) for place, column in self.scope.find(name) if place < width]
 
     def merge(self, name: str, left: Node, right: Node, how: JoinType) -> None:
+        """Note a column that both sides share by USING."""
         if how is JoinType.RIGHT:
             merged = right
         elif how is JoinType.FULL:
@@ -246,6 +254,7 @@ class FromBinder:
         self.scope.merged[name] = merged
 
     def on(self, tree: Any) -> Node | None:
+        """Bind the condition of ON; ``None`` is TRUE."""
         condition = self.expressions.condition(tree, "ON")
         if has(condition, AggregateRef, OverRef, SubQueryRef, OuterRef):
             fail(tree, "ON takes conditions over the columns of both sides, without aggregates and sub-queries")
@@ -254,6 +263,7 @@ class FromBinder:
     def temporal(
         self, left: LogicalNode, right: LogicalNode, how: JoinType, version: exp.Version, on: Any, tree: Any
     ) -> None:
+        """Bind FOR SYSTEM_TIME AS OF."""
         if how not in {JoinType.INNER, JoinType.LEFT}:
             fail(tree, "A temporal join is an INNER or a LEFT JOIN")
         time = self.expressions.bind(version.expression)
@@ -262,7 +272,8 @@ class FromBinder:
         if left.row_type[time.index].time is None:
             fail(
                 version,
-                f"Temporal table join currently only supports 'FOR SYSTEM_TIME AS OF' left table's time attribute field, but '{left.row_type[time.index].name}' is none",
+                "Temporal table join currently only supports 'FOR SYSTEM_TIME AS OF' left table's time "
+                f"attribute field, but '{left.row_type[time.index].name}' is none",
             )
         condition = None if on is None else self.on(on)
         self.node = LogicalTemporalJoin(left, right, how, time.index, condition, self.select.hints)
@@ -271,6 +282,7 @@ class FromBinder:
     # -- LATERAL
 
     def lateral(self, tree: Any, how: JoinType, on: Any) -> None:
+        """Bind LATERAL, UNNEST or a table function."""
         if how not in {JoinType.INNER, JoinType.LEFT}:
             fail(tree, "LATERAL and UNNEST take an INNER or a LEFT JOIN")
         inner = tree.this if isinstance(tree, exp.Lateral) else tree
@@ -307,6 +319,7 @@ class FromBinder:
         self.refresh()
 
     def lateral_query(self, inner: Any, alias: Any, how: JoinType, on: Any, tree: Any) -> None:
+        """Bind a LATERAL sub-query."""
         query = inner.this if isinstance(inner, exp.Subquery) and not _modified(inner) else inner
         bound = self.binder.bound(query, self.scope)
         node = bound.node
@@ -328,6 +341,7 @@ class FromBinder:
         self.refresh()
 
     def unnest(self, tree: exp.Unnest, expressions: ExpressionBinder, ordinality: bool) -> TableCall:
+        """Return the call of UNNEST."""
         if len(tree.expressions) != 1:
             fail(tree, "UNNEST takes one collection")
         node = expressions.bind(tree.expressions[0])
@@ -352,8 +366,7 @@ class FromBinder:
         return TableCall(name, (node,), RelationType(tuple(columns)))
 
     def function(self, tree: exp.Anonymous, expressions: ExpressionBinder) -> TableCall:
-        from funken.expr.sql.literals import null
-
+        """Return the call of a table function."""
         name = _name(tree)
         defined = self.binder.function((name,))
         if defined is None:

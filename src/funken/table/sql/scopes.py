@@ -69,13 +69,16 @@ class Scope:
 
     @property
     def width(self) -> int:
+        """The number of columns."""
         return max((relation.start + len(relation.columns) for relation in self.relations), default=0)
 
     def columns(self) -> Iterator[tuple[int, OutputColumn]]:
+        """Yield the columns with their positions."""
         for relation in self.relations:
             yield from enumerate(relation.columns, relation.start)
 
     def add(self, alias: str | None, row_type: RelationType, path: tuple[str, ...] = ()) -> ScopeRelation:
+        """Add a relation behind the others."""
         relation = ScopeRelation(alias, row_type.columns, self.width, path)
         self.relations.append(relation)
         return relation
@@ -95,6 +98,7 @@ class Scope:
         ]
 
     def find(self, name: str) -> list[tuple[int, OutputColumn]]:
+        """Return the columns of a name."""
         return [
             (index, column)
             for relation in self.relations
@@ -103,6 +107,7 @@ class Scope:
         ]
 
     def suggestion(self, name: str, relation: ScopeRelation | None = None) -> str:
+        """Return a hint at the nearest name."""
         columns = relation.columns if relation is not None else [column for _, column in self.columns()]
         names = [column.name for column in columns]
         folded = {each.lower(): each for each in names}

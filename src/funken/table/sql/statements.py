@@ -28,11 +28,15 @@ class Statement:
 
 @dataclass(frozen=True)
 class Query(Statement):
+    """SELECT, VALUES or WITH; ``tree`` is sqlglot's."""
+
     tree: Any
 
 
 @dataclass(frozen=True)
 class Insert(Statement):
+    """INSERT INTO or OVERWRITE."""
+
     target: Path
     query: Any
     columns: tuple[str, ...] | None = None
@@ -66,6 +70,8 @@ class ColumnDefinition:
 
 @dataclass(frozen=True)
 class TableDefinition:
+    """What CREATE TABLE says between the name and LIKE or AS."""
+
     columns: tuple[ColumnDefinition, ...] = ()
     watermark: tuple[str, str] | None = None
     primary_key: tuple[str, ...] = ()
@@ -87,6 +93,8 @@ class LikeClause:
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
+    """CREATE TABLE, also LIKE another table, and AS a query."""
+
     path: Path
     definition: TableDefinition
     temporary: bool = False
@@ -98,6 +106,8 @@ class CreateTable(Statement):
 
 @dataclass(frozen=True)
 class CreateView(Statement):
+    """CREATE VIEW."""
+
     path: Path
     query: Any
     query_text: str
@@ -110,6 +120,8 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class CreateFunction(Statement):
+    """CREATE FUNCTION."""
+
     path: Path
     target: str
     language: str = "JAVA"
@@ -122,6 +134,8 @@ class CreateFunction(Statement):
 
 @dataclass(frozen=True)
 class CreateDatabase(Statement):
+    """CREATE DATABASE."""
+
     path: Path
     if_not_exists: bool = False
     comment: str | None = None
@@ -130,6 +144,8 @@ class CreateDatabase(Statement):
 
 @dataclass(frozen=True)
 class CreateCatalog(Statement):
+    """CREATE CATALOG."""
+
     name: str
     options: Options = ()
     if_not_exists: bool = False
@@ -138,6 +154,8 @@ class CreateCatalog(Statement):
 
 @dataclass(frozen=True)
 class CreateModel(Statement):
+    """CREATE MODEL."""
+
     path: Path
     inputs: tuple[ColumnDefinition, ...]
     outputs: tuple[ColumnDefinition, ...]
@@ -161,7 +179,9 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Alter(Statement):
-    """``action``: RENAME (``new_path``), RENAME COLUMN (``columns``: old, new), SET, RESET (``keys``), ADD, MODIFY
+    """ALTER of an object.
+
+    ``action``: RENAME (``new_path``), RENAME COLUMN (``columns``: old, new), SET, RESET (``keys``), ADD, MODIFY
     (``definition``), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP DISTRIBUTION, AS (``query``).
     """
 
@@ -181,6 +201,8 @@ class Alter(Statement):
 
 @dataclass(frozen=True)
 class Explain(Statement):
+    """EXPLAIN of a statement, with its details."""
+
     statement: Statement
     details: tuple[str, ...] = ()
 
@@ -223,6 +245,8 @@ class SetOption(Statement):
 
 @dataclass(frozen=True)
 class ResetOption(Statement):
+    """``RESET 'key'``; without a key: all."""
+
     key: str | None = None
 
 
@@ -255,22 +279,30 @@ class CompilePlan(Statement):
 
 @dataclass(frozen=True)
 class ExecutePlan(Statement):
+    """``EXECUTE PLAN 'file'``."""
+
     file: str
 
 
 @dataclass(frozen=True)
 class AnalyzeTable(Statement):
+    """ANALYZE TABLE."""
+
     path: Path
 
 
 @dataclass(frozen=True)
 class CallProcedure(Statement):
+    """``CALL procedure(..)``."""
+
     path: Path
     arguments: str
 
 
 @dataclass(frozen=True)
 class StopJob(Statement):
+    """``STOP JOB 'id'``."""
+
     job: str
     savepoint: bool = False
     drain: bool = False
@@ -278,6 +310,8 @@ class StopJob(Statement):
 
 @dataclass(frozen=True)
 class TruncateTable(Statement):
+    """TRUNCATE TABLE."""
+
     path: Path
 
 

@@ -152,7 +152,7 @@ def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> 
     distinct = LogicalAggregate(marked, tuple(range(len(kept) + 1)), ())
     left = len(select.node.row_type)
     moved = {place: position for position, place in enumerate(kept)}
-    parts = [
+    parts: list[Node] = [
         FUNCTIONS.call("=", [operand, InputRef(left + place, type=row_type[place].type)])
         for place, operand in enumerate(operands)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -98,11 +98,13 @@ class TableFunctionCall:
         return node, argument
 
     def partition(self, argument: Any, node: LogicalNode) -> tuple[int, ...] | None:
+        """Return the columns of PARTITION BY; ``None`` without the clause."""
         if argument is None or argument.args.get("partition") is None:
             return None
         return tuple(self.place(each, node) for each in argument.args["partition"])
 
     def order(self, argument: Any, node: LogicalNode) -> tuple[SortKey, ...]:
+        """Return the sort keys of ORDER BY."""
         if argument is None or argument.args.get("order") is None:
             return ()
         return tuple(
@@ -111,6 +113,7 @@ class TableFunctionCall:
         )
 
     def place(self, tree: Any, node: LogicalNode) -> int:
+        """Return the position of a column."""
         scope = Scope()
         scope.add(None, node.row_type)
         found = ExpressionBinder(scope, self.binder).bind(tree)
@@ -119,12 +122,14 @@ class TableFunctionCall:
         return found.index
 
     def descriptor(self, tree: Any) -> list[exp.Identifier]:
+        """Return the names of a DESCRIPTOR."""
         if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "DESCRIPTOR":
             fail(tree, "Expected DESCRIPTOR(column)")
         return [each.this if isinstance(each, exp.Column) else each for each in tree.expressions]
 
     def constant(self, tree: Any) -> Node:
-        node = self.binder.folded(ExpressionBinder(Scope(), self.binder).bind(tree))
+        """Return a constant argument."""
+        node: Node = self.binder.folded(ExpressionBinder(Scope(), self.binder).bind(tree))
         if not is_constant(node):
             fail(tree, "The argument must be a constant")
         return node
@@ -132,6 +137,7 @@ class TableFunctionCall:
     # -- windows
 
     def window(self, name: str) -> LogicalNode:
+        """Return the relation of a window function."""
         names = _WINDOWS[name]
         given = self.named(names)
         missing = [each for each in names[: _REQUIRED[name]] if each not in given]
@@ -148,9 +154,10 @@ class TableFunctionCall:
         if not is_timestamp(column.type):
             fail(
                 self.tree,
-                f"The window function {name}(TABLE, DESCRIPTOR({column.name}), ..) requires the timecol to be TIMESTAMP or TIMESTAMP_LTZ, but is {column.type}.",
+                f"The window function {name}(TABLE, DESCRIPTOR({column.name}), ..) requires the timecol "
+                f"to be TIMESTAMP or TIMESTAMP_LTZ, but is {column.type}.",
             )
-        lengths = {
+        lengths: dict[str, int] = {
             key: milliseconds(self.constant(given[key]), given[key])
             for key in ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
             if key in given
@@ -170,7 +177,8 @@ class TableFunctionCall:
         columns_ = (OutputColumn("window_start", border), OutputColumn("window_end", border), time)
         return LogicalWindowTable(node, window, RelationType(node.row_type.columns + columns_))
 
-    def check(self, name: str, lengths: dict[str, int]) -> None:
+    def check(self, name: str, lengths: Mapping[str, int]) -> None:
+        """Refuse lengths that are no windows."""
         for key, value in lengths.items():
             if key != "OFFSET" and value <= 0:
                 fail(self.tree, f"{name} table function requires {key.lower()} to be positive, but got {value} ms")
@@ -178,12 +186,14 @@ class TableFunctionCall:
         if step and lengths["SIZE"] % step:
             fail(
                 self.tree,
-                f"CUMULATE table function requires maxSize must be an integral multiple of step, but got maxSize {lengths['SIZE']} ms and step {step} ms",
+                "CUMULATE table function requires maxSize must be an integral multiple of step, but got "
+                f"maxSize {lengths['SIZE']} ms and step {step} ms",
             )
 
     # -- process table functions
 
     def changelog(self, name: str) -> LogicalNode:
+        """Return the relation of TO_CHANGELOG or FROM_CHANGELOG."""
         given = self.named(CHANGELOG[name])
         if "input" not in given:
             fail(self.tree, f"{name} needs the argument input => TABLE t")
@@ -218,6 +228,7 @@ class TableFunctionCall:
         return LogicalTableFunction(name, (node,), (table,), tuple(scalars), RelationType(tuple(shown)))
 
     def model(self, name: str) -> LogicalNode:
+        """Return the relation of ML_PREDICT."""
         given = self.named(MODELS[name])
         node, _ = self.table(given["INPUT"], "INPUT")
         tree = given.get("MODEL")
@@ -287,6 +298,7 @@ class TableFunctionCall:
         )
 
     def scalar(self, tree: Any, entry: Any) -> Node:
+        """Return a scalar argument, of the type that the function wants."""
         node = self.constant(tree)
         wanted = getattr(entry, "type", None)
         return node if wanted is None else self.binder.folded(cast(node, wanted))
@@ -294,6 +306,7 @@ class TableFunctionCall:
     def times(
         self, tree: Any, tables: Sequence[TableArgument], relations: Sequence[LogicalNode]
     ) -> tuple[int | None, ...]:
+        """Return the column of ``on_time`` per table."""
         if tree is None:
             return ()
         names = [column.name for column in self.descriptor(tree)]
@@ -317,6 +330,7 @@ class TableFunctionCall:
         on_time: tuple[int | None, ...],
         scalars: Sequence[tuple[str, Any]],
     ) -> RelationType:
+        """Return the columns of a function: partition or whole row, its own, and the time."""
         columns: list[OutputColumn] = []
         for table in tables:
             row_type = relations[table.relation].row_type
@@ -373,6 +387,7 @@ def constant_pairs(node: Node) -> list[tuple[Any, Any]] | None:
 
 
 def constant_text(node: Node) -> Any:
+    """Return the value of a constant below casts."""
     while not isinstance(node, Literal) and node.children:
         node = node.children[0]
     return getattr(node, "value", None)

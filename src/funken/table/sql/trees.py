@@ -38,6 +38,7 @@ class Environment:
     parent: Environment | None = None
 
     def find(self, name: str) -> LogicalNode | None:
+        """Return the plan of a named query, or ``None``."""
         found = self.queries.get(name)
         if found is None and self.parent is not None:
             return self.parent.find(name)
@@ -45,15 +46,18 @@ class Environment:
 
 
 def with_queries(tree: Any) -> list[exp.CTE]:
+    """Return the named queries of WITH."""
     with_ = tree.args.get("with_")
     if with_ is None:
         return []
     if with_.args.get("recursive"):
         fail(tree, "WITH RECURSIVE is not supported")
-    return with_.expressions
+    found: list[exp.CTE] = with_.expressions
+    return found
 
 
 def has_modifiers(tree: Any) -> bool:
+    """Whether a tree has ORDER BY, LIMIT or OFFSET."""
     return any(tree.args.get(part) for part in ("order", "limit", "offset"))
 
 
@@ -77,6 +81,7 @@ def ordinal(tree: Any, width: int) -> int | None:
 
 
 def references(node: Node) -> Iterator[InputRef]:
+    """Yield the columns that an expression reads."""
     if isinstance(node, InputRef):
         yield node
     for child in node.children:
@@ -84,6 +89,7 @@ def references(node: Node) -> Iterator[InputRef]:
 
 
 def moved(node: Node, places: Mapping[int, int]) -> Node:
+    """Return an expression whose columns stand elsewhere."""
     return change(node, lambda each: replace(each, index=places[each.index]) if isinstance(each, InputRef) else None)
 
 
@@ -95,6 +101,7 @@ def cast(node: Node, type_: LogicalType) -> Node:
 
 
 def renamed(node: LogicalNode, names: Sequence[str]) -> LogicalNode:
+    """Return a relation with other names."""
     if tuple(names) == node.row_type.names:
         return node
     refs = [InputRef(index, type=column.type) for index, column in enumerate(node.row_type)]
@@ -103,12 +110,14 @@ def renamed(node: LogicalNode, names: Sequence[str]) -> LogicalNode:
 
 def set_operation(kind: SetKind, every: bool, nodes: Sequence[LogicalNode], mismatch: Any) -> LogicalNode:
     """UNION, INTERSECT, EXCEPT with the casts to the common types."""
-    columns, casts = [], [[] for _ in nodes]
+    columns: list[OutputColumn] = []
+    casts: list[list[Node]] = [[] for _ in nodes]
     for place in range(len(nodes[0].row_type)):
         sides = [node.row_type[place] for node in nodes]
         type_ = common_type([side.type for side in sides])
         if type_ is None:
             mismatch(place + 1)
+            raise AssertionError
         times = {side.time for side in sides}
         time = times.pop() if len(times) == 1 and len({side.type.as_nullable() for side in sides}) == 1 else None
         columns.append(OutputColumn(sides[0].name, type_, time))
