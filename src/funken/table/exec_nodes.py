@@ -22,7 +22,7 @@ from funken.table.logical import (
     SortKey,
     TableArgument,
     TableCall,
-    TimeWindow,
+    WindowShape,
     WindowProperty,
 )
 
@@ -149,7 +149,7 @@ class ExecWindowTable(ExecNode):
     """A window table function: the input's columns, window_start, window_end, window_time."""
 
     input: ExecNode
-    window: TimeWindow
+    window: WindowShape
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class ExecWindowAggregate(ExecNode):
     input: ExecNode
     keys: Keys
     calls: tuple[AggregateCall, ...]
-    window: TimeWindow
+    window: WindowShape
     rowtime: bool
     properties: tuple[WindowProperty, ...]
     window_columns: tuple[int, int] | None = None
@@ -178,7 +178,7 @@ class ExecGroupWindowAggregate(ExecNode):
     input: ExecNode
     keys: Keys
     calls: tuple[AggregateCall, ...]
-    window: TimeWindow
+    window: WindowShape
     rowtime: bool
     properties: tuple[WindowProperty, ...]
     retracts: bool = False
@@ -235,7 +235,7 @@ class ExecWindowRank(ExecNode):
     """Top-N per window and partition, final at the watermark. ``window_columns``: start, end."""
 
     input: ExecNode
-    window: TimeWindow
+    window: WindowShape
     window_columns: tuple[int, int]
     partition: Keys
     order: tuple[SortKey, ...]
@@ -250,7 +250,7 @@ class ExecWindowDeduplicate(ExecNode):
     """The first or last row by ``time`` per window and keys, at the watermark."""
 
     input: ExecNode
-    window: TimeWindow
+    window: WindowShape
     window_columns: tuple[int, int]
     keys: Keys
     time: int
@@ -351,7 +351,7 @@ class ExecWindowJoin(EquiJoin):
 
     left_window: tuple[int, int]
     right_window: tuple[int, int]
-    window: TimeWindow
+    window: WindowShape
     rowtime: bool
 
 

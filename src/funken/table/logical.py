@@ -183,7 +183,7 @@ class WindowKind(Enum):
 
 
 @dataclass(frozen=True)
-class TimeWindow:
+class WindowShape:
     """A window of a table function or of GROUP BY: milliseconds, over the time column ``time``.
 
     ``slide`` is the slide of HOP and the step of CUMULATE; ``gap`` that of SESSION, whose partition is ``partition``.
@@ -390,7 +390,7 @@ class LogicalAggregate(LogicalNode):
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
-    window: TimeWindow | None = None
+    window: WindowShape | None = None
     properties: tuple[tuple[WindowProperty, OutputColumn], ...] = ()
     hints: tuple[Hint, ...] = ()
     ttl: int | None = None  # milliseconds, of a STATE_TTL hint
@@ -520,7 +520,7 @@ class LogicalWindowTable(LogicalNode):
     """TUMBLE, HOP, CUMULATE, SESSION over a table: adds ``window_start``, ``window_end`` and ``window_time``."""
 
     input: LogicalNode
-    window: TimeWindow
+    window: WindowShape
     row_type: RelationType
 
 

@@ -9,7 +9,7 @@ from funken.table.logical import (
     FrameBound,
     OverGroup,
     SortKey,
-    TimeWindow,
+    WindowShape,
     WindowKind,
     WindowProperty,
 )
@@ -51,26 +51,26 @@ def aggregate(window, keys=(), calls=(SUM,), properties=(WindowProperty.START, W
     )  # fmt: skip
 
 
-TUMBLE = TimeWindow(WindowKind.TUMBLE, 3, size=10_000)
+TUMBLE = WindowShape(WindowKind.TUMBLE, 3, size=10_000)
 CASES = {
     "tumble": (
         TUMBLE, (1,), (SUM, COUNT),
         {"+I(a,9,3,@0,@10)", "+I(b,2,1,@0,@10)", "+I(a,4,1,@10,@20)", "+I(b,6,1,@10,@20)", "+I(a,8,1,@20,@30)"},
     ),
     "offset": (
-        TimeWindow(WindowKind.TUMBLE, 3, size=10_000, offset=3000), (), (SUM,),
+        WindowShape(WindowKind.TUMBLE, 3, size=10_000, offset=3000), (), (SUM,),
         {"+I(1,@-7,@3)", "+I(21,@3,@13)", "+I(6,@13,@23)", "+I(8,@23,@33)"},
     ),
     "hop": (
-        TimeWindow(WindowKind.HOP, 3, size=10_000, slide=5000), (), (SUM,),
+        WindowShape(WindowKind.HOP, 3, size=10_000, slide=5000), (), (SUM,),
         {"+I(1,@-5,@5)", "+I(11,@0,@10)", "+I(27,@5,@15)", "+I(10,@10,@20)", "+I(8,@20,@30)", "+I(8,@25,@35)"},
     ),
     "cumulate": (
-        TimeWindow(WindowKind.CUMULATE, 3, size=10_000, slide=5000), (), (SUM,),
+        WindowShape(WindowKind.CUMULATE, 3, size=10_000, slide=5000), (), (SUM,),
         {"+I(1,@0,@5)", "+I(11,@0,@10)", "+I(10,@10,@15)", "+I(10,@10,@20)", "+I(8,@20,@30)"},
     ),
     "session": (
-        TimeWindow(WindowKind.SESSION, 3, gap=5000, partition=(1,)), (1,), (SUM,),
+        WindowShape(WindowKind.SESSION, 3, gap=5000, partition=(1,)), (1,), (SUM,),
         {"+I(a,1,@1,@6)", "+I(b,2,@5,@10)", "+I(a,19,@7,@16)", "+I(b,6,@13,@18)", "+I(a,8,@27,@32)"},
     ),
 }  # fmt: skip
@@ -126,7 +126,7 @@ WITH_WINDOW = BlockSchema([*ROWS.names, "s", "e", "w"], [*ROWS.types, *TIMES, Ti
 
 def test_a_window_function_copies_rows_into_their_windows():
     run = Run(
-        WindowTable, [ROWS], WITH_WINDOW, window=TimeWindow(WindowKind.HOP, 3, size=10_000, slide=5000), rowtime=True,
+        WindowTable, [ROWS], WITH_WINDOW, window=WindowShape(WindowKind.HOP, 3, size=10_000, slide=5000), rowtime=True,
         local=False, zone="UTC",
     )  # fmt: skip
     run.feed("+I(1,a,1,@1) +I(2,b,2,@5)")

@@ -16,7 +16,7 @@ from funken.table.logical import (
     OutputColumn,
     RelationType,
     TimeAttribute,
-    TimeWindow,
+    WindowShape,
     WindowKind,
     WindowProperty,
 )
@@ -24,7 +24,7 @@ from funken.table.rules.building import (
     ALL,
     INSERTS,
     UPDATES,
-    Conversion,
+    PlanConversion,
     calc,
     check_orderable,
     exchange,
@@ -40,7 +40,7 @@ _BORDER = TimestampType(3, nullable=False)
 GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
 
 
-def aggregate(converter: Conversion, node: LogicalAggregate) -> ExecNode:
+def aggregate(converter: PlanConversion, node: LogicalAggregate) -> ExecNode:
     """Convert an aggregate."""
     below = converter.of(node.input)
     for key in node.keys:
@@ -54,7 +54,7 @@ def aggregate(converter: Conversion, node: LogicalAggregate) -> ExecNode:
 
 
 def grouped(
-    converter: Conversion,
+    converter: PlanConversion,
     below: ExecNode,
     keys: tuple[int, ...],
     calls: tuple[AggregateCall, ...],
@@ -154,7 +154,7 @@ def _aggregate(
     info: WindowColumns,
     keys: tuple[int, ...],
     calls: tuple[AggregateCall, ...],
-    window: TimeWindow,
+    window: WindowShape,
     properties: Sequence[WindowProperty],
     columns: tuple[int, int] | None,
 ) -> ExecNode:
@@ -264,7 +264,7 @@ def _in_order(
 # -- legacy windows
 
 
-def _legacy(converter: Conversion, below: ExecNode, node: LogicalAggregate) -> ExecNode:
+def _legacy(converter: PlanConversion, below: ExecNode, node: LogicalAggregate) -> ExecNode:
     window = node.window
     assert window is not None
     time = below.row_type[window.time].time
@@ -306,7 +306,7 @@ def _legacy(converter: Conversion, below: ExecNode, node: LogicalAggregate) -> E
 # -- grouping sets
 
 
-def _expanded(converter: Conversion, node: LogicalAggregate, below: ExecNode) -> ExecNode:
+def _expanded(converter: PlanConversion, node: LogicalAggregate, below: ExecNode) -> ExecNode:
     """One copy of each row per set, with the number of the set as a key."""
     assert node.sets is not None
     below, calls = _own_arguments(node, below)

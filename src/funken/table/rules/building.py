@@ -19,7 +19,7 @@ from funken.table.types import BigIntType
 from funken.types.row import RowKind
 
 
-class Conversion(Protocol):
+class PlanConversion(Protocol):
     """What converts a plan: the options, and the relations below a node."""
 
     config: Any

@@ -9,11 +9,11 @@ from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import LogicalTableFunction, OutputColumn, RelationType
-from funken.table.rules.building import ALL, INSERTS, Conversion, exchange, insert_only, refuse
+from funken.table.rules.building import ALL, INSERTS, PlanConversion, exchange, insert_only, refuse
 from funken.types.row import RowKind
 
 
-def table_function(converter: Conversion, node: LogicalTableFunction) -> ExecNode:
+def table_function(converter: PlanConversion, node: LogicalTableFunction) -> ExecNode:
     """Convert a call of a function over tables."""
     name = node.function.upper()
     relations = [converter.of(each) for each in node.relations]

@@ -25,7 +25,7 @@ from funken.table.logical import (
     TimeAttribute,
     joined,
 )
-from funken.table.rules.building import ALL, Conversion, calc, exchange, insert_only, merged, refs, refuse, with_time
+from funken.table.rules.building import ALL, PlanConversion, calc, exchange, insert_only, merged, refs, refuse, with_time
 from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, moved, substituted
 from funken.table.rules.properties import join_keys, windows_of
 from funken.table.types import DayTimeIntervalType
@@ -153,7 +153,7 @@ def _common(sides: Sides, row_type: RelationType) -> dict[str, Any]:
     }
 
 
-def join(converter: Conversion, node: LogicalJoin) -> ExecNode:
+def join(converter: PlanConversion, node: LogicalJoin) -> ExecNode:
     """Convert a join."""
     left, right = converter.of(node.left), converter.of(node.right)
     sides = sides_of(left, right, node.kind, node.condition)
@@ -165,7 +165,7 @@ def join(converter: Conversion, node: LogicalJoin) -> ExecNode:
     return _narrowed(found, sides, node.row_type.names)
 
 
-def _regular(converter: Conversion, sides: Sides, node: LogicalJoin) -> ExecNode:
+def _regular(converter: PlanConversion, sides: Sides, node: LogicalJoin) -> ExecNode:
     ttls = [converter.ttl if ttl is None else ttl for ttl in node.ttl]
     row_type = _output(sides, keep_time=False)
     inner = sides.kind in {JoinType.INNER, JoinType.SEMI}
@@ -323,7 +323,7 @@ def _linear(node: Node) -> tuple[int, int] | None:
 # -- versions and lookups
 
 
-def temporal_join(converter: Conversion, node: LogicalTemporalJoin) -> ExecNode:
+def temporal_join(converter: PlanConversion, node: LogicalTemporalJoin) -> ExecNode:
     """FOR SYSTEM_TIME AS OF: a lookup by processing time, versions by event time."""
     left = converter.of(node.left)
     time = left.row_type[node.time].time
@@ -392,7 +392,7 @@ def _looked_up(node: LogicalNode) -> _Lookup | None:
     return None
 
 
-def _lookup_join(converter: Conversion, node: LogicalTemporalJoin, left: ExecNode) -> ExecNode:
+def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: ExecNode) -> ExecNode:
     table = _looked_up(node.right)
     if table is None or not has_lookup(table.scan.table, converter.config):
         refuse("Processing-time temporal join is not supported yet.")

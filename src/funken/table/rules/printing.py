@@ -13,7 +13,7 @@ from funken.table.logical import (
     OverGroup,
     RelationType,
     SortKey,
-    TimeWindow,
+    WindowShape,
     WindowKind,
     WindowProperty,
 )
@@ -190,7 +190,7 @@ class Printer:
         keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
         return "GroupAggregate", [*keys, f"select={self.calls(node)}"]
 
-    def window_text(self, window: TimeWindow, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
+    def window_text(self, window: WindowShape, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
         """Return a window."""
         if columns is None:
             where = f"time_col=[{row_type[window.time].name}]"

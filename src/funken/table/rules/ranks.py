@@ -19,7 +19,7 @@ from funken.table.logical import (
 from funken.table.rules.building import (
     ALL,
     INSERTS,
-    Conversion,
+    PlanConversion,
     calc,
     check_orderable,
     exchange,
@@ -81,7 +81,7 @@ def _uncast(node: Node) -> Node:
     return node.args[0] if isinstance(node, Call) and node.function == "CAST" else node
 
 
-def ranked(converter: Conversion, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:
+def ranked(converter: PlanConversion, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:
     """Return the operator of a filter on the position of a row; ``None`` if it is another filter."""
     calls = [call for group in over.groups for call in group.calls]
     functions = {call.function for call in calls}
@@ -118,7 +118,7 @@ def _numbered(node: ExecNode, column: OutputColumn, number: int = 1) -> ExecNode
 
 
 def _deduplicated(
-    converter: Conversion, below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn
+    converter: PlanConversion, below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn
 ) -> ExecNode | None:
     if (bounds.start, bounds.end) != (1, 1) or len(group.order) != 1 or not below.mode.is_insert_only:
         return None
@@ -191,7 +191,7 @@ def _windowed(below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputC
     return calc(found, shown, [*below.row_type.names, column.name])
 
 
-def over(converter: Conversion, node: LogicalOver) -> ExecNode:
+def over(converter: PlanConversion, node: LogicalOver) -> ExecNode:
     """The windows of OVER, one operator per partition, order and frame."""
     found = converter.of(node.input)
     for group in node.groups:
@@ -199,7 +199,7 @@ def over(converter: Conversion, node: LogicalOver) -> ExecNode:
     return found
 
 
-def _over(below: ExecNode, group: OverGroup, converter: Conversion) -> ExecNode:
+def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecNode:
     for call in group.calls:
         if call.function == "LEAD" and not converter.batch:
             refuse("LEAD Function is not supported in stream mode.")

@@ -16,7 +16,7 @@ from funken.expr.ir import Node
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
-from funken.table.logical import JoinType, TableCall, TimeWindow
+from funken.table.logical import JoinType, TableCall, WindowShape
 from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, millis_of, rowtimes
 from funken.table.runtime.table_functions import RowFunction, table_function
@@ -336,7 +336,7 @@ class WatermarkAssigner(TableOperator):
 class WindowTable(TableOperator):
     """A window table function: each row once per window that it is in, with start, end and time of the window."""
 
-    def __init__(self, window: TimeWindow, rowtime: bool, local: bool, zone: str) -> None:
+    def __init__(self, window: WindowShape, rowtime: bool, local: bool, zone: str) -> None:
         self._window, self._rowtime, self._zone = window, rowtime, zone
         self._local = local  # whether the time is an instant, so that windows are in the zone's wall time
 

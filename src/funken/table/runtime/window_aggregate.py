@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from funken.table.logical import AggregateCall, TimeWindow, WindowKind, WindowProperty
+from funken.table.logical import AggregateCall, WindowShape, WindowKind, WindowProperty
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate, rowtimes
@@ -43,7 +43,7 @@ class WindowAggregate(KeyedTableOperator):
         self,
         keys: Sequence[int],
         calls: Sequence[AggregateCall],
-        window: TimeWindow,
+        window: WindowShape,
         rowtime: bool,
         properties: Sequence[WindowProperty],
         local: bool,
@@ -265,7 +265,7 @@ class WindowAggregate(KeyedTableOperator):
 class CountWindowAggregate(KeyedTableOperator):
     """Windows of a number of rows of a key: tumbling, or sliding by ``slide`` rows."""
 
-    def __init__(self, keys: Sequence[int], calls: Sequence[AggregateCall], window: TimeWindow, **other: Any) -> None:
+    def __init__(self, keys: Sequence[int], calls: Sequence[AggregateCall], window: WindowShape, **other: Any) -> None:
         self._keys, self._calls, self._size = keys, calls, window.size
         self._slide = window.slide or window.size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.table.logical import SortKey, TimeWindow, WindowKind
+from funken.table.logical import SortKey, WindowShape, WindowKind
 from funken.table.runtime.block import TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.order import sort_key
@@ -124,7 +124,7 @@ class WindowDeduplicate(_WindowRows):
 class SessionWindowTable(KeyedTableOperator):
     """SESSION as a table function: rows with the session that they are in, when it is over."""
 
-    def __init__(self, window: TimeWindow, rowtime: bool, local: bool, zone: str) -> None:
+    def __init__(self, window: WindowShape, rowtime: bool, local: bool, zone: str) -> None:
         self._window, self._rowtime, self._zone = window, rowtime, zone if local else None
 
     def open(self) -> None:
@@ -177,7 +177,7 @@ class SessionWindowTable(KeyedTableOperator):
         self.on_event_time(timestamp, key, namespace)
 
 
-def session_or_table(window: TimeWindow) -> type[TableOperator]:
+def session_or_table(window: WindowShape) -> type[TableOperator]:
     """Return the logic of a window table function."""
     return SessionWindowTable if window.kind is WindowKind.SESSION else WindowTable
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from funken.table.logical import TimeWindow, WindowKind
+from funken.table.logical import WindowShape, WindowKind
 
 _MILLI = datetime.timedelta(milliseconds=1)
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -67,15 +67,15 @@ def _offset(zone: datetime.tzinfo, seconds: int) -> int:
     return there // _MILLI
 
 
-def windows_of(window: TimeWindow, time: int) -> Iterator[Window]:
+def windows_of(window: WindowShape, time: int) -> Iterator[Window]:
     """Yield the windows that a time is in, the latest first; of a session, the one that the time begins.
 
-    >>> from funken.table.logical import TimeWindow, WindowKind
-    >>> list(windows_of(TimeWindow(WindowKind.TUMBLE, 0, size=10, offset=3), 2))
+    >>> from funken.table.logical import WindowShape, WindowKind
+    >>> list(windows_of(WindowShape(WindowKind.TUMBLE, 0, size=10, offset=3), 2))
     [(-7, 3)]
-    >>> list(windows_of(TimeWindow(WindowKind.HOP, 0, size=10, slide=5), 12))
+    >>> list(windows_of(WindowShape(WindowKind.HOP, 0, size=10, slide=5), 12))
     [(10, 20), (5, 15)]
-    >>> list(windows_of(TimeWindow(WindowKind.CUMULATE, 0, size=10, slide=5), 12))
+    >>> list(windows_of(WindowShape(WindowKind.CUMULATE, 0, size=10, slide=5), 12))
     [(10, 15), (10, 20)]
     """
     match window.kind:

@@ -20,7 +20,7 @@ from funken.table.logical import (
     OverGroup,
     SortKey,
     TimeAttribute,
-    TimeWindow,
+    WindowShape,
     WindowKind,
     WindowProperty,
     project,
@@ -31,7 +31,7 @@ from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import DayTimeIntervalType
 
 
-class Columns:
+class ColumnList:
     """Expressions that become the columns of a projection, each once."""
 
     def __init__(self, below: LogicalNode, nodes: Sequence[Node] = ()) -> None:
@@ -82,7 +82,7 @@ class Aggregation:
     def __init__(self, select: Any, group: Any, nodes: Sequence[Node]) -> None:
         self.select = select
         self.nodes = list(nodes)
-        self.window: TimeWindow | None = None
+        self.window: WindowShape | None = None
         self.window_kind = ""
         self.keys: list[Node] = []
         self.sets: list[list[int]] | None = None
@@ -160,13 +160,13 @@ class Aggregation:
             )
         self.window_kind = name
         if name == "TUMBLE":
-            self.window = TimeWindow(WindowKind.TUMBLE, time.index, size=lengths[0], offset=sum(lengths[1:]))
+            self.window = WindowShape(WindowKind.TUMBLE, time.index, size=lengths[0], offset=sum(lengths[1:]))
         elif name == "HOP":
-            self.window = TimeWindow(
+            self.window = WindowShape(
                 WindowKind.HOP, time.index, slide=lengths[0], size=lengths[1], offset=sum(lengths[2:])
             )
         else:
-            self.window = TimeWindow(WindowKind.SESSION, time.index, gap=lengths[0])
+            self.window = WindowShape(WindowKind.SESSION, time.index, gap=lengths[0])
 
     def apply(self) -> list[Node]:
         """Put the aggregate on the plan, and return the nodes over its columns."""
@@ -176,7 +176,7 @@ class Aggregation:
         properties: list[PropertyRef] = []
         for node in self.nodes:
             _collect(node, calls, properties)
-        columns = Columns(select.node)
+        columns = ColumnList(select.node)
         keys = tuple(columns.place(key) for key in self.keys)
         if len(set(keys)) != len(keys):
             keys = tuple(dict.fromkeys(keys))
@@ -233,7 +233,7 @@ class Aggregation:
                             group.append(len(self.keys) - 1)
         return conditions
 
-    def call(self, columns: Columns, reference: AggregateRef, place: int) -> AggregateCall:
+    def call(self, columns: ColumnList, reference: AggregateRef, place: int) -> AggregateCall:
         """Return the call of an aggregate over columns."""
         name = f"EXPR${place}"
         if reference.function not in GROUPING:
@@ -303,7 +303,7 @@ def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         collect(node)
     below = select.node
-    columns = Columns(below, [InputRef(index, type=column.type) for index, column in enumerate(below.row_type)])
+    columns = ColumnList(below, [InputRef(index, type=column.type) for index, column in enumerate(below.row_type)])
     groups: dict[Any, list[tuple[OverRef, AggregateCall]]] = {}
     for number, over in enumerate(found):
         partition = tuple(columns.place(each) for each in over.partition)
@@ -323,4 +323,4 @@ def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
     return [change(node, replaced) for node in nodes]
 
 
-__all__ = ["Aggregation", "Columns", "inner_sides", "milliseconds", "overs"]
+__all__ = ["Aggregation", "ColumnList", "inner_sides", "milliseconds", "overs"]

@@ -65,7 +65,7 @@ def _table(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
         inner = reader.nested(reader.rest())
         assert isinstance(inner, st.Query)
         query = inner.tree
-    table = st.TableDefinition(**parts)
+    table = st.DeclaredTable(**parts)
     return st.CreateTable(path, table, temporary, missing, replace, like, query, text=reader.text)
 
 
@@ -288,7 +288,7 @@ def _alter_columns(reader: TokenReader, action: str, base: dict[str, Any]) -> st
         reader.listed(item)
     else:
         item()
-    table = st.TableDefinition(columns=tuple(columns), **parts)
+    table = st.DeclaredTable(columns=tuple(columns), **parts)
     return st.Alter(action=action, definition=table, positions=tuple(positions), **base)
 
 

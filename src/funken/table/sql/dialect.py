@@ -19,19 +19,19 @@ from sqlglot.tokenizer_core import TokenType
 from sqlglot.tokens import Tokenizer
 
 
-class TableArgument(exp.Expression):
+class TableOperand(exp.Expression):
     """``TABLE t PARTITION BY k ORDER BY o`` as an argument; ``this`` is a table or a sub-query."""
 
     arg_types: ClassVar = {"this": True, "partition": False, "order": False}
 
 
-class ModelArgument(exp.Expression):
+class ModelOperand(exp.Expression):
     """``MODEL m`` as an argument."""
 
     arg_types: ClassVar = {"this": True}
 
 
-class Pattern(exp.Expression):
+class MatchClause(exp.Expression):
     """MATCH_RECOGNIZE: ``this`` is the text between its parentheses."""
 
     arg_types: ClassVar = {"this": True, "alias": False}
@@ -170,7 +170,7 @@ class Flink(Dialect):
                 return self.expression(DefaultArgument())
             if self._curr.text.upper() == "MODEL" and self._next.token_type in self.ID_VAR_TOKENS:
                 self._advance()
-                return self.expression(ModelArgument(this=self._parse_table_parts(schema=True)))
+                return self.expression(ModelOperand(this=self._parse_table_parts(schema=True)))
             table: Any = None
             if self._curr.token_type == TokenType.TABLE and self._next.token_type != TokenType.L_PAREN:
                 self._advance()
@@ -186,7 +186,7 @@ class Flink(Dialect):
             order = None
             if self._match(TokenType.ORDER_BY):
                 order = self._listed(self._parse_ordered)
-            return self.expression(TableArgument(this=table, partition=partition, order=order))
+            return self.expression(TableOperand(this=table, partition=partition, order=order))
 
         def _listed(self, parse: Callable[[], Any]) -> list[Any]:
             """A list that stands in parentheses, or a single item."""
@@ -382,7 +382,7 @@ class Flink(Dialect):
                 last = self._curr
                 self._advance()
             self._match_r_paren()
-            return self.expression(Pattern(this=self._find_sql(start, last), alias=self._parse_table_alias()), start)
+            return self.expression(MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start)
 
 
-__all__ = ["DefaultArgument", "Flink", "ModelArgument", "ParseError", "Pattern", "TableArgument", "TypeText"]
+__all__ = ["DefaultArgument", "Flink", "ModelOperand", "ParseError", "MatchClause", "TableOperand", "TypeText"]

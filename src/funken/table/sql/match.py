@@ -11,7 +11,7 @@ from funken.expr.ir import Call, InputRef, Node
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table.logical import LogicalMatch, OutputColumn, RelationType, SortKey, TimeAttribute
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder
-from funken.table.sql.parser import Reader, parse_expression
+from funken.table.sql.parser import StatementReader, parse_expression
 from funken.table.sql.scopes import Scope, fail
 from funken.table.sql.statements import InvalidQuery
 
@@ -82,7 +82,7 @@ class _Clause:
     """The parts of a clause whose types count: PARTITION BY, ORDER BY, MEASURES, and the variables of PATTERN."""
 
     def __init__(self, text: str) -> None:
-        reader = Reader(text)
+        reader = StatementReader(text)
         self.partition: list[str] = []
         self.order: list[str] = []
         self.measures: list[str] = []
@@ -100,7 +100,7 @@ class _Clause:
         self.variables |= set(re.findall(r"(\w+)\s*=\s*\(", text))
 
     @staticmethod
-    def _list(reader: Reader) -> list[str]:
+    def _list(reader: StatementReader) -> list[str]:
         found = [reader.expression(*_CLAUSES)]
         while reader.words(","):
             found.append(reader.expression(*_CLAUSES))

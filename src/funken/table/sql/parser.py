@@ -81,7 +81,7 @@ def parse(text: str) -> st.Statement:
         raise st.InvalidStatement(
             f"Expected one statement, found {len(parts)}. Run them one by one, or use execute of a script."
         )
-    return Reader(parts[0]).statement()
+    return StatementReader(parts[0]).statement()
 
 
 def parse_query(text: str) -> Any:
@@ -137,12 +137,12 @@ def _message(error: ParseError, shift: int) -> str:
     )
 
 
-class Reader(TokenReader):
+class StatementReader(TokenReader):
     """Reads one statement."""
 
     def nested(self, text: str) -> st.Statement:
         """Return the statement of a text within this one."""
-        return Reader(text).statement()
+        return StatementReader(text).statement()
 
     # -- statements
 
@@ -212,7 +212,7 @@ class Reader(TokenReader):
             return ()
         self.at += 1
         text = token.comments[0] if token.comments else ""
-        inner = Reader(text)
+        inner = StatementReader(text)
         inner.need("OPTIONS")
         return inner.options()
 
@@ -230,7 +230,7 @@ class Reader(TokenReader):
             first, last = self.tokens[start], self.tokens[self.at - 1]
             text = BLANK.sub(" ", self.text[: first.start]) + self.text[first.start : last.end + 1]
             self.at += 1
-            inserts.append(Reader(text).insert())
+            inserts.append(StatementReader(text).insert())
         return st.StatementSetBlock(tuple(inserts), text=self.text)
 
     def begin(self) -> st.Statement:
@@ -248,7 +248,7 @@ class Reader(TokenReader):
             return self.statement_set()
         if self.words("PLAN"):
             return st.ExecutePlan(self.string(), text=self.text)
-        return Reader(self.rest()).statement()
+        return StatementReader(self.rest()).statement()
 
     def explain(self) -> st.Statement:
         """Read EXPLAIN."""
@@ -262,7 +262,7 @@ class Reader(TokenReader):
                 self.words(",")
         if self.words("STATEMENT", "SET"):
             return st.Explain(self.statement_set(), tuple(details), text=self.text)
-        return st.Explain(Reader(self.rest()).statement(), tuple(details), text=self.text)
+        return st.Explain(StatementReader(self.rest()).statement(), tuple(details), text=self.text)
 
     def compile(self) -> st.Statement:
         """Read COMPILE PLAN."""
@@ -272,7 +272,7 @@ class Reader(TokenReader):
         file = self.string()
         if_not_exists = self.words("IF", "NOT", "EXISTS")
         self.need("FOR")
-        inner = self.statement_set() if self.words("STATEMENT", "SET") else Reader(self.rest()).statement()
+        inner = self.statement_set() if self.words("STATEMENT", "SET") else StatementReader(self.rest()).statement()
         return st.CompilePlan(file, inner, if_not_exists, execute, text=self.text)
 
     def describe(self) -> st.Statement:
@@ -438,37 +438,37 @@ _SHOWN = (
     "JOBS",
     "MODELS",
 )
-_STATEMENTS: dict[str, Callable[[Reader], st.Statement]] = {
-    "INSERT": Reader.insert,
-    "EXECUTE": Reader.execute,
-    "BEGIN": Reader.begin,
-    "EXPLAIN": Reader.explain,
-    "CREATE": Reader.create,
-    "DROP": Reader.drop,
-    "ALTER": Reader.alter,
-    "DESCRIBE": Reader.describe,
-    "DESC": Reader.describe,
-    "SHOW": Reader.show,
-    "USE": Reader.use,
-    "SET": Reader.set_option,
-    "RESET": Reader.reset_option,
-    "LOAD": Reader.module,
-    "UNLOAD": Reader.module,
-    "ADD": Reader.jar,
-    "REMOVE": Reader.jar,
-    "COMPILE": Reader.compile,
-    "ANALYZE": Reader.analyze,
-    "CALL": Reader.call,
-    "STOP": Reader.stop,
-    "TRUNCATE": Reader.truncate,
-    "DELETE": Reader.refused,
-    "UPDATE": Reader.refused,
-    "QUIT": Reader.client,
-    "EXIT": Reader.client,
-    "CLEAR": Reader.client,
-    "HELP": Reader.client,
-    "SOURCE": Reader.client,
-    "END": Reader.client,
+_STATEMENTS: dict[str, Callable[[StatementReader], st.Statement]] = {
+    "INSERT": StatementReader.insert,
+    "EXECUTE": StatementReader.execute,
+    "BEGIN": StatementReader.begin,
+    "EXPLAIN": StatementReader.explain,
+    "CREATE": StatementReader.create,
+    "DROP": StatementReader.drop,
+    "ALTER": StatementReader.alter,
+    "DESCRIBE": StatementReader.describe,
+    "DESC": StatementReader.describe,
+    "SHOW": StatementReader.show,
+    "USE": StatementReader.use,
+    "SET": StatementReader.set_option,
+    "RESET": StatementReader.reset_option,
+    "LOAD": StatementReader.module,
+    "UNLOAD": StatementReader.module,
+    "ADD": StatementReader.jar,
+    "REMOVE": StatementReader.jar,
+    "COMPILE": StatementReader.compile,
+    "ANALYZE": StatementReader.analyze,
+    "CALL": StatementReader.call,
+    "STOP": StatementReader.stop,
+    "TRUNCATE": StatementReader.truncate,
+    "DELETE": StatementReader.refused,
+    "UPDATE": StatementReader.refused,
+    "QUIT": StatementReader.client,
+    "EXIT": StatementReader.client,
+    "CLEAR": StatementReader.client,
+    "HELP": StatementReader.client,
+    "SOURCE": StatementReader.client,
+    "END": StatementReader.client,
 }
 
 

@@ -69,7 +69,7 @@ class ColumnDefinition:
 
 
 @dataclass(frozen=True)
-class TableDefinition:
+class DeclaredTable:
     """What CREATE TABLE says between the name and LIKE or AS."""
 
     columns: tuple[ColumnDefinition, ...] = ()
@@ -96,7 +96,7 @@ class CreateTable(Statement):
     """CREATE TABLE, also LIKE another table, and AS a query."""
 
     path: Path
-    definition: TableDefinition
+    definition: DeclaredTable
     temporary: bool = False
     if_not_exists: bool = False
     replace: bool = False
@@ -192,7 +192,7 @@ class Alter(Statement):
     options: Options = ()
     keys: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    definition: TableDefinition | None = None
+    definition: DeclaredTable | None = None
     positions: tuple[tuple[str, str | None], ...] = ()  # of added columns: FIRST (None), AFTER a column
     query_text: str = ""
     query: Any = None

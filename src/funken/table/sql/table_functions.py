@@ -18,7 +18,7 @@ from funken.table.logical import (
     SortKey,
     TableArgument,
     TimeAttribute,
-    TimeWindow,
+    WindowShape,
     WindowKind,
 )
 from funken.table.sql import dialect
@@ -88,7 +88,7 @@ class TableFunctionCall:
 
     def table(self, tree: Any, what: str) -> tuple[LogicalNode, Any]:
         """A table argument: its relation, and the argument with PARTITION BY and ORDER BY if it has them."""
-        argument = tree if isinstance(tree, dialect.TableArgument) else None
+        argument = tree if isinstance(tree, dialect.TableOperand) else None
         inner = argument.this if argument is not None else tree
         if isinstance(inner, exp.Column):
             inner = exp.Table(this=inner.this, db=inner.args.get("table"), catalog=inner.args.get("db"))
@@ -163,7 +163,7 @@ class TableFunctionCall:
             if key in given
         }
         self.check(name, lengths)
-        window = TimeWindow(
+        window = WindowShape(
             WindowKind[name],
             place,
             lengths.get("SIZE", 0),
@@ -232,7 +232,7 @@ class TableFunctionCall:
         given = self.named(MODELS[name])
         node, _ = self.table(given["INPUT"], "INPUT")
         tree = given.get("MODEL")
-        if not isinstance(tree, dialect.ModelArgument):
+        if not isinstance(tree, dialect.ModelOperand):
             fail(self.tree, "ML_PREDICT needs the argument MODEL name")
         path = tuple(part.name for part in tree.this.parts)
         model = self.binder.catalogs.find("model", path)
