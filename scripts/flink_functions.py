@@ -29,9 +29,11 @@ from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Literal, Node
 from funken.expr.sql.calls import cast
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.texts import read_date, read_time, read_timestamp
+from funken.expr.sql.texts import read_date, read_time, read_timestamp, sized_bytes, sized_text, truncated
 from funken.expr.sql.types import (
     ArrayType,
+    BinaryType,
+    CharType,
     DecimalType,
     IntType,
     LogicalType,
@@ -108,6 +110,19 @@ def decode(found: Any, type_: LogicalType) -> Any:
     if tag == "object":
         return _object(found, type_)
     return _scalar(tag, value, type_)
+
+
+def fitted(value: Any, type_: LogicalType) -> Any:
+    """Return a value as a source of the type gives it: texts padded, times cut."""
+    if value is None:
+        return None
+    if isinstance(type_, CharType | BinaryType):
+        return (sized_text if isinstance(type_, CharType) else sized_bytes)(value, type_)
+    if is_timestamp(type_):
+        return truncated(value, type_.precision)
+    if isinstance(type_, ArrayType):
+        return [fitted(each, type_.element) for each in value]
+    return value
 
 
 def _object(found: Any, type_: LogicalType) -> Any:
@@ -217,13 +232,17 @@ def test_function(found: dict[str, Any]) -> TestFunction | None:
         return TestFunction(name, tuple(arguments), parse_type("ROW<f0 STRING, f1 INT>"), lambda *values: values)
     if name == "CreateStructuredType":
         fields = "`name` STRING, `age` INT NOT NULL, `payload` MAP<STRING, STRING>"
-        return TestFunction(name, tuple(arguments), parse_type(f"STRUCTURED<'MyPojo', {fields}>"), lambda *values: values)
+        return TestFunction(
+            name, tuple(arguments), parse_type(f"STRUCTURED<'MyPojo', {fields}>"), lambda *values: values
+        )
     if name == "TakesNotNull":
         return TestFunction(name, tuple(arguments), parse_type("INT NOT NULL"), lambda value: value)
     if name.endswith("Constructor"):
         inner = found["class"].rsplit("$", 1)[0]
         fields = ", ".join(f"`{each.split(' =>')[0]}` {each.split('=> ')[1]}" for each in found["arguments"])
-        return TestFunction(name, tuple(arguments), parse_type(f"STRUCTURED<'{inner}', {fields}>"), lambda *values: values)
+        return TestFunction(
+            name, tuple(arguments), parse_type(f"STRUCTURED<'{inner}', {fields}>"), lambda *values: values
+        )
     return None
 
 
@@ -260,9 +279,11 @@ class Table:
             type_ = type_of(column["type"])
             if type_.root == "DECIMAL" and column["type"].startswith("LEGACY"):
                 digits = Decimal(value["v"]) if value else Decimal(0)
-                type_ = DecimalType(38, 0 if digits == digits.to_integral_value() and not digits.as_tuple().exponent else 19)
+                type_ = DecimalType(
+                    38, 0 if digits == digits.to_integral_value() and not digits.as_tuple().exponent else 19
+                )
                 type_ = DecimalType(38, 19) if type_.scale else DecimalType(38, 19)
-            given = decode(value, type_)
+            given = fitted(decode(value, type_), type_)
             from_internal([given], type_)
         except (Skipped, FunkenError, ValueError, TypeError, AssertionError, pa.ArrowException) as error:
             self.missing[column["name"]] = str(error)
@@ -274,7 +295,7 @@ class Table:
         for name, why in self.missing.items():
             if re.search(rf"\b{name}\b", sql):
                 raise Skipped(f"column {name}: {why}")
-        return self.binder.expression(sql, self.columns)
+        return self.binder.expression(sql.replace("testTable.", ""), self.columns)
 
     def value(self, node: Node, config: dict[str, Any]) -> Any:
         types = [type_ for _, type_ in self.columns] or [IntType()]
@@ -298,7 +319,11 @@ def alike(found: Any, wanted: Any, type_: LogicalType) -> bool:
     if found is None or wanted is None:
         return found is None and wanted is None
     if isinstance(found, float) and isinstance(wanted, float):
-        return found == wanted or (found != found and wanted != wanted) or math.isclose(found, wanted, rel_tol=1e-6 if type_.root == "FLOAT" else 1e-14)
+        return (
+            found == wanted
+            or (found != found and wanted != wanted)
+            or math.isclose(found, wanted, rel_tol=1e-6 if type_.root == "FLOAT" else 1e-14)
+        )
     if isinstance(type_, DecimalType):
         return Decimal(found) == Decimal(wanted)
     return key_of(found, type_) == key_of(wanted, type_)
@@ -337,7 +362,7 @@ def check_item(table: Table, spec: dict[str, Any], item: dict[str, Any], exact: 
     sql = item.get("sql") or item.get("sql_equivalent")
     if not sql:
         raise Skipped("no SQL")
-    sqls = item.get("sql_columns") or [sql]
+    sqls = item.get("sql_columns") or split_columns(sql, len(item.get("types") or [1]))
     if item["expect"] == "error":
         check_error(table, sqls, item, exact)
         return
@@ -352,10 +377,25 @@ def check_item(table: Table, spec: dict[str, Any], item: dict[str, Any], exact: 
     for at, each in enumerate(sqls):
         node = table.node(each)
         check_type(node, wanted_types[at])
-        if wanted is not None:
+        if wanted:
             found, expected = table.value(node, item.get("config") or {}), decode(wanted[at], node.type)
             if not alike(found, expected, node.type):
                 raise Different("value", f"{found!r}, not {expected!r}")
+
+
+def split_columns(sql: str, count: int) -> list[str]:
+    """Return the expressions of a list with commas between them."""
+    if count == 1:
+        return [sql]
+    found, depth, quote, start = [], 0, False, 0
+    for at, mark in enumerate(sql):
+        quote ^= mark == "'"
+        if not quote:
+            depth += (mark in "([<") - (mark in ")]>")
+            if mark == "," and not depth:
+                found.append(sql[start:at])
+                start = at + 1
+    return [*found, sql[start:]]
 
 
 def check_string(table: Table, sql: str, item: dict[str, Any]) -> None:
@@ -426,7 +466,9 @@ def run_item(table: Table, spec: dict[str, Any], item: dict[str, Any], exact: bo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path")
-    parser.add_argument("--filter", action="append", default=[], help="a regular expression over class, function and SQL")
+    parser.add_argument(
+        "--filter", action="append", default=[], help="a regular expression over class, function and SQL"
+    )
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--messages", action="store_true", help="compare the messages of errors, too")
     parser.add_argument("--json", help="write the outcomes here")

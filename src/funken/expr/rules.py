@@ -38,6 +38,9 @@ class Determinism(enum.Enum):
     NONE = "never"
 
 
+JSON_PLACE = (
+    "The JSON() function is currently only supported inside JSON_ARRAY() or as the VALUE param of JSON_OBJECT()"
+)
 Inference = Callable[[Sequence[Node], Mapping[str, Any]], "tuple[Sequence[Node], Any]"]
 """From arguments and options to the arguments with their implicit casts, and the type of the result; raises ``InvalidCall``."""
 
@@ -135,7 +138,13 @@ class FunctionTable:
         if not isinstance(rule, FunctionRule):
             raise InvalidCall(f"{name} is an aggregate function: it needs GROUP BY, a window or OVER")
         given = {key: value for key, value in options.items() if value is not None}
-        cast, result = rule.infer(tuple(args), given)
+        nodes = tuple(args)
+        if any(isinstance(each, Call) and each.function == "JSON" for each in nodes) and rule.name not in {
+            "JSON_OBJECT",
+            "JSON_ARRAY",
+        }:
+            raise InvalidCall(JSON_PLACE)
+        cast, result = rule.infer(nodes, given)
         return Call(rule.name, tuple(cast), tuple(sorted(given.items())), type=result)
 
     def aggregate(self, name: str, args: Iterable[Node], **options: Any) -> tuple[AggregateRule, tuple[Node, ...], Any]:

@@ -117,6 +117,16 @@ def cast(node: Node, type_: LogicalType) -> Node:
     return Call("CAST", (node,), (("implicit", True),), type=type_.as_nullable(given.nullable))
 
 
+def constant_of(node: Node) -> Any:
+    """Return the value of a constant argument, a negative number also; ``None`` if it is none."""
+    if isinstance(node, Literal):
+        return node.value
+    if isinstance(node, Call) and node.function == "NEGATE" and isinstance(node.args[0], Literal):
+        value = node.args[0].value
+        return None if value is None else -value
+    return None
+
+
 class Parameters:
     """The parameters of a function, read from their text."""
 

@@ -10,6 +10,7 @@ from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import function
 from funken.expr.sql.literals import MONTHS, SECONDS
+from funken.expr.sql.runs import to_bytes
 from funken.expr.sql.texts import (
     DAY_NS,
     instant_nanos,
@@ -30,6 +31,7 @@ from funken.expr.sql.texts import (
 from funken.expr.sql.types import (
     MAX_LENGTH,
     ArrayType,
+    BitmapType,
     BooleanType,
     CharType,
     DateType,
@@ -135,6 +137,8 @@ def _to_bytes(source: LogicalType, target: LogicalType) -> Convert | None:
         return lambda value: sized_bytes(value, target)
     if is_text(source):
         return lambda value: sized_bytes(value.encode(), target)
+    if isinstance(source, BitmapType):
+        return lambda value: sized_bytes(to_bytes(value), target)
     if isinstance(source, RawType):
         import pickle
 
@@ -156,7 +160,7 @@ def _to_number(source: LogicalType, target: NumericType) -> Convert | None:
             type(target), int
         )
     if isinstance(source, DayTimeIntervalType | YearMonthIntervalType):
-        if isinstance(target, IntegralType):
+        if isinstance(target, IntegralType) and " TO " not in source.resolution:
             bits = target.bits
             return lambda value: wrap(value, bits)
         return None
@@ -438,6 +442,10 @@ def _type_of(call: Call, evaluator: Any) -> Callable[..., Any]:
     return lambda *_: text
 
 
+def _constant_flag(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
+    return None if len(args) < 2 or isinstance(args[1], Literal) else "The second argument must be a constant."
+
+
 def rows() -> list[FunctionRule]:
     """Return the rows of conversions."""
     from funken.expr.sql.calls import bound
@@ -452,6 +460,7 @@ def rows() -> list[FunctionRule]:
             bound(_type_of, Nulls.CUSTOM),
             "The text of the type of an expression.",
             ("TYPEOF(1)", "INT NOT NULL"),
+            check=_constant_flag,
             nulls=Nulls.CUSTOM,
             group="conversion",
         ),

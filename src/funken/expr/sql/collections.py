@@ -373,6 +373,11 @@ def _ordered(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
     return None if comparable else f"Elements of {element} have no order."
 
 
+def _comparable(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
+    element = args[0].type.element
+    return f"Elements of {element} have no order." if isinstance(element, BooleanType) else _ordered(args, options)
+
+
 def _join(array: Any, delimiter: str, replacement: str | None = None) -> str:
     texts = [replacement if each is None else each for each in array]
     return delimiter.join(each for each in texts if each is not None)
@@ -696,7 +701,7 @@ def _arrays() -> list[FunctionRule]:
             bound(_extreme),
             "The greatest element.",
             ("ARRAY_MAX(ARRAY[1, 3, 2])", "3"),
-            check=_ordered,
+            check=_comparable,
         ),
         _row(
             "ARRAY_MIN",
@@ -705,7 +710,7 @@ def _arrays() -> list[FunctionRule]:
             bound(_extreme),
             "The least element.",
             ("ARRAY_MIN(ARRAY[1, 3, 2])", "1"),
-            check=_ordered,
+            check=_comparable,
         ),
         _row(
             "ARRAY_JOIN",
@@ -776,7 +781,7 @@ def _maps() -> list[FunctionRule]:
         ),
         _row(
             "STR_TO_MAP",
-            "text text? text?",
+            ["text", "text text text"],
             "MAP<STRING, STRING>?",
             _str_to_map,
             "The map of a text like ``k1=v1,k2=v2``; the delimiters are regular expressions.",

@@ -137,6 +137,8 @@ def _coalesce_inference(name: str) -> Any:
         if not args or (name == "IFNULL" and len(args) != 2):
             raise refuse(name, args, (f"{name}(<COMMON>...)",))
         found, type_ = _of_common_type(name, args, range(len(args)))
+        if name == "IFNULL" and not args[0].type.nullable:
+            return args, args[0].type
         return found, type_.as_nullable(all(each.type.nullable for each in args))
 
     return inferred

@@ -12,7 +12,8 @@ from typing import Any
 
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.literals import days_of
-from funken.expr.sql.texts import DAY_NS
+from funken.expr.sql.texts import DAY_NS, date_text, time_text, timestamp_text
+from funken.expr.sql.types import DateType, LocalZonedTimestampType, LogicalType, TimeOfDayType, TimestampType
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 _PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)
@@ -273,6 +274,28 @@ def _specified(letter: str, flags: str, width: int, precision: int | None, value
         return None
     text = text.upper() if letter.isupper() else text
     return text.ljust(width) if "-" in flags else text.rjust(width)
+
+
+def java_value(type_: LogicalType) -> Callable[[Any], Any]:
+    """Return the function from a value of a type to what ``String.format`` prints: times as ``LocalDateTime`` does."""
+    if isinstance(type_, DateType):
+        return date_text
+    if isinstance(type_, TimeOfDayType):
+        return lambda value: _iso(f"1970-01-01 {time_text(value, 3)}").partition("T")[2]
+    if isinstance(type_, TimestampType):
+        return lambda value: _iso(timestamp_text(value, 9))
+    if isinstance(type_, LocalZonedTimestampType):
+        return lambda value: timestamp_text(value, 0).replace(" ", "T") + "Z"
+    return lambda value: value
+
+
+def _iso(text: str) -> str:
+    """Return a local time as Java writes it: without seconds if they are zero, with 3, 6 or 9 digits of them."""
+    clock, _, fraction = text.replace(" ", "T").partition(".")
+    fraction = fraction.rstrip("0")
+    if not fraction:
+        return clock.removesuffix(":00") if clock.endswith(":00") else clock
+    return f"{clock}.{fraction.ljust(-(-len(fraction) // 3) * 3, '0')}"
 
 
 def _plain(value: Any) -> str:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
-from funken.expr.rules import AggregateRule, EvaluationError, FunctionRule, InvalidCall, Nulls
+from funken.expr.rules import JSON_PLACE, AggregateRule, EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.aggregates import Ordered
 from funken.expr.sql.calls import bound, function, infer, per_value, refuse
 from funken.expr.sql.casts import converter
@@ -407,6 +407,8 @@ def _object_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple
     if len(args) % 2:
         raise refuse("JSON_OBJECT", args, ("JSON_OBJECT([[KEY] <KEY> VALUE <VALUE>...] [{ NULL | ABSENT } ON NULL])",))
     for key in args[::2]:
+        if isinstance(key, Call) and key.function == "JSON":
+            raise InvalidCall(JSON_PLACE)
         if not is_text(key.type):
             raise refuse("JSON_OBJECT", args, (), f"A key must be a text, not {key.type}.")
     _check_values("JSON_OBJECT", args[1::2])

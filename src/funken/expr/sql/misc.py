@@ -38,7 +38,7 @@ def _digest(name: str) -> Callable[..., str]:
 def _sha2(text: str, bits: int) -> str:
     if bits not in {224, 256, 384, 512}:
         raise EvaluationError(f"Unsupported algorithm: SHA-{bits}; the length is one of 224, 256, 384, 512")
-    return hashlib.new(f"sha{bits}", text.encode()).hexdigest()
+    return hashlib.new(f"sha{bits}", text.encode() if isinstance(text, str) else text).hexdigest()
 
 
 def _hash_code(call: Call, evaluator: Any) -> Callable[..., int]:
@@ -177,7 +177,7 @@ def rows() -> list[FunctionRule]:
         _row(
             "hashes",
             name,
-            "text",
+            "text|bytes",
             f"CHAR({bits // 4})",
             _digest(name.lower()),
             f"The {name} digest as hexadecimal digits.",
@@ -196,7 +196,7 @@ def rows() -> list[FunctionRule]:
         _row(
             "hashes",
             "SHA2",
-            "text int",
+            "text|bytes int",
             "VARCHAR(128)",
             _sha2,
             "The SHA-2 digest of a length: 224, 256, 384 or 512.",

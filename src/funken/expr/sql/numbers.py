@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from funken.expr.ir import Call, Literal, Node
+from funken.expr.ir import Call, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, Nulls
-from funken.expr.sql.calls import bound, function, infer, of_columns
-from funken.expr.sql.operators import number_result, remainder
+from funken.expr.sql.calls import bound, constant_of, function, infer, of_columns
+from funken.expr.sql.operators import _float_divided, number_result, remainder
 from funken.expr.sql.types import (
     DecimalType,
     FloatType,
@@ -37,9 +37,10 @@ def _round_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType
         return type_.as_nullable(nullable)  # type: ignore[no-any-return]
     places = 0
     if len(args) > 1:
-        if not isinstance(args[1], Literal) or args[1].value is None:
+        found = constant_of(args[1])
+        if found is None:
             return type_.as_nullable(nullable)
-        places = args[1].value
+        places = found
     if places >= type_.scale:
         return type_.as_nullable(nullable)
     whole = 1 + type_.precision - type_.scale
@@ -131,7 +132,7 @@ def _log2(value: float) -> float:
 def _log_base(base: float, value: float | None = None) -> float:
     if value is None:
         return _log(base)
-    return _log(value) / _log(base)
+    return _float_divided(_log(value), _log(base))
 
 
 def _power(base: float, exponent: float) -> float:
@@ -219,8 +220,10 @@ def _hex(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _unhex(text: str) -> bytes | None:
+    if len(text) % 2:  # the first digit is given up for a zero byte
+        text = "00" + text[1:]
     try:
-        return bytes.fromhex("0" + text if len(text) % 2 else text) if " " not in text else None
+        return bytes.fromhex(text) if " " not in text else None
     except ValueError:
         return None
 

@@ -93,7 +93,7 @@ def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalTyp
 def _moment_result(moment: LogicalType, interval: Node) -> LogicalType:
     if isinstance(moment, DateType) and isinstance(interval.type, DayTimeIntervalType):
         value = interval.value if isinstance(interval, Literal) else None
-        return DateType() if value is None or value % DAY_MS == 0 else TimestampType(0)
+        return DateType() if value is None or value % DAY_MS == 0 else TimestampType(6)
     return moment.as_nullable()
 
 
@@ -344,11 +344,19 @@ def _compared(name: str, least: int = 2, most: int | None = 2) -> Any:
         type_ = comparison_type([each.type for each in args])
         if type_ is None:
             raise _no_comparison(name, args)
-        fitted = [each if _alike(each.type, type_) else cast(each, type_) for each in args]
+        fitted = [each if _alike(each.type, type_) else _compared_as(each, type_) for each in args]
         distinct = "DISTINCT" in name
         return fitted, BooleanType(nullable=not distinct and nullable_of(args))
 
     return inferred
+
+
+def _compared_as(node: Node, type_: LogicalType) -> Node:
+    """Return a node to compare: a text that is no time is compared as NULL."""
+    found = cast(node, type_)
+    if is_text(node.type) and isinstance(found, Call) and not is_text(type_):
+        return Call("TRY_CAST", found.args, found.options, type=type_)
+    return found
 
 
 def _alike(one: LogicalType, other: LogicalType) -> bool:

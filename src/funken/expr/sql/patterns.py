@@ -203,7 +203,7 @@ def similar_pattern(pattern: str, escape: str | None = None) -> re.Pattern[str]:
             at += len(named)
             continue
         inside = (inside or mark == "[") and mark != "]"
-        if mark in "[](){}|+*?" or (inside and mark in "^-"):
+        if mark in "[](){}|+*?." or (inside and mark in "^-"):
             found.append(mark)
         else:
             found.append({"%": ".*", "_": "."}.get(mark) or re.escape(mark))

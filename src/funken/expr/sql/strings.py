@@ -10,7 +10,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, Nulls
-from funken.expr.sql.calls import bound, function, nullable_of, of_columns, per_value
+from funken.expr.sql.calls import bound, constant_of, function, nullable_of, of_columns, per_value
 from funken.expr.sql.patterns import (
     like_pattern,
     python_replacement,
@@ -148,6 +148,13 @@ def _translate(text: str, old: str, new: str | None) -> str:
 
 def _elt(index: int | None, *values: Any) -> Any:
     return values[index - 1] if index is not None and 1 <= index <= len(values) else None
+
+
+def _elt_index(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
+    index = constant_of(args[0])
+    if index is None or index >= 0:
+        return None
+    return f"Index must be an integer starting from '0', but was '{index}'."
 
 
 def _elt_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
@@ -315,12 +322,19 @@ def _chr(value: int) -> str:
     return chr(value & 0xFF)
 
 
-def _printf(pattern: str | None, *values: Any) -> str | None:
-    from funken.expr.sql.formats import java_format
+def _printf(call: Call, evaluator: Any) -> Callable[..., Any]:
+    from funken.expr.sql.formats import java_format, java_value
 
-    if pattern is None:
-        return None
-    return java_format(pattern, values)
+    plain = [java_value(each.type) for each in call.args[1:]]
+
+    def filled(pattern: str | None, *values: Any) -> str | None:
+        if pattern is None:
+            return None
+        return java_format(
+            pattern, [None if each is None else of(each) for of, each in zip(plain, values, strict=True)]
+        )
+
+    return filled
 
 
 def _is_decimal(text: Any) -> bool:
@@ -416,7 +430,7 @@ def _basics() -> list[FunctionRule]:
         _row(
             "LTRIM",
             "text text?",
-            "STRING",
+            _varying,
             bound(_trim),
             "The text without blanks, or the given characters, at its start.",
             ("LTRIM('xxa', 'x')", "a"),
@@ -424,7 +438,7 @@ def _basics() -> list[FunctionRule]:
         _row(
             "RTRIM",
             "text text?",
-            "STRING",
+            _varying,
             bound(_trim),
             "The text without blanks, or the given characters, at its end.",
             ("RTRIM('axx', 'x')", "a"),
@@ -470,7 +484,7 @@ def _basics() -> list[FunctionRule]:
             "The text so many times.",
             ("REPEAT('ab', 2)", "abab"),
         ),
-        _row("REVERSE", "text", "STRING", lambda text: text[::-1], "The text backwards.", ("REVERSE('abc')", "cba")),
+        _row("REVERSE", "text", "STRING?", lambda text: text[::-1], "The text backwards.", ("REVERSE('abc')", "cba")),
         _row(
             "TRANSLATE",
             "text text text",
@@ -534,12 +548,13 @@ def _paddings() -> list[FunctionRule]:
             "The argument at an index, from 1.",
             ("ELT(2, 'a', 'b')", "b"),
             nulls=C,
+            check=_elt_index,
         ),
         _row(
             "PRINTF",
             "text any*",
             "STRING?",
-            per_value(_printf, C),
+            bound(_printf, C),
             "The text with its format specifiers filled in, as Java does.",
             ("PRINTF('%d %s', 1, 'a')", "1 a"),
             nulls=C,
@@ -704,7 +719,7 @@ def _expressions() -> list[FunctionRule]:
 def _bytes() -> list[FunctionRule]:
     return [
         _row("ASCII", "text", "INT", _ascii, "The code of the first character.", ("ASCII('abc')", "97")),
-        _row("CHR", "bigint", "STRING", _chr, "The character of a code.", ("CHR(65)", "A")),
+        _row("CHR", "bigint", "STRING?", _chr, "The character of a code.", ("CHR(65)", "A")),
         _row(
             "ENCODE",
             "text text",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, function, infer, nullable_of, refuse
+from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, refuse
 from funken.expr.sql.formats import format_time, parse_time
 from funken.expr.sql.literals import MILLIS
 from funken.expr.sql.numbers import ROUND_TO_WHOLE, WHOLE_TYPE
@@ -32,6 +33,7 @@ from funken.expr.sql.types import (
     DateType,
     DayTimeIntervalType,
     DecimalType,
+    IntegralType,
     IntType,
     LocalZonedTimestampType,
     LogicalType,
@@ -168,8 +170,7 @@ def _field(unit: str, type_: LogicalType, local: Callable[[int], int]) -> Callab
 
         return of_interval
     if unit == "EPOCH":
-        to_nanos = nanos_of(type_)
-        return lambda value: to_nanos(value) // 10**9
+        return lambda value: local(value) // 10**9
     if unit in _OF_CLOCK:
         clock = _OF_CLOCK[unit]
         return lambda value: clock(local(value) % DAY_NS)
@@ -239,6 +240,8 @@ def ceil_time(nanos: int, unit: str) -> int:
     if floor == nanos:
         return nanos
     if unit in _MONTHS:
+        if floor // DAY_NS == nanos // DAY_NS:  # Flink does not look at the time of the first day
+            return floor
         return add_months(floor // DAY_NS, _MONTHS[unit]) * DAY_NS
     return floor + _SPANS.get(unit, 0) * 10**6 + (1000 if unit == "MICROSECOND" else 0)
 
@@ -247,6 +250,8 @@ def _round_time(call: Call, evaluator: Any) -> Callable[..., Any]:
     type_, unit = call.args[0].type, unit_of(call.args[1])
     change = ceil_time if call.function == "CEIL" else floor_time
     if isinstance(type_, DateType):
+        if call.function == "CEIL" and unit == "DAY":  # Flink goes to the next day always
+            return lambda days, _: days + 1
         return lambda days, _: change(days * DAY_NS, unit) // DAY_NS
     if isinstance(type_, TimeOfDayType):
         return lambda millis, _: change(millis * 10**6, unit) // 10**6 % DAY_MS
@@ -307,9 +312,9 @@ def _diff_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[S
         if node.type.family != "DATETIME":
             raise refuse("TIMESTAMPDIFF", args, signature)
         fitted.append(node)
-    times = [isinstance(each.type, TimeOfDayType) for each in fitted[1:]]
-    if any(times):
-        raise refuse("TIMESTAMPDIFF", args, signature, "A TIME has no date.")
+    zoned = [isinstance(each.type, LocalZonedTimestampType) for each in fitted[1:]]
+    if any(zoned) and not all(zoned):
+        raise refuse("TIMESTAMPDIFF", args, signature, "TIMESTAMP_LTZ only supports diff between the same type.")
     return fitted, IntType(nullable=nullable_of(fitted[1:]))
 
 
@@ -338,11 +343,11 @@ def _add_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
     unit = unit_of(args[0])
     count = cast(args[1], IntType()) if isinstance(args[1].type, NullType) else args[1]
     moment = cast(args[2], TimestampType(3)) if isinstance(args[2].type, NullType) else args[2]
-    if moment.type.family != "DATETIME" or not is_numeric(count.type):
+    if moment.type.family != "DATETIME" or not isinstance(count.type, IntegralType):
         raise refuse("TIMESTAMPADD", args, signature)
     type_ = moment.type
     if isinstance(type_, DateType) and unit in _OF_CLOCK:
-        type_ = TimestampType({"MILLISECOND": 3, "MICROSECOND": 6}.get(unit, 0))
+        type_ = TimestampType(6)
     elif is_timestamp(type_) and unit in {"MILLISECOND", "MICROSECOND"}:
         type_ = type(type_)(max(type_.precision, {"MILLISECOND": 3, "MICROSECOND": 6}[unit]))
     return [args[0], count, moment], type_.as_nullable(nullable_of([count, moment]))
@@ -358,10 +363,42 @@ def _to_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
                 return truncated(read_timestamp(text), 3)
             except EvaluationError:
                 return None
-        found = parse_time(text, pattern)
+        found = parse_time(text, pattern) or _cut(text, pattern)
         return None if found is None else truncated(found[0], 3)
 
     return read
+
+
+def _cut(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
+    """Parse a text with more digits of a second than the format has."""
+    match = re.fullmatch(r"(.*\.)(S+)", pattern)
+    digits = re.fullmatch(r"(.*\.)(\d+)", text)
+    if match is None or digits is None:
+        return None
+    fraction = digits.group(2)[: len(match.group(2))].ljust(len(match.group(2)), "0")
+    return parse_time(digits.group(1) + fraction, pattern)
+
+
+def _ltz_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    pattern = constant_of(args[1]) if len(args) > 1 else None
+    digits = len(re.sub(r"[^S]", "", re.sub(r"'[^']*'", "", pattern))) if isinstance(pattern, str) else 0
+    return LocalZonedTimestampType(min(max(digits, 3), 9))
+
+
+def _ltz_check(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
+    pattern = constant_of(args[1]) if len(args) > 1 else None
+    if isinstance(pattern, str):
+        try:
+            parse_time("", pattern)
+        except EvaluationError as error:
+            return f"Invalid pattern for parsing TIMESTAMP_LTZ: {error}"
+    zone = constant_of(args[2]) if len(args) > 2 else None
+    if isinstance(zone, str):
+        try:
+            zone_of(zone)
+        except EvaluationError as error:
+            return f"Invalid timezone for parsing TIMESTAMP_LTZ: {error}"
+    return None
 
 
 def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -375,7 +412,12 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
                 place = zone_of("UTC" if zone is None else name)
             except EvaluationError:
                 return None
-            found = parse_time(text, pattern) if fixed else _parsed(text)
+            try:
+                found = parse_time(text, pattern) if fixed else _parsed(text)
+            except EvaluationError:
+                return None
+            if found is None and fixed:
+                found = _cut(text, pattern)
             if found is None:
                 return None
             local, offset = found
@@ -384,7 +426,7 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
                 if offset is None
                 else local - offset // datetime.timedelta(microseconds=1) * 1000
             )
-            return truncated(nanos, 3)
+            return truncated(nanos, call.type.precision)
 
         return read
 
@@ -710,16 +752,17 @@ def _conversions() -> list[FunctionRule]:
         _row(
             "TO_TIMESTAMP_LTZ",
             ["number int?", "text text? text?"],
-            "TIMESTAMP_LTZ(3)?",
+            _ltz_type,
             bound(_to_timestamp_ltz),
             "The TIMESTAMP_LTZ(3) of seconds (0) or milliseconds (3) since 1970, or of a text in a format and a zone.",
             ("TO_TIMESTAMP_LTZ(100, 0)", "1970-01-01 00:01:40.000"),
             raises=True,
+            check=_ltz_check,
         ),
         _row(
             "DATE_FORMAT",
             "instant|text|date|time text",
-            "STRING",
+            "STRING?",
             bound(_date_format),
             "The time as a text in a format of Java.",
             ("DATE_FORMAT(TIMESTAMP '2020-01-31 10:00:00', 'dd.MM.yyyy')", "31.01.2020"),
@@ -728,7 +771,7 @@ def _conversions() -> list[FunctionRule]:
         _row(
             "FROM_UNIXTIME",
             "bigint text?",
-            "STRING",
+            "STRING?",
             bound(_from_unixtime),
             "The text of seconds since 1970 in the session's zone.",
             ("FROM_UNIXTIME(44)", "1970-01-01 00:00:44"),
@@ -754,7 +797,7 @@ def _conversions() -> list[FunctionRule]:
         _row(
             "CONVERT_TZ",
             "text text text",
-            "STRING",
+            "STRING?",
             _convert_tz,
             "The text of a time in another zone.",
             ("CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')", "1969-12-31 16:00:00"),

@@ -636,16 +636,16 @@ def _double(parser: _Parser) -> LogicalType:
 
 def _varying(parser: _Parser, fixed: type[SizedType], varying: type[SizedType]) -> LogicalType:
     kind = varying if parser.take("VARYING") else fixed
-    return kind(parser.precision(1))
+    return kind(parser.precision(MAX_LENGTH if kind.varying else 1))
 
 
 _READERS: dict[str, Callable[[_Parser], LogicalType]] = {
     "DOUBLE": _double,
     "CHAR": lambda parser: _varying(parser, CharType, VarCharType),
     "CHARACTER": lambda parser: _varying(parser, CharType, VarCharType),
-    "VARCHAR": lambda parser: VarCharType(parser.precision(1)),
+    "VARCHAR": lambda parser: VarCharType(parser.precision(MAX_LENGTH)),
     "BINARY": lambda parser: _varying(parser, BinaryType, VarBinaryType),
-    "VARBINARY": lambda parser: VarBinaryType(parser.precision(1)),
+    "VARBINARY": lambda parser: VarBinaryType(parser.precision(MAX_LENGTH)),
     "DECIMAL": _Parser.decimal,
     "DEC": _Parser.decimal,
     "NUMERIC": _Parser.decimal,

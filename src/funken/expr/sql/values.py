@@ -259,7 +259,12 @@ def from_internal(values: Iterable[Any], type_: LogicalType) -> Any:
     if is_timestamp(type_):
         if arrow.unit == "us":
             given = [each if each is None else each // 1000 for each in given]
-        return pa.array(given, pa.int64()).view(arrow)
+        try:
+            return pa.array(given, pa.int64()).view(arrow)
+        except (pa.ArrowInvalid, OverflowError):
+            raise EvaluationError(
+                f"a {type_} is outside of the years 1677 to 2262, to which nanoseconds are kept; take a precision of 6"
+            ) from None
     if isinstance(type_, BitmapType | VariantType | RawType):
         return pa.array([each if each is None else pack(each, type_) for each in given], arrow)
     if isinstance(type_, ArrayType):
