@@ -283,7 +283,7 @@ class DataTypes:
         return IntervalField("YEAR", precision)
 
     @staticmethod
-    def INTERVAL(upper: IntervalField, lower: IntervalField | None = None) -> LogicalType:
-        units = [each for each in (upper, lower) if each is not None]
+    def INTERVAL(upper_resolution: IntervalField, lower_resolution: IntervalField | None = None) -> LogicalType:
+        units = [each for each in (upper_resolution, lower_resolution) if each is not None]
         texts = [each.name if each.precision is None else f"{each.name}({each.precision})" for each in units]
         return parse_type("INTERVAL " + " TO ".join(texts))

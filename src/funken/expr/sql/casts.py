@@ -137,7 +137,7 @@ def _to_bytes(source: LogicalType, target: LogicalType) -> Convert | None:
         return lambda value: sized_bytes(value, target)
     if is_text(source):
         return lambda value: sized_bytes(value.encode(), target)
-    if isinstance(source, BitmapType):
+    if isinstance(source, BitmapType) and target.varying and target.length == MAX_LENGTH:
         return lambda value: sized_bytes(to_bytes(value), target)
     if isinstance(source, RawType):
         import pickle

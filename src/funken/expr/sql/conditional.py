@@ -15,6 +15,7 @@ from funken.expr.sql.types import (
     NullType,
     arrow_type,
     common_type,
+    is_text,
 )
 from funken.expr.sql.values import broadcast, is_scalar
 
@@ -137,7 +138,7 @@ def _coalesce_inference(name: str) -> Any:
         if not args or (name == "IFNULL" and len(args) != 2):
             raise refuse(name, args, (f"{name}(<COMMON>...)",))
         found, type_ = _of_common_type(name, args, range(len(args)))
-        if name == "IFNULL" and not args[0].type.nullable:
+        if name == "IFNULL" and is_text(type_) and not args[0].type.nullable:
             return args, args[0].type
         return found, type_.as_nullable(all(each.type.nullable for each in args))
 

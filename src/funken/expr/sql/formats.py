@@ -12,8 +12,8 @@ from typing import Any
 
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.literals import days_of
-from funken.expr.sql.texts import DAY_NS, date_text, time_text, timestamp_text
-from funken.expr.sql.types import DateType, LocalZonedTimestampType, LogicalType, TimeOfDayType, TimestampType
+from funken.expr.sql.texts import DAY_NS, timestamp_text
+from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, TimestampType
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 _PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)
@@ -277,15 +277,9 @@ def _specified(letter: str, flags: str, width: int, precision: int | None, value
 
 
 def java_value(type_: LogicalType) -> Callable[[Any], Any]:
-    """Return the function from a value of a type to what ``String.format`` prints: times as ``LocalDateTime`` does."""
-    if isinstance(type_, DateType):
-        return date_text
-    if isinstance(type_, TimeOfDayType):
-        return lambda value: _iso(f"1970-01-01 {time_text(value, 3)}").partition("T")[2]
-    if isinstance(type_, TimestampType):
+    """Return the function from a value of a type to what ``String.format`` prints: timestamps as ``LocalDateTime`` does."""
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
         return lambda value: _iso(timestamp_text(value, 9))
-    if isinstance(type_, LocalZonedTimestampType):
-        return lambda value: timestamp_text(value, 0).replace(" ", "T") + "Z"
     return lambda value: value
 
 

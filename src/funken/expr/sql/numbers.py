@@ -220,7 +220,7 @@ def _hex(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _unhex(text: str) -> bytes | None:
-    if len(text) % 2:  # the first digit is given up for a zero byte
+    if len(text) % 2 and text[0] in "0123456789abcdefABCDEF":  # the first digit is given up for a zero byte
         text = "00" + text[1:]
     try:
         return bytes.fromhex(text) if " " not in text else None
