@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from funken import Row, RowKind
+from funken import Row, RowKind, StreamExecutionEnvironment
 from funken.errors import FunkenError
 from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Node
@@ -56,7 +56,7 @@ from funken.expr.sql.types import (
 from funken.expr.sql.values import VariantValue, from_internal, key_of, to_internal
 from funken.table.catalog import CatalogManager
 from funken.table.connectors.values import register_rows
-from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
+from funken.table.environment import StreamTableEnvironment
 from funken.table.sql.binder import Binder
 from funken.table.values import internal_value, python_value
 
@@ -437,7 +437,7 @@ def check_aggregate(spec: dict[str, Any], item: dict[str, Any]) -> None:
     """Run a statement over a changelog, and compare what is left in the end."""
     if not item.get("sql"):
         raise Skipped("no SQL")
-    environment = StreamTableEnvironment.create(settings=EnvironmentSettings.in_streaming_mode())
+    environment = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
     for key, value in (spec.get("config") or {}).items():
         environment.get_config().set(key, value)
     found = spec["input"]

@@ -59,7 +59,7 @@ class EnvironmentSettings:
             self._streaming = False
             return self
 
-        def with_configuration(self, configuration: Configuration) -> EnvironmentSettings.Builder:
+        def with_configuration(self, config: Configuration) -> EnvironmentSettings.Builder:
             """Take over options.
 
             >>> configuration = Configuration({"parallelism.default": 2})
@@ -67,9 +67,9 @@ class EnvironmentSettings:
             >>> settings.get_configuration()
             Configuration({"parallelism.default": 2})
             """
-            self._configuration.add_all(configuration)
-            mode = configuration.get(options.RUNTIME_MODE)
-            if configuration.contains_key(options.RUNTIME_MODE.key):
+            self._configuration.add_all(config)
+            mode = config.get(options.RUNTIME_MODE)
+            if config.contains_key(options.RUNTIME_MODE.key):
                 self._streaming = mode != "batch"
             return self
 
@@ -258,14 +258,14 @@ class TableEnvironment:
         return Table(self, arrow_table(data, schema))
 
     def create_temporary_table(
-        self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False, parts: Sequence[str] | None = None
+        self, path: str, descriptor: TableDescriptor, ignoreIfExists: bool = False, parts: Sequence[str] | None = None
     ) -> None:
         """Create a table for the session; it hides a permanent one of the same path."""
-        self._create_table(parts or path_parts(path), descriptor, True, ignore_if_exists)
+        self._create_table(parts or path_parts(path), descriptor, True, ignoreIfExists)
 
-    def create_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> bool:
+    def create_table(self, path: str, descriptor: TableDescriptor, ignoreIfExists: bool = False) -> bool:
         """Create a table in its catalog; return whether it was created."""
-        return self._create_table(path_parts(path), descriptor, False, ignore_if_exists)
+        return self._create_table(path_parts(path), descriptor, False, ignoreIfExists)
 
     def _create_table(self, parts: Sequence[str], descriptor: TableDescriptor, temporary: bool, ignore: bool) -> bool:
         from funken.table.conversions import expression_text  # noqa: PLC0415 - loads Arrow
@@ -274,8 +274,9 @@ class TableEnvironment:
         table = descriptor.catalog_table(typing_of(self), lambda expression: expression_text(expression, self))
         return self.catalogs.create(parts, table, temporary=temporary, if_not_exists=ignore)
 
-    def create_temporary_view(self, view_path: str, table: Any, *fields_or_schema: Any) -> None:
+    def create_temporary_view(self, view_path: str, table_or_data_stream: Any, *fields_or_schema: Any) -> None:
         """Give a table, or a stream, a name for the session; a view is planned where it is used."""
+        table = table_or_data_stream
         if not isinstance(table, Table):
             if not isinstance(self, StreamTableEnvironment):
                 raise InvalidProgram("only a StreamTableEnvironment gives names to streams.")
@@ -349,19 +350,35 @@ class TableEnvironment:
         """Raise ``InvalidProgram``: functions are Python."""
         _no_java(path, function_class_name)
 
+    def add_python_file(self, file_path: str) -> None:
+        """Let functions import a file, folder or archive; needs the environment of ``pyflink.datastream``."""
+        self.stream_environment.add_python_file(file_path)  # type: ignore[attr-defined]
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Let functions import what a file lists; needs the environment of ``pyflink.datastream``."""
+        environment: Any = self.stream_environment
+        environment.set_python_requirements(requirements_file_path, requirements_cache_dir)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Let functions read an archive; needs the environment of ``pyflink.datastream``."""
+        environment: Any = self.stream_environment
+        environment.add_python_archive(archive_path, target_dir)
+
     # ---- models
 
-    def create_model(self, path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = None) -> bool:
+    def create_model(
+        self, model_path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = None
+    ) -> bool:
         """Create a model in its catalog; return whether it was created."""
         entry = model_descriptor.catalog_model()
-        return self.catalogs.create(path_parts(path), entry, if_not_exists=bool(ignore_if_exists))
+        return self.catalogs.create(path_parts(model_path), entry, if_not_exists=bool(ignore_if_exists))
 
     def create_temporary_model(
-        self, path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = None
+        self, model_path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = None
     ) -> None:
         """Create a model for the session."""
         entry = model_descriptor.catalog_model()
-        self.catalogs.create(path_parts(path), entry, temporary=True, if_not_exists=bool(ignore_if_exists))
+        self.catalogs.create(path_parts(model_path), entry, temporary=True, if_not_exists=bool(ignore_if_exists))
 
     def drop_model(self, model_path: str, ignore_if_not_exists: bool = True) -> bool:
         """Drop a model of a catalog; return whether there was one."""
@@ -524,7 +541,7 @@ class TableEnvironment:
         from funken.table.types import BigIntType  # noqa: PLC0415 - loads Arrow
 
         types = [BigIntType()] * len(paths)
-        schema = ResolvedSchema.of(paths, types)
+        schema = ResolvedSchema.physical(paths, types)
         result = TableResult(paths, types, [Row(*[-1] * len(paths))], job=job, schema=schema)
         if self._config.option("table.dml-sync"):
             result.wait()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime
 import enum
+import inspect
 import math
+import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -381,7 +383,7 @@ class Expression:
     def _trim(self, where: str, character: Any) -> Expression:
         return _template("trim", f"TRIM({where} {{1}} FROM {{0}})", self, " " if character is None else character)
 
-    def like(self, pattern: Any, escape: Any = None) -> Expression:
+    def like(self, pattern: Any = None, escape: Any = None) -> Expression:
         """Whether a text matches a pattern of SQL."""
         if escape is not None:
             return _template("like", "({0} LIKE {1} ESCAPE {2})", self, pattern, escape)
@@ -558,89 +560,26 @@ _POSTFIX = {
     "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_not_true": "IS NOT TRUE",
     "is_false": "IS FALSE", "is_not_false": "IS NOT FALSE",
 }  # fmt: skip
-_METHODS = [
-    "round",
-    "truncate",
-    "starts_with",
-    "ends_with",
-    "substr",
-    "substring",
-    "replace",
-    "translate",
-    "lpad",
-    "rpad",
-    "regexp",
-    "regexp_count",
-    "regexp_replace",
-    "regexp_extract",
-    "regexp_extract_all",
-    "regexp_instr",
-    "regexp_substr",
-    "decode",
-    "encode",
-    "left",
-    "right",
-    "instr",
-    "locate",
-    "url_decode",
-    "url_encode",
-    "inet_aton",
-    "inet_ntoa",
-    "parse_url",
-    "printf",
-    "ltrim",
-    "rtrim",
-    "btrim",
-    "repeat",
-    "split_index",
-    "str_to_map",
-    "elt",
-    "array_append",
-    "array_contains",
-    "array_distinct",
-    "array_position",
-    "array_prepend",
-    "array_remove",
-    "array_reverse",
-    "array_slice",
-    "array_sort",
-    "array_union",
-    "array_concat",
-    "array_max",
-    "array_join",
-    "array_min",
-    "array_except",
-    "array_intersect",
-    "split",
-    "map_union",
-    "json_quote",
-    "json_unquote",
-    "object_update",
-    "sha2",
-    "concat",
-    "bitmap_and",
-    "bitmap_andnot",
-    "bitmap_or",
-    "bitmap_xor",
-]
-_BITMAP_UNARY = [
-    "bitmap_build",
-    "bitmap_cardinality",
-    "bitmap_from_bytes",
-    "bitmap_to_array",
-    "bitmap_to_bytes",
-    "bitmap_to_string",
-]
-_BITMAP_AGGREGATES = [
-    "bitmap_and_agg",
-    "bitmap_and_cardinality_agg",
-    "bitmap_build_agg",
-    "bitmap_build_cardinality_agg",
-    "bitmap_or_agg",
-    "bitmap_or_cardinality_agg",
-    "bitmap_xor_agg",
-    "bitmap_xor_cardinality_agg",
-]
+_METHODS = """
+round(places) truncate(n=) starts_with(start_expr) ends_with(end_expr) substr(begin_index,length=)
+substring(begin_index,length=) replace(search=,replacement=) translate(from_str,to_str) lpad(length,pad)
+rpad(length,pad) regexp(regex) regexp_count(regex) regexp_replace(regex,replacement)
+regexp_extract(regex,extract_index=) regexp_extract_all(regex,extract_index=) regexp_instr(regex) regexp_substr(regex)
+decode(charset) encode(charset) left(length) right(length) instr(s) locate(s,pos=) url_decode() url_encode()
+inet_aton() inet_ntoa() parse_url(part_to_extract,key=) printf(*obj) ltrim(trim_str=) rtrim(trim_str=)
+btrim(trim_str=) repeat(n) split_index(separator,index) str_to_map(list_delimiter=,key_value_delimiter=)
+elt(expr,*exprs) array_append(addition) array_contains(needle) array_distinct() array_position(needle)
+array_prepend(addition) array_remove(needle) array_reverse() array_slice(start_offset,end_offset=)
+array_sort(ascending_order=,null_first=) array_union(array) array_concat(*arrays) array_max()
+array_join(delimiter,null_replacement=) array_min() array_except(array) array_intersect(array) split(delimiter)
+map_union(*maps) json_quote() json_unquote() object_update(*kv) sha2(hash_length) concat(other) bitmap_and(bitmap2)
+bitmap_andnot(bitmap2) bitmap_or(bitmap2) bitmap_xor(bitmap2) bitmap_build() bitmap_cardinality() bitmap_from_bytes()
+bitmap_to_array() bitmap_to_bytes() bitmap_to_string()
+"""
+_BITMAP_AGGREGATES = """
+bitmap_and_agg() bitmap_and_cardinality_agg() bitmap_build_agg() bitmap_build_cardinality_agg() bitmap_or_agg()
+bitmap_or_cardinality_agg() bitmap_xor_agg() bitmap_xor_cardinality_agg()
+"""
 _INTERVALS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
@@ -650,15 +589,36 @@ def _with_property(name: str, make: Callable[[Expression], Expression], doc: str
     setattr(Expression, name, made)
 
 
-def _with_method(name: str, sql: str) -> None:
-    def method(self: Expression, *args: Any) -> Expression:
-        values = [one for one in args]
+def _parameters_of(text: str) -> list[inspect.Parameter]:
+    """Return the parameters that a text lists: ``name``, ``name=`` for one that may be left out, ``*names``."""
+    found = []
+    for part in filter(None, text.split(",")):
+        kind = inspect.Parameter.VAR_POSITIONAL if part[0] == "*" else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = None if part[-1] == "=" else inspect.Parameter.empty
+        found.append(inspect.Parameter(part.strip("*="), kind, default=default, annotation=Any))
+    return found
+
+
+def _with_methods(texts: str, make: Callable[..., Expression]) -> None:
+    for name, text in re.findall(r"(\w+)\((.*?)\)", texts):
+        _with_method(name, _parameters_of(text), make)
+
+
+def _with_method(name: str, parameters: list[inspect.Parameter], make: Callable[..., Expression]) -> None:
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([me, *parameters], return_annotation=Expression)
+
+    def method(*args: Any, **named: Any) -> Expression:
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        value, *values = bound.args
         while values and values[-1] is None:
             values.pop()
-        return _function(_camel(name), sql, self, *values)
+        return make(_camel(name), name.upper(), value, *values)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"Call ``{sql}`` of SQL with the value as its first argument."
+    method.__doc__ = f"Call ``{name.upper()}`` of SQL with the value as its first argument."
+    method.__signature__ = signature  # type: ignore[attr-defined]
     setattr(Expression, name, method)
 
 
@@ -680,15 +640,15 @@ def _of_interval(unit: str) -> Callable[[Expression], Expression]:
 
 def _with_all() -> None:
     """Give ``Expression`` the members that are one function of SQL each."""
-    functions = {**{name: name.upper() for name in (*_UNARY, *_BITMAP_UNARY)}, **_RENAMED}
+    functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
     for name, sql in functions.items():
         _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
-    for name, sql in {**_AGGREGATES, **{one: one.upper() for one in _BITMAP_AGGREGATES}}.items():
+    for name, sql in _AGGREGATES.items():
         _with_property(name, _of_aggregate(_camel(name), sql), f"Aggregate rows by ``{sql}``.")
     for name, sql in _POSTFIX.items():
         _with_property(name, _of_template(_camel(name), f"({{0}} {sql})"), f"Return whether the value {sql}.")
-    for name in _METHODS:
-        _with_method(name, name.upper())
+    _with_methods(_METHODS, _function)
+    _with_methods(_BITMAP_AGGREGATES, _aggregate)
     for unit in _INTERVALS:
         for name in (unit, f"{unit}s"):
             _with_property(name, _of_interval(unit.upper()), f"Make an interval of {unit}s.")
@@ -933,9 +893,9 @@ def coalesce(*args: Any) -> Expression:
     return _function("coalesce", "COALESCE", *args)
 
 
-def current_watermark(rowtime_attribute: Any) -> Expression:
+def current_watermark(rowtimeAttribute: Any) -> Expression:
     """Return the watermark of a time attribute before the row."""
-    column = col(rowtime_attribute) if isinstance(rowtime_attribute, str) else rowtime_attribute
+    column = col(rowtimeAttribute) if isinstance(rowtimeAttribute, str) else rowtimeAttribute
     return _function("currentWatermark", "CURRENT_WATERMARK", column)
 
 
@@ -1149,6 +1109,8 @@ CURRENT_RANGE = Expression(lambda r: "RANGE CURRENT ROW", "currentRange()")
 __all__ = [
     "CURRENT_RANGE",
     "CURRENT_ROW",
+    "UNBOUNDED_RANGE",
+    "UNBOUNDED_ROW",
     "Expression",
     "JsonExistsOnError",
     "JsonOnNull",
@@ -1158,8 +1120,6 @@ __all__ = [
     "JsonValueOnEmptyOrError",
     "TimeIntervalUnit",
     "TimePointUnit",
-    "UNBOUNDED_RANGE",
-    "UNBOUNDED_ROW",
     "and_",
     "array",
     "atan2",

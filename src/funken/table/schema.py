@@ -36,9 +36,9 @@ class Column:
         return Column(name, data_type)
 
     @staticmethod
-    def computed(name: str, expression: Any, data_type: Any = None) -> Column:
+    def computed(name: str, resolved_expression: Any, data_type: Any = None) -> Column:
         """Return a column that is computed of others."""
-        return Column(name, data_type, "computed", expression)
+        return Column(name, data_type, "computed", resolved_expression)
 
     @staticmethod
     def metadata(name: str, data_type: LogicalType, metadata_key: str | None, is_virtual: bool) -> Column:
@@ -73,9 +73,21 @@ class Column:
         """Return the column under another name."""
         return replace(self, name=new_name)
 
-    def copy(self, new_type: LogicalType) -> Column:
+    def copy(self, new_data_type: LogicalType) -> Column:
         """Return the column with another type."""
-        return replace(self, type=new_type)
+        return replace(self, type=new_data_type)
+
+    def get_expression(self) -> Any:
+        """Return how a computed column is computed."""
+        return self.expression
+
+    def is_virtual(self) -> bool:
+        """Return whether a column of metadata is only read."""
+        return self.virtual
+
+    def get_metadata_key(self) -> str | None:
+        """Return the key of a column of metadata."""
+        return self.metadata_key
 
     def explain_extras(self) -> str | None:
         """Return how the column is made, if it is no physical one."""
@@ -114,6 +126,15 @@ class WatermarkSpec:
         """Return the expression of the watermark."""
         return self.expression
 
+    @staticmethod
+    def of(rowtime_attribute: str, watermark_expression: Any) -> WatermarkSpec:
+        """Return the watermark of a column."""
+        return WatermarkSpec(rowtime_attribute, watermark_expression)
+
+    def as_summary_string(self) -> str:
+        """Return the watermark as a line of ``print_schema``."""
+        return str(self)
+
     def __str__(self) -> str:
         return f"WATERMARK FOR `{self.rowtime_attribute}` AS {self.expression}"
 
@@ -124,6 +145,27 @@ class UniqueConstraint:
 
     name: str
     columns: tuple[str, ...]
+
+    @staticmethod
+    def primary_key(name: str, columns: Sequence[str]) -> UniqueConstraint:
+        """Return a primary key."""
+        return UniqueConstraint(name, tuple(columns))
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def is_enforced(self) -> bool:
+        """Return that nothing checks the key."""
+        return False
+
+    def get_type_string(self) -> str:
+        """Return ``PRIMARY KEY``."""
+        return "PRIMARY KEY"
+
+    def as_summary_string(self) -> str:
+        """Return the key as a line of ``print_schema``."""
+        return str(self)
 
     def get_columns(self) -> list[str]:
         """Return the columns of the key."""
@@ -138,7 +180,7 @@ class ResolvedSchema:
     """Columns with their types, watermarks and the primary key.
 
     >>> from funken.table.types import DataTypes
-    >>> schema = ResolvedSchema.of(["a", "b"], [DataTypes.INT(), DataTypes.STRING()])
+    >>> schema = ResolvedSchema.physical(["a", "b"], [DataTypes.INT(), DataTypes.STRING()])
     >>> schema.get_column_names(), schema.get_column_count()
     (['a', 'b'], 2)
     >>> print(schema)
@@ -153,11 +195,15 @@ class ResolvedSchema:
     primary_key: UniqueConstraint | None = None
 
     @staticmethod
-    def of(names: Iterable[str], types: Iterable[LogicalType]) -> ResolvedSchema:
-        """Return the schema of physical columns."""
-        return ResolvedSchema(tuple(Column(name, type_) for name, type_ in zip(names, types, strict=True)))
+    def of(*columns: Column) -> ResolvedSchema:
+        """Return the schema of columns."""
+        return ResolvedSchema(columns)
 
-    physical = of
+    @staticmethod
+    def physical(column_names: Iterable[str], column_data_types: Iterable[LogicalType]) -> ResolvedSchema:
+        """Return the schema of physical columns."""
+        pairs = zip(column_names, column_data_types, strict=True)
+        return ResolvedSchema(tuple(Column(name, type_) for name, type_ in pairs))
 
     @staticmethod
     def of_relation(relation: RelationType) -> ResolvedSchema:
@@ -328,12 +374,12 @@ class Schema:
             self._key, self._key_name = column_names, constraint_name
             return self
 
-        def from_schema(self, origin_schema: Schema) -> Schema.Builder:
+        def from_schema(self, unresolved_schema: Schema) -> Schema.Builder:
             """Add everything of another schema."""
-            self._columns += origin_schema.columns
-            self._watermarks += origin_schema.watermarks
-            if origin_schema.key:
-                self._key, self._key_name = origin_schema.key, origin_schema.key_name
+            self._columns += unresolved_schema.columns
+            self._watermarks += unresolved_schema.watermarks
+            if unresolved_schema.key:
+                self._key, self._key_name = unresolved_schema.key, unresolved_schema.key_name
             return self
 
         def from_resolved_schema(self, resolved_schema: ResolvedSchema) -> Schema.Builder:

@@ -59,6 +59,10 @@ class StatementSet:
 
         return explained(self._environment, list(self._sinks), extra_details)
 
+    def print_explain(self, *extra_details: Any) -> None:
+        """Print the plans of the INSERTs."""
+        print(self.explain(*extra_details))  # noqa: T201 - that is what it is for
+
     def execute(self) -> TableResult:
         """Submit the job; the set is empty afterwards."""
         return self._environment.insert(self._taken())

@@ -34,6 +34,10 @@ class TablePipeline:
         """Submit the job."""
         return self._environment.insert([self.sink])
 
+    def get_sink_identifier(self) -> str:
+        """Return the path of the table that is written."""
+        return str(self.sink.table.path) if self.sink.table is not None else ""
+
     def explain(self, *extra_details: Any) -> str:
         """Return the plans as text."""
         from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
@@ -353,12 +357,14 @@ class Table:
         """Submit the job of the query, whose rows are collected."""
         return self._environment.collect(self._plan)
 
-    def insert_into(self, target: Any, overwrite: bool = False, conflict: str | None = None) -> TablePipeline:
+    def insert_into(
+        self, table_path_or_descriptor: Any, overwrite: bool = False, conflict: str | None = None
+    ) -> TablePipeline:
         """Return the table on its way into another, by path or descriptor."""
         from funken.table.environment import path_parts  # noqa: PLC0415 - they refer to one another
         from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
 
-        environment = self._environment
+        environment, target = self._environment, table_path_or_descriptor
         bind = binder(environment)
         if isinstance(target, str):
             found = environment.catalogs.table(path_parts(target))

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import inspect
 import typing
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -183,8 +184,12 @@ class ListView(list):  # type: ignore[type-arg]
         """Return the values."""
         return list(self)
 
+    def clear(self) -> None:
+        """Remove all values."""
+        del self[:]
 
-class MapView(dict):  # type: ignore[type-arg]
+
+class MapView(UserDict[Any, Any]):
     """A map as part of an accumulator.
 
     >>> view = MapView()
@@ -197,9 +202,29 @@ class MapView(dict):  # type: ignore[type-arg]
         """Set the value of a key."""
         self[key] = value
 
-    def put_all(self, values: Mapping[Any, Any]) -> None:
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key."""
+        return self.data.get(key, default)
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """Set several values."""
-        self.update(values)
+        self.update(dict_value)
+
+    def items(self) -> Any:
+        """Return the keys with their values."""
+        return self.data.items()
+
+    def keys(self) -> Any:
+        """Return the keys."""
+        return self.data.keys()
+
+    def values(self) -> Any:
+        """Return the values."""
+        return self.data.values()
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self.data.clear()
 
     def remove(self, key: Any) -> None:
         """Remove a key."""

@@ -8,7 +8,13 @@ from typing import Any
 from funken.compat.pyflink.refusals import refuse
 from funken.table.changelog import ChangelogMode
 from funken.table.config import SqlDialect, TableConfig
-from funken.table.descriptors import CatalogDescriptor, ExplainDetail, FormatDescriptor, ModelDescriptor, TableDescriptor
+from funken.table.descriptors import (
+    CatalogDescriptor,
+    ExplainDetail,
+    FormatDescriptor,
+    ModelDescriptor,
+    TableDescriptor,
+)
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 from funken.table.expressions import Expression
 from funken.table.result import ResultKind, TableResult
@@ -40,6 +46,9 @@ from funken.types.row import Row, RowKind
 
 class DataView:
     """The base of ``ListView`` and ``MapView``."""
+
+    def clear(self) -> None:
+        """Remove everything."""
 
 
 class TableSchema:
@@ -146,7 +155,10 @@ class CompiledPlan:
     """A plan in a file."""
 
     def __init__(self, *args: Any) -> None:
-        refuse("CompiledPlan", "Operators have stable uids of their own here: keep the text of the query, and restore from it.")
+        refuse(
+            "CompiledPlan",
+            "Operators have stable uids of their own here: keep the text of the query, and restore from it.",
+        )
 
 
 class PlanReference:
