@@ -85,6 +85,8 @@ def completed(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InvalidTable(f"A column named '{twice}' already exists in the table.")
+    key = tuple(primary_key)
+    written = [_in_key(column, key) if column.expression is None else column for column in written]
     plain = [(column.name, column.type) for column in written if column.expression is None]
     found = [
         column if column.expression is None
@@ -92,8 +94,6 @@ def completed(
         for column in written
     ]  # fmt: skip
     mark = None if watermark is None else _watermark(watermark, found, typing)
-    key = tuple(primary_key)
-    found = [_in_key(column, key) for column in found]
     for name in key:
         if name not in names:
             raise InvalidTable(f"Invalid primary key '{name}'. Column '{name}' does not exist.")

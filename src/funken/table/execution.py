@@ -151,8 +151,9 @@ def _explain(env: TableEnvironment, statement: st.Explain) -> TableResult:
 
 def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResult:
     query = None if statement.query is None else binder(env).query(statement.query)
-    table = created_table(statement, typing_of(env), query)
-    if statement.like is not None:
+    if statement.like is None:
+        table = created_table(statement, typing_of(env), query)
+    else:
         source = env.catalogs.table(statement.like.source)
         if not isinstance(source, ResolvedTable):
             raise InvalidTable(f"'{'.'.join(statement.like.source)}' is a view: LIKE takes a table.")

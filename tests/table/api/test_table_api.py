@@ -197,7 +197,7 @@ def _registered():
 
 
 def at(seconds):
-    return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    return datetime.datetime.fromisoformat("1970-01-01") + datetime.timedelta(seconds=seconds)
 
 
 def test_windows_group_by_time(events):
@@ -238,7 +238,7 @@ def test_windows_are_named_in_group_by(events):
 
 def test_values_of_every_kind_are_constants(env):
     one = env.from_elements([(1,)], ["a"])
-    moment = datetime.datetime(2024, 2, 3, 4, 5, 6)
+    moment = datetime.datetime.fromisoformat("2024-02-03T04:05:06")
     table = one.select(
         lit(Decimal("1.50")), lit("it's"), lit(True), lit(b"\x01"), lit(moment), lit(moment.date()), lit(None, "INT"),
         array(1, 2), map_("k", 1), null_of("DATE"), concat("a", "b"),
