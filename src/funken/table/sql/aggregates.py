@@ -79,9 +79,10 @@ class ColumnList:
 class Aggregation:
     """The aggregation of a SELECT: its keys, and the aggregates in ``nodes``."""
 
-    def __init__(self, select: Any, group: Any, nodes: Sequence[Node]) -> None:
+    def __init__(self, select: Any, group: Any, nodes: Sequence[Node], names: Sequence[str] = ()) -> None:
         self.select = select
         self.nodes = list(nodes)
+        self.names = dict(zip(nodes[: len(names)][::-1], names[::-1], strict=True))
         self.window: WindowShape | None = None
         self.window_kind = ""
         self.keys: list[Node] = []
@@ -235,7 +236,9 @@ class Aggregation:
 
     def call(self, columns: ColumnList, reference: AggregateRef, place: int) -> AggregateCall:
         """Return the call of an aggregate over columns."""
-        name = f"EXPR${place}"
+        name = self.names.get(reference, f"$f{place}")
+        if name in columns.below.row_type.names:
+            name = f"$f{place}"
         if reference.function not in GROUPING:
             return columns.call(reference, name)
         args = []

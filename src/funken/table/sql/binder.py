@@ -449,7 +449,7 @@ class SelectBinder:
         filters = [binder.condition(having.this, "HAVING")] if having is not None else []
         qualified = [binder.condition(qualify.this, "QUALIFY")] if qualify is not None else []
         nodes = [node for node, _ in items] + extra + filters + qualified
-        aggregation = Aggregation(self, tree.args.get("group"), nodes)
+        aggregation = Aggregation(self, tree.args.get("group"), nodes, names)
         grouped = aggregation.needed
         if grouped:
             nodes = aggregation.apply()

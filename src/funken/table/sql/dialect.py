@@ -69,6 +69,7 @@ class Flink(Dialect):
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
         UNICODE_STRINGS: ClassVar = [("U&'", "'"), ("u&'", "'")]
         VAR_SINGLE_TOKENS: ClassVar = {"$"}
+        COMMANDS: ClassVar[set[Any]] = set()  # whose rest would be one token
         TOKENS_PRECEDING_HINT: ClassVar = {TokenType.SELECT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN}
         KEYWORDS: ClassVar = {
             **{

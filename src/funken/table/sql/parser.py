@@ -332,10 +332,9 @@ class StatementReader(TokenReader):
         self.need("SET")
         if self.current is None:
             return st.SetOption(text=self.text)
-        match = re.match(r"\s*SET\s+(?:'((?:[^']|'')*)'|([\w.\-$]+))\s*=\s*(.*?)\s*$", self.text, re.I | re.S)
+        match = re.match(r"(?:'((?:[^']|'')*)'|([\w.\-$]+))\s*=\s*(.*?)\s*$", self.rest().strip(), re.I | re.S)
         if match is None:
             self.fail("SET 'key' = 'value'")
-        self.at = len(self.tokens)
         key = match.group(1) if match.group(1) is not None else match.group(2)
         value = match.group(3)
         if value.startswith("'") and value.endswith("'") and len(value) > 1:
@@ -347,10 +346,9 @@ class StatementReader(TokenReader):
         self.need("RESET")
         if self.current is None:
             return st.ResetOption(text=self.text)
-        match = re.match(r"\s*RESET\s+(?:'((?:[^']|'')*)'|([\w.\-$]+))\s*$", self.text, re.I)
+        match = re.match(r"(?:'((?:[^']|'')*)'|([\w.\-$]+))\s*$", self.rest().strip(), re.I)
         if match is None:
             self.fail("RESET 'key'")
-        self.at = len(self.tokens)
         return st.ResetOption(match.group(1) if match.group(1) is not None else match.group(2), text=self.text)
 
     def module(self) -> st.Statement:
