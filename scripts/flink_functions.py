@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from funken import Row, RowKind, StreamExecutionEnvironment
+from funken import Configuration, Row, RowKind, StreamExecutionEnvironment
 from funken.errors import FunkenError
 from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Node
@@ -437,7 +437,8 @@ def check_aggregate(spec: dict[str, Any], item: dict[str, Any]) -> None:
     """Run a statement over a changelog, and compare what is left in the end."""
     if not item.get("sql"):
         raise Skipped("no SQL")
-    environment = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
+    options = {"execution.target": "local", "parallelism.default": 1, "restart-strategy.type": "none"}
+    environment = StreamTableEnvironment.create(StreamExecutionEnvironment(Configuration(options)))
     for key, value in (spec.get("config") or {}).items():
         environment.get_config().set(key, value)
     found = spec["input"]
@@ -451,8 +452,8 @@ def check_aggregate(spec: dict[str, Any], item: dict[str, Any]) -> None:
     columns = ", ".join(
         f"`{column['name']}` {type_.sql()}" for column, type_ in zip(found["columns"], types, strict=True)
     )
-    options = f"'connector' = 'values', 'data-id' = '{register_rows(rows)}', 'changelog-mode' = 'I,UB,UA,D'"
-    environment.execute_sql(f"CREATE TABLE source_table ({columns}) WITH ({options})")
+    connector = f"'connector' = 'values', 'data-id' = '{register_rows(rows)}', 'changelog-mode' = 'I,UB,UA,D'"
+    environment.execute_sql(f"CREATE TABLE source_table ({columns}) WITH ({connector})")
     if item["expect"] == "error":
         try:
             with environment.execute_sql(item["sql"]).collect() as results:
@@ -477,7 +478,9 @@ def check_aggregate(spec: dict[str, Any], item: dict[str, Any]) -> None:
 
 def _key(values: tuple[Any, ...], types: list[LogicalType]) -> Any:
     return tuple(
-        round(value, 9) if isinstance(value, float) and math.isfinite(value) else key_of(value, type_)
+        float(f"{value:.6g}" if type_.root == "FLOAT" else round(value, 9))
+        if isinstance(value, float)
+        else key_of(value, type_)
         for value, type_ in zip(values, types, strict=True)
     )
 

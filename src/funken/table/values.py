@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from typing import Any
 
+from funken.expr.sql.runs import contains, runs_of, size
+from funken.expr.sql.texts import bitmap_text
 from funken.expr.sql.types import (
     ArrayType,
     BitmapType,
@@ -33,6 +35,40 @@ from funken.types.row import Row
 _EPOCH = datetime.datetime(1970, 1, 1)
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
+
+
+class Bitmap(Set):
+    """A value of BITMAP: a set of unsigned 32-bit integers, kept as runs.
+
+    >>> bitmap = Bitmap(((1, 3), (7, 7)))
+    >>> len(bitmap), 2 in bitmap, sorted(bitmap), bitmap == {1, 2, 3, 7}, bitmap
+    (4, True, [1, 2, 3, 7], True, {1,2,3,7})
+    """
+
+    def __init__(self, runs: tuple[tuple[int, int], ...] = ()) -> None:
+        self.runs = tuple((first, last) for first, last in runs)
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Bitmap:
+        return cls(runs_of(it))
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and contains(self.runs, number)
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for first, last in self.runs for number in range(first, last + 1))
+
+    def __len__(self) -> int:
+        return size(self.runs)
+
+    def __eq__(self, other: object) -> bool:
+        return self.runs == other.runs if isinstance(other, Bitmap) else super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return self._hash() if len(self) <= 1 << 16 else hash(self.runs)
+
+    def __repr__(self) -> str:
+        return bitmap_text(self.runs)
 
 
 def python_value(value: Any, type_: LogicalType) -> Any:
@@ -62,7 +98,7 @@ def python_value(value: Any, type_: LogicalType) -> Any:
             parts = [python_value(each, field.type) for each, field in zip(value, fields, strict=True)]
             return Row(*type_.names)(*parts) if fields else Row()
         case BitmapType():
-            return frozenset(number for first, last in value for number in range(first, last + 1))
+            return Bitmap(value)
         case _:
             return value
 
@@ -138,15 +174,11 @@ def _nanos(value: Any, type_: LogicalType) -> int:
 
 
 def _runs(value: Any) -> tuple[tuple[int, int], ...]:
+    if isinstance(value, Bitmap):
+        return value.runs
     if isinstance(value, bytes):
         return tuple(struct.iter_unpack("<II", value))
-    found: list[tuple[int, int]] = []
-    for number in sorted(value):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return tuple(found)
+    return runs_of(value)
 
 
 def to_python(array: Any, type_: LogicalType) -> list[Any]:

@@ -341,11 +341,7 @@ class Variance:
             found = EXACT.divide(spread, Decimal(divisor))
             found = EXACT.sqrt(max(found, Decimal(0))) if self.root else found
             return fit(found, self.type)  # type: ignore[arg-type]
-        found = (
-            max((squares - total * total / count) / divisor, 0.0)
-            if self.root
-            else (squares - total * total / count) / divisor
-        )
+        found = max((squares - total * total / count) / divisor, 0.0)
         return math.sqrt(found) if self.root else found
 
 
@@ -383,6 +379,11 @@ class Percentile:
         value, percentage, *rest = arguments
         frequency = rest[0] if rest else 1
         if accumulator[1] is None:
+            for each in percentage if self.several and percentage is not None else [percentage]:
+                if each is not None and not 0 <= each <= 1:
+                    raise EvaluationError(
+                        f"Percentage of PERCENTILE should be between [0.0, 1.0], but was '{float(each)}'."
+                    )
             accumulator[1] = percentage
         if value is None or frequency is None or frequency <= 0:
             return accumulator
@@ -412,7 +413,7 @@ class Percentile:
         if not total or wanted is None:
             return None
         if self.several:
-            return [_percentile(values, total, float(each)) for each in wanted]
+            return [_percentile(values, total, float(each)) for each in wanted] or None
         return _percentile(values, total, float(wanted))
 
 
@@ -430,7 +431,7 @@ def _percentile(values: list[tuple[float, int]], total: int, percentage: float) 
     assert below is not None and above is not None
     if low == high or below == above:
         return below
-    return (high - position) * below + (position - low) * above
+    return below + (position - low) * (above - below)
 
 
 class BitmapOf:
