@@ -27,7 +27,7 @@ LAYERS = (
     {"table.runtime"},
     {"table.rules"},
     {"table.sql"},
-    {"table.connectors"},
+    {"table.connectors", "table.models"},
     {"table.exec_nodes"},
     {"table.logical", "table.constants"},
     {"table.catalog"},

@@ -24,8 +24,9 @@ def table_function(converter: PlanConversion, node: LogicalTableFunction) -> Exe
         mode = _mapped(node) or ALL
     elif node.definition is None and name == "TO_CHANGELOG":
         pass
-    elif name in {"ML_PREDICT", "VECTOR_SEARCH"}:
+    elif name == "ML_PREDICT":
         insert_only(relations[0], name)
+        keys = relations[0].upsert_keys  # the row comes first
     else:
         for table in node.tables:
             traits = traits_of(node.definition, table.name)
@@ -72,6 +73,8 @@ def _partition_keys(node: LogicalTableFunction) -> frozenset[frozenset[int]]:
 
 def traits_of(definition: Any, name: str) -> frozenset[str]:
     """Return the traits of a table argument."""
+    if hasattr(definition, "traits"):
+        return frozenset(definition.traits(name))
     return next((frozenset(entry.traits) for entry in definition.signature if entry.name == name), frozenset())
 
 

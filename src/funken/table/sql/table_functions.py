@@ -21,6 +21,7 @@ from funken.table.logical import (
     WindowShape,
     WindowKind,
 )
+from funken.table.models import prediction
 from funken.table.sql import dialect
 from funken.table.sql.aggregates import milliseconds
 from funken.table.sql.expressions import ExpressionBinder, is_constant
@@ -250,7 +251,7 @@ class TableFunctionCall:
         config = self.constant(given["CONFIG"]) if "CONFIG" in given else None
         scalars = (("model", self.binder.catalogs.identifier(path)), ("columns", tuple(places)), ("config", config))
         row_type = RelationType(node.row_type.columns + outputs)
-        return LogicalTableFunction(name, (node,), (TableArgument("INPUT"),), scalars, row_type, definition=model)
+        return LogicalTableFunction(name, (node,), (TableArgument("INPUT"),), scalars, row_type, definition=prediction(model, places))
 
     def user(self, function: Any) -> LogicalNode:
         """A user's process table function; its ``signature`` says name, kind, type and traits of each argument."""
