@@ -303,7 +303,8 @@ def _cardinality(bitmap: Any) -> int:
 def _of_variant(variant: Any) -> int:
     if variant is None:
         return 0
-    return int(dict(variant.value)["k"].value)
+    found = dict(variant.value).get("k") if variant.type == "OBJECT" else None
+    return int(found.value or 0) if found is not None else 0
 
 
 # ---- process table functions

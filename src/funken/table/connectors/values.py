@@ -234,6 +234,17 @@ class KeptRowsWriter(SinkWriter):
             self._results.add(row)
 
 
+@dataclass(frozen=True)
+class InOrder:
+    """Puts the values of rows into another order."""
+
+    places: tuple[int, ...]
+
+    def __call__(self, row: Row) -> Row:
+        """Return the row with its values in order."""
+        return Row.of_kind(row.get_row_kind(), *(row[place] for place in self.places))
+
+
 class ValuesSink(SinkTable):
     """Writes rows to where the test finds them."""
 
@@ -249,9 +260,15 @@ class ValuesSink(SinkTable):
         self._name = context.path
         self._id = options["result-id"] or context.path
         self._key = tuple(context.names.index(name) for name in context.primary_key)
+        order = [pair.split(":")[0].strip() for pair in options["writable-metadata"].split(",")]
+        asked = [key for key, _ in context.metadata]
+        places = [len(context.names) + asked.index(key) for key in order if key in asked]
+        self._order = (*range(len(context.names)), *places)
 
     def sink(self, stream: Any) -> Any:
-        """Keep the rows."""
+        """Keep the rows, metadata in the order in which the connector lists it."""
+        if self._order != tuple(range(len(self._order))):
+            stream = stream.map(InOrder(self._order)).name("metadata")
         return stream.sink_to(KeptRows(self._id, self._key)).name(self._name)
 
 
