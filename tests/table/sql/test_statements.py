@@ -50,12 +50,18 @@ from funken.table.sql.parser import parse, parse_script, split
         ("ALTER TABLE t DROP PRIMARY KEY", st.Alter("TABLE", ("t",), "DROP PRIMARY KEY")),
         ("ALTER TABLE t DROP WATERMARK", st.Alter("TABLE", ("t",), "DROP WATERMARK")),
         ("CREATE DATABASE IF NOT EXISTS d COMMENT 'x'", st.CreateDatabase(("d",), True, "x")),
-        ("CREATE CATALOG c WITH ('type' = 'generic_in_memory')", st.CreateCatalog("c", (("type", "generic_in_memory"),))),
+        (
+            "CREATE CATALOG c WITH ('type' = 'generic_in_memory')",
+            st.CreateCatalog("c", (("type", "generic_in_memory"),)),
+        ),
         (
             "CREATE TEMPORARY SYSTEM FUNCTION f AS 'm.f' LANGUAGE PYTHON",
             st.CreateFunction(("f",), "m.f", "PYTHON", True, True),
         ),
-        ("CREATE FUNCTION f AS 'c.F' USING JAR '/a', JAR '/b'", st.CreateFunction(("f",), "c.F", resources=("/a", "/b"))),
+        (
+            "CREATE FUNCTION f AS 'c.F' USING JAR '/a', JAR '/b'",
+            st.CreateFunction(("f",), "c.F", resources=("/a", "/b")),
+        ),
         ("QUIT", st.ClientCommand("QUIT")),
         ("SOURCE 'x.sql'", st.ClientCommand("SOURCE", "x.sql")),
     ],
@@ -102,7 +108,9 @@ def test_create_table_keeps_everything_it_says():
 
 
 def test_create_table_like_and_as():
-    like = parse("CREATE TABLE t (WATERMARK FOR ts AS ts) LIKE o (EXCLUDING ALL INCLUDING GENERATED OVERWRITING OPTIONS)")
+    like = parse(
+        "CREATE TABLE t (WATERMARK FOR ts AS ts) LIKE o (EXCLUDING ALL INCLUDING GENERATED OVERWRITING OPTIONS)"
+    )
     assert like.like == st.LikeClause(
         ("o",), (("ALL", "EXCLUDING"), ("GENERATED", "INCLUDING"), ("OPTIONS", "OVERWRITING"))
     )

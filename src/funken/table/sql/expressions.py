@@ -295,7 +295,16 @@ class ExpressionBinder:
             fail(parts[0], f"Column '{names[0]}' is ambiguous")
         if found:
             return self.reference(scope, found[0][0], depth, parts[1:])
-        return None
+        return self.peeked(scope, parts, names, depth)
+
+    def peeked(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
+        """Return a field of a row that is named without its column, if one row alone has it."""
+        rows = [
+            place
+            for place, column in scope.columns()
+            if isinstance(column.type, RowType) and names[0] in column.type.names
+        ]
+        return self.reference(scope, rows[0], depth, parts) if len(rows) == 1 else None
 
     def at_depth(self, node: Node, depth: int) -> Node:
         """Return an expression as seen from a sub-query."""

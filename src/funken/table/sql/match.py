@@ -56,7 +56,7 @@ def bind_match(select: Any, tree: Any) -> None:
         if isinstance(node, Call) and node.function in {"MATCH_ROWTIME", "MATCH_PROCTIME"}:
             time = TimeAttribute.ROWTIME if node.function == "MATCH_ROWTIME" else TimeAttribute.PROCTIME
         columns.append(OutputColumn(name, node.type, time))
-    match = LogicalMatch(select.node, partition, tuple(order), tree.this, RelationType(tuple(columns)))
+    match = LogicalMatch(select.node, partition, tuple(order), clause.text, RelationType(tuple(columns)))
     alias = tree.args.get("alias")
     scope.relations.clear()
     scope.add(alias.name if alias is not None and alias.name else None, match.row_type)
@@ -98,6 +98,10 @@ class _Clause:
         names = re.findall(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)", pattern.group(1)) if pattern else []
         self.variables = {quoted.replace("``", "`") or plain for quoted, plain in names}
         self.variables |= set(re.findall(r"(\w+)\s*=\s*\(", text))
+        self.text = text
+        for place, (quoted, _) in enumerate(names):
+            if quoted:  # the compiler of patterns knows plain names only
+                self.text = self.text.replace(f"`{quoted}`", f"V{place}_{re.sub(r'[^A-Za-z0-9_]', '_', quoted)}")
 
     @staticmethod
     def _list(reader: StatementReader) -> list[str]:
