@@ -45,9 +45,7 @@ class Evaluator:
 
     def column(self, node: Node) -> Any:
         """Return a node's values as an array."""
-        from funken.expr.sql.values import broadcast
-
-        return broadcast(self.value(node), self.rows, node.type)
+        return self.context.functions.repeat(self.value(node), self.rows, node.type)
 
     def value(self, node: Node) -> Any:
         """Return a node's values: an array, or a scalar if they are all one."""
@@ -57,12 +55,10 @@ class Evaluator:
         return found
 
     def _compute(self, node: Node) -> Any:
-        from funken.expr.sql.values import scalar_of, whole
-
         if isinstance(node, InputRef):
-            return whole(self.batch.column(node.index))
+            return _whole(self.batch.column(node.index))
         if isinstance(node, Literal):
-            return scalar_of(node.value, node.type)
+            return self.context.functions.scalar(node.value, node.type)
         assert isinstance(node, Call)
         if node.handle is not None:
             return node.handle.evaluate(node, self)
@@ -88,6 +84,18 @@ class Evaluator:
             return True
         rule = self.context.functions.get(node.function)
         return isinstance(rule, FunctionRule) and rule.raises
+
+
+def _whole(column: Any) -> Any:
+    """Return one array of what may be chunks."""
+    if not hasattr(column, "combine_chunks"):
+        return column
+    column = column.combine_chunks()
+    if hasattr(column, "chunks"):  # a version of PyArrow that leaves the chunks of an empty column
+        import pyarrow as pa  # noqa: PLC0415 - a program without tables does not load it
+
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column
 
 
 def is_deterministic(node: Node, functions: FunctionTable) -> bool:

@@ -19,6 +19,7 @@ class Node:
 
     @property
     def children(self) -> tuple[Node, ...]:
+        """Return the nodes right below."""
         return ()
 
 
@@ -82,6 +83,7 @@ class Call(Node):
 
     @property
     def children(self) -> tuple[Node, ...]:
+        """Return the nodes right below."""
         return self.args
 
     def option(self, name: str, default: Any = None) -> Any:

@@ -70,15 +70,20 @@ class FunctionRule:
 class Accumulation(Protocol):
     """How an aggregate works on its accumulator, which is plain data (numbers, lists, dicts) and may be kept as state."""
 
-    def create(self) -> Any: ...
+    def create(self) -> Any:
+        """Return the accumulator of no rows."""
 
-    def accumulate(self, accumulator: Any, *arguments: Any) -> Any: ...
+    def accumulate(self, accumulator: Any, *arguments: Any) -> Any:
+        """Return the accumulator with a row more."""
 
-    def retract(self, accumulator: Any, *arguments: Any) -> Any: ...
+    def retract(self, accumulator: Any, *arguments: Any) -> Any:
+        """Return the accumulator with a row less."""
 
-    def merge(self, accumulator: Any, other: Any) -> Any: ...
+    def merge(self, accumulator: Any, other: Any) -> Any:
+        """Return the accumulator of both."""
 
-    def value(self, accumulator: Any) -> Any: ...
+    def value(self, accumulator: Any) -> Any:
+        """Return the result."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,10 @@ class FunctionTable:
     """Functions by name, without regard to upper and lower case."""
 
     rows: dict[str, FunctionRule | AggregateRule] = field(default_factory=dict)
+    scalar: Callable[[Any, Any], Any] = lambda value, type_: value
+    """From a constant and its type to a scalar of Arrow."""
+    repeat: Callable[[Any, int, Any], Any] = lambda column, rows, type_: column
+    """From a computed node, a number of rows and a type to an array of Arrow."""
 
     def add(self, *rules: FunctionRule | AggregateRule) -> None:
         """Add rows; a name may be taken once."""

@@ -32,12 +32,12 @@ from funken.expr.sql.types import (
 from funken.expr.sql.values import from_internal, to_internal
 from funken.types.row import Row
 
-_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
-class Bitmap(Set):
+class Bitmap(Set[int]):
     """A value of BITMAP: a set of unsigned 32-bit integers, kept as runs.
 
     >>> bitmap = Bitmap(((1, 3), (7, 7)))

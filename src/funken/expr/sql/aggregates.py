@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 
 from funken.expr.ir import Node
 from funken.expr.rules import AggregateRule, EvaluationError
 from funken.expr.sql.calls import Result, infer, signatures_of
-from funken.expr.sql.operators import decimal_of
 from funken.expr.sql.runs import intersection, runs_of, size, symmetric, union
 from funken.expr.sql.types import (
     ArrayType,
@@ -30,7 +29,7 @@ from funken.expr.sql.types import (
 from funken.expr.sql.values import EXACT, fit, key_of, wrap
 
 
-class Count:
+class _Count:
     """COUNT(*) and COUNT(x)."""
 
     def create(self) -> int:
@@ -49,7 +48,7 @@ class Count:
         return accumulator
 
 
-class Sum:
+class _Sum:
     """A sum and the number of values, so that it returns to NULL."""
 
     def __init__(self, type_: LogicalType, empty: Any = None) -> None:
@@ -86,7 +85,7 @@ class Sum:
         return fit(accumulator[0], self.type) if isinstance(self.type, DecimalType) else accumulator[0]
 
 
-class Average(Sum):
+class _Average(_Sum):
     """A sum and a count; integers are summed in 64 bits and the result is truncated."""
 
     def __init__(self, type_: LogicalType) -> None:
@@ -109,7 +108,7 @@ class Average(Sum):
         return total / count
 
 
-class Last:
+class _Last:
     """The least, greatest, first or last value of rows that only come."""
 
     def __init__(self, keep: Callable[[Any, Any], bool]) -> None:
@@ -138,7 +137,7 @@ def _order(value: Any) -> Any:
     return (value != value, value)
 
 
-class Extreme:
+class _Extreme:
     """MIN and MAX: every value with its count, and the values in order."""
 
     def __init__(self, greatest: bool, type_: LogicalType) -> None:
@@ -181,7 +180,7 @@ class Extreme:
         return None if not values else values[-1 if self.greatest else 0]
 
 
-class Ordered:
+class OrderedValues:
     """All values in the order of arrival, and those that were taken back before they came."""
 
     def __init__(self, type_: LogicalType | None = None, nulls: bool = False) -> None:
@@ -189,6 +188,7 @@ class Ordered:
         self.nulls = nulls
 
     def create(self) -> list[Any]:
+        """Return the accumulator of no rows."""
         return [[], []]
 
     def _place(self, values: list[Any], value: Any) -> int | None:
@@ -212,12 +212,15 @@ class Ordered:
         return accumulator
 
     def accumulate(self, accumulator: list[Any], *arguments: Any) -> list[Any]:
+        """Return the accumulator with a row more."""
         return accumulator if self._skips(arguments) else self._moved(accumulator, self._item(arguments), 0)
 
     def retract(self, accumulator: list[Any], *arguments: Any) -> list[Any]:
+        """Return the accumulator with a row less."""
         return accumulator if self._skips(arguments) else self._moved(accumulator, self._item(arguments), 1)
 
     def merge(self, accumulator: list[Any], other: list[Any]) -> list[Any]:
+        """Return the accumulator of both."""
         for item in other[0]:
             self._moved(accumulator, item, 0)
         for item in other[1]:
@@ -225,10 +228,11 @@ class Ordered:
         return accumulator
 
     def value(self, accumulator: list[Any]) -> Any:
+        """Return the result."""
         return list(accumulator[0]) or None
 
 
-class FirstOrLast(Ordered):
+class _FirstOrLast(OrderedValues):
     """FIRST_VALUE and LAST_VALUE over rows that may be taken back."""
 
     def __init__(self, last: bool, type_: LogicalType) -> None:
@@ -240,7 +244,7 @@ class FirstOrLast(Ordered):
         return None if not values else values[-1 if self.last else 0]
 
 
-class TextList(Ordered):
+class _TextList(OrderedValues):
     """LISTAGG: the texts with a separator between them."""
 
     def _item(self, arguments: tuple[Any, ...]) -> Any:
@@ -256,7 +260,7 @@ class TextList(Ordered):
         return items[0][0] + "".join(separator + text for text, separator in items[1:])
 
 
-class Multiset:
+class _Multiset:
     """COLLECT: the values with their counts."""
 
     def __init__(self, type_: LogicalType) -> None:
@@ -291,14 +295,14 @@ class Multiset:
         return [(value, count) for value, count in accumulator.values() if count > 0]
 
 
-class CountDistinct(Multiset):
+class _CountDistinct(_Multiset):
     """APPROX_COUNT_DISTINCT, exactly."""
 
     def value(self, accumulator: dict[Any, Any]) -> Any:
         return sum(count > 0 for _, count in accumulator.values())
 
 
-class Variance:
+class _Variance:
     """STDDEV and VAR: a sum, a sum of squares, a count, in the arithmetic of the type."""
 
     def __init__(self, type_: LogicalType, sample: bool, root: bool) -> None:
@@ -311,11 +315,12 @@ class Variance:
     def _change(self, accumulator: list[Any], value: Any, by: int) -> list[Any]:
         if value is None:
             return accumulator
-        number = Decimal(value) if self.exact else float(value)
         total, squares, count = accumulator
         if self.exact:
-            square = EXACT.multiply(number, number)
-            return [EXACT.add(total, by * number), EXACT.add(squares, by * square), count + by]
+            exact = Decimal(value)
+            square = EXACT.multiply(exact, exact)
+            return [EXACT.add(total, by * exact), EXACT.add(squares, by * square), count + by]
+        number = float(value)
         return [total + by * number, squares + by * number * number, count + by]
 
     def accumulate(self, accumulator: list[Any], value: Any) -> list[Any]:
@@ -345,7 +350,7 @@ class Variance:
         return math.sqrt(found) if self.root else found
 
 
-class Single:
+class _Single:
     """SINGLE_VALUE: the value of a sub-query of one row."""
 
     def create(self) -> list[Any]:
@@ -366,7 +371,7 @@ class Single:
         return accumulator[0]
 
 
-class Percentile:
+class _Percentile:
     """PERCENTILE: values with their frequencies; between two values the result is interpolated."""
 
     def __init__(self, several: bool) -> None:
@@ -434,7 +439,7 @@ def _percentile(values: list[tuple[float, int]], total: int, percentage: float) 
     return below + (position - low) * (above - below)
 
 
-class BitmapOf:
+class _BitmapOf:
     """BITMAP_BUILD_AGG: numbers with their counts."""
 
     def __init__(self, counted: bool) -> None:
@@ -472,7 +477,7 @@ class BitmapOf:
         return size(runs) if runs is not None and self.counted else runs
 
 
-class BitmapFold(BitmapOf):
+class _BitmapFold(_BitmapOf):
     """BITMAP_AND_AGG, BITMAP_OR_AGG, BITMAP_XOR_AGG: bitmaps with their counts."""
 
     def __init__(self, way: str, counted: bool) -> None:
@@ -507,7 +512,7 @@ class BitmapFold(BitmapOf):
         return found
 
 
-class Ranked:
+class _Ranked:
     """A function of windows that no accumulator computes: ROW_NUMBER, LAG; the operator of OVER does."""
 
     def create(self) -> int:
@@ -578,32 +583,28 @@ def _row(
 def _extreme(greatest: bool) -> Make:
     def make(types: Sequence[Any], options: Mapping[str, Any], result: Any) -> Any:
         if _retracting(options):
-            return Extreme(greatest, types[0])
-        return Last((lambda kept, new: not new > kept) if greatest else (lambda kept, new: not new < kept))
+            return _Extreme(greatest, types[0])
+        return _Last((lambda kept, new: not new > kept) if greatest else (lambda kept, new: not new < kept))
 
     return make
 
 
 def _first_or_last(last: bool) -> Make:
     def make(types: Sequence[Any], options: Mapping[str, Any], result: Any) -> Any:
-        return FirstOrLast(last, types[0]) if _retracting(options) else Last(lambda kept, new: not last)
+        return _FirstOrLast(last, types[0]) if _retracting(options) else _Last(lambda kept, new: not last)
 
     return make
 
 
-def _check_number_or_interval() -> str:
-    return "number|interval"
-
-
 def rows() -> list[AggregateRule]:
     """Return the rows of aggregate functions."""
-    number = _check_number_or_interval()
+    number = "number|interval"
     found = [
         _row(
             "COUNT",
             "any*",
             "BIGINT!",
-            lambda *_: Count(),
+            lambda *_: _Count(),
             "The number of rows, or of those in which no argument is NULL.",
             "COUNT(x)",
             "3",
@@ -612,7 +613,7 @@ def rows() -> list[AggregateRule]:
             "SUM",
             number,
             _sum_type,
-            lambda types, options, result: Sum(result),
+            lambda types, options, result: _Sum(result),
             "The sum, of the type of the argument; integers wrap around.",
             "SUM(x)",
             "6",
@@ -621,7 +622,7 @@ def rows() -> list[AggregateRule]:
             "SUM0",
             number,
             lambda args, options: _sum_type(args, options).not_null(),
-            lambda types, options, result: Sum(result, Sum(result).zero),
+            lambda types, options, result: _Sum(result, _Sum(result).zero),
             "The sum; 0 without values.",
             "SUM0(x)",
             "6",
@@ -631,7 +632,7 @@ def rows() -> list[AggregateRule]:
             "AVG",
             number,
             _average_type,
-            lambda types, options, result: Average(result),
+            lambda types, options, result: _Average(result),
             "The average, of the type of the argument.",
             "AVG(x)",
             "2",
@@ -660,7 +661,7 @@ def rows() -> list[AggregateRule]:
             "LISTAGG",
             "text text?",
             "STRING?",
-            lambda *_: TextList(),
+            lambda *_: _TextList(),
             "The texts with a separator (a comma) between them.",
             "LISTAGG(CAST(x AS STRING))",
             "1,2,3",
@@ -669,7 +670,7 @@ def rows() -> list[AggregateRule]:
             "COLLECT",
             "any",
             lambda args, options: MultisetType(args[0].type, nullable=False),
-            lambda types, options, result: Multiset(types[0]),
+            lambda types, options, result: _Multiset(types[0]),
             "The values as a multiset.",
             "COLLECT(x)",
             "{1=1, 2=1, 3=1}",
@@ -678,7 +679,7 @@ def rows() -> list[AggregateRule]:
             "ARRAY_AGG",
             "any",
             lambda args, options: ArrayType(args[0].type),
-            lambda types, options, result: Ordered(types[0], options.get("nulls") != "IGNORE"),
+            lambda types, options, result: OrderedValues(types[0], options.get("nulls") != "IGNORE"),
             "The values as an array.",
             "ARRAY_AGG(x)",
             "[1, 2, 3]",
@@ -687,7 +688,7 @@ def rows() -> list[AggregateRule]:
             "SINGLE_VALUE",
             "any",
             "$0?",
-            lambda *_: Single(),
+            lambda *_: _Single(),
             "The value of the only row; several fail.",
             "SINGLE_VALUE(x)",
             "",
@@ -697,7 +698,7 @@ def rows() -> list[AggregateRule]:
             "APPROX_COUNT_DISTINCT",
             "any",
             "BIGINT!",
-            lambda types, options, result: CountDistinct(types[0]),
+            lambda types, options, result: _CountDistinct(types[0]),
             "The number of different values.",
             "APPROX_COUNT_DISTINCT(x)",
             "3",
@@ -706,7 +707,7 @@ def rows() -> list[AggregateRule]:
             "PERCENTILE",
             ["number number|array bigint?"],
             _percentile_type,
-            lambda types, options, result: Percentile(isinstance(types[1], ArrayType)),
+            lambda types, options, result: _Percentile(isinstance(types[1], ArrayType)),
             "The value below which a part of the values is, interpolated.",
             "PERCENTILE(x, 0.5)",
             "2.0",
@@ -729,7 +730,7 @@ def _variances() -> list[AggregateRule]:
                 name,
                 "number",
                 _average_type,
-                lambda types, options, result, sample=sample, root=root: Variance(result, sample, root),
+                lambda types, options, result, sample=sample, root=root: _Variance(result, sample, root),
                 text,
                 f"{name}(x)",
                 value,
@@ -745,7 +746,7 @@ def _bitmaps() -> list[AggregateRule]:
             "BITMAP_BUILD_AGG",
             "int",
             "BITMAP?",
-            lambda *_: BitmapOf(False),
+            lambda *_: _BitmapOf(False),
             "The bitmap of 32-bit integers.",
             "BITMAP_BUILD_AGG(x)",
             "{1,2,3}",
@@ -755,7 +756,7 @@ def _bitmaps() -> list[AggregateRule]:
             "BITMAP_BUILD_CARDINALITY_AGG",
             "int",
             "BIGINT?",
-            lambda *_: BitmapOf(True),
+            lambda *_: _BitmapOf(True),
             "How many different 32-bit integers there are.",
             "BITMAP_BUILD_CARDINALITY_AGG(x)",
             "3",
@@ -772,7 +773,7 @@ def _bitmaps() -> list[AggregateRule]:
                     name,
                     "bitmap",
                     returns,
-                    lambda *_, way=way, counted=counted: BitmapFold(way, counted),
+                    lambda *_, way=way, counted=counted: _BitmapFold(way, counted),
                     said,
                     f"{name}(BITMAP_BUILD(ARRAY[x]))",
                     "",
@@ -786,32 +787,32 @@ def _windows() -> list[AggregateRule]:
     own: dict[str, Any] = {"over_only": True, "retracts": False, "merges": False, "group": "window"}
     return [
         _row(
-            "ROW_NUMBER", "", "BIGINT!", lambda *_: Ranked(), "The number of the row in its partition, from 1.", **own
+            "ROW_NUMBER", "", "BIGINT!", lambda *_: _Ranked(), "The number of the row in its partition, from 1.", **own
         ),
         _row(
             "RANK",
             "",
             "BIGINT!",
-            lambda *_: Ranked(),
+            lambda *_: _Ranked(),
             "The number of the row, equal rows having the first one's.",
             **own,
         ),
-        _row("DENSE_RANK", "", "BIGINT!", lambda *_: Ranked(), "The number of different rows up to this one.", **own),
+        _row("DENSE_RANK", "", "BIGINT!", lambda *_: _Ranked(), "The number of different rows up to this one.", **own),
         _row(
             "NTILE",
             "bigint",
             "BIGINT!",
-            lambda *_: Ranked(),
+            lambda *_: _Ranked(),
             "The part of so many equal ones that the row is in.",
             **own,
         ),
-        _row("CUME_DIST", "", "DOUBLE!", lambda *_: Ranked(), "The part of the rows up to this one.", **own),
-        _row("PERCENT_RANK", "", "DOUBLE!", lambda *_: Ranked(), "The rank as a number from 0 to 1.", **own),
+        _row("CUME_DIST", "", "DOUBLE!", lambda *_: _Ranked(), "The part of the rows up to this one.", **own),
+        _row("PERCENT_RANK", "", "DOUBLE!", lambda *_: _Ranked(), "The rank as a number from 0 to 1.", **own),
         _row(
             "LAG",
             "any bigint? any?",
             _shift_type,
-            lambda *_: Ranked(),
+            lambda *_: _Ranked(),
             "The value so many (1) rows before, or a default.",
             **own,
         ),
@@ -819,11 +820,8 @@ def _windows() -> list[AggregateRule]:
             "LEAD",
             "any bigint? any?",
             _shift_type,
-            lambda *_: Ranked(),
+            lambda *_: _Ranked(),
             "The value so many (1) rows behind, or a default.",
             **own,
         ),
     ]
-
-
-__all__ = ["ROUND_HALF_UP", "decimal_of", "rows"]

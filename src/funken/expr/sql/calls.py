@@ -1,7 +1,7 @@
 """How a row of the table is written: parameters as a text, the type of the result as a text or a function, a kernel.
 
-Parameters are words, ``text int? bool``: ``?`` may be left out, ``*`` and ``+`` may repeat, ``|`` are alternatives of one place. A word is a
-family of types; an argument that is NULL without a type gets the family's own. The result's type says its nullability by
+Parameters are words, ``text int? bool``: ``?`` may be left out, ``*`` and ``+`` may repeat, ``|`` are alternatives of one
+place. A word is a family of types; an argument that is NULL without a type gets the family's own. The result's type says its nullability by
 ``!`` (never NULL) or ``?`` (always nullable); without either it is nullable if an argument is.
 """
 
@@ -76,6 +76,7 @@ FAMILIES: dict[str, tuple[Callable[[LogicalType], bool], LogicalType | None]] = 
 
 
 def described(types: Sequence[LogicalType]) -> str:
+    """Return the texts of types with commas between them."""
     return ", ".join(str(each) for each in types)
 
 
@@ -104,6 +105,7 @@ def result_type(returns: Result, args: Sequence[Node], options: Mapping[str, Any
 
 
 def nullable_of(args: Sequence[Node]) -> bool:
+    """Whether a call of these arguments may be NULL."""
     return any(each.type.nullable for each in args)
 
 
@@ -161,7 +163,7 @@ class Parameters:
         places = self.places(len(args))
         if places is None:
             return None
-        found = []
+        found: list[Node] = []
         for node, place in zip(args, places, strict=True):
             fitting = _fitting(node, place)
             if fitting is None:
@@ -176,7 +178,7 @@ def _fitting(node: Node, place: str) -> Node | None:
         if accepts(node.type):
             return node
     if isinstance(node.type, NullType):
-        default = FAMILIES[place.split("|")[0]][1]
+        default = FAMILIES[place.split("|", maxsplit=1)[0]][1]
         return node if default is None else cast(node, default)
     return None
 
@@ -297,7 +299,7 @@ def function(
     aliases: Sequence[str] = (),
     signatures: Sequence[str] = (),
 ) -> FunctionRule:
-    """Return a row of the table. ``kernel`` is a Python function over values, or a kernel that ``bound`` or ``per_value`` made."""
+    """Return a row of the table. ``kernel`` is a Python function over values, or what ``bound`` or ``per_value`` made."""
     alternatives = [params] if isinstance(params, str) else list(params)
     made = kernel if kernel is None or getattr(kernel, "__name__", "") == "kernel" else None
     if made is None and kernel is not None:

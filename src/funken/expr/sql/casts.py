@@ -33,7 +33,6 @@ from funken.expr.sql.types import (
     ArrayType,
     BitmapType,
     BooleanType,
-    CharType,
     DateType,
     DayTimeIntervalType,
     DecimalType,
@@ -465,6 +464,3 @@ def rows() -> list[FunctionRule]:
             group="conversion",
         ),
     ]
-
-
-__all__ = ["CharType", "canonical", "converter", "rows"]

@@ -9,7 +9,6 @@ from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, function, nullable_of, of_columns, per_value, refuse
 from funken.expr.sql.patterns import regular_expression
-from funken.expr.sql.texts import writer, zone_of
 from funken.expr.sql.types import (
     STRING,
     ArrayType,
@@ -18,7 +17,6 @@ from funken.expr.sql.types import (
     IntType,
     LogicalType,
     MapType,
-    MultisetType,
     NullType,
     NumericType,
     RowField,
@@ -788,6 +786,3 @@ def _maps() -> list[FunctionRule]:
             ("STR_TO_MAP('a=1,b=2')", "{a=1, b=2}"),
         ),
     ]
-
-
-__all__ = ["MultisetType", "rows", "writer", "zone_of"]

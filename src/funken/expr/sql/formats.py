@@ -18,8 +18,21 @@ from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, Timestam
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 _PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)
 _MONTHS, _DAYS = list(calendar.month_name)[1:], list(calendar.day_name)
-_EN_MONTHS = ("January February March April May June July August September October November December").split()
-_EN_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_EN_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_EN_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
 class Moment:
@@ -36,6 +49,7 @@ class Moment:
         self.zone = zone
 
     def offset(self) -> datetime.timedelta:
+        """Return the offset of the zone."""
         local = datetime.datetime.combine(self.date, datetime.time(self.hour, self.minute, self.second))
         found = local.replace(tzinfo=self.zone or datetime.UTC).utcoffset()
         assert found is not None
@@ -306,7 +320,7 @@ def _number_text(kind: str, flags: str, width: int, precision: int | None, value
     sign = "+" if "+" in flags else " " if " " in flags else ""
     group = "," if "," in flags else ""
     zero = f"0{width}" if "0" in flags and width else ""
-    if isinstance(value, bool) or isinstance(value, str):
+    if isinstance(value, bool | str):
         return value[:1] if kind == "c" and isinstance(value, str) else None
     if kind == "c":
         return chr(value) if isinstance(value, int) else None

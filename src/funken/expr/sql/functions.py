@@ -15,8 +15,9 @@ from funken.expr.sql import (
     strings,
     temporal,
 )
+from funken.expr.sql.values import broadcast, scalar_of
 
-FUNCTIONS = FunctionTable()
+FUNCTIONS = FunctionTable(scalar=scalar_of, repeat=broadcast)
 """Every built-in function, by name."""
 for _topic in (
     operators,

@@ -10,11 +10,11 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import JSON_PLACE, AggregateRule, EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.aggregates import Ordered
+from funken.expr.sql.aggregates import OrderedValues
 from funken.expr.sql.calls import bound, function, infer, per_value, refuse
 from funken.expr.sql.casts import converter
 from funken.expr.sql.json_paths import MissingPath, json_path, json_text, read_json, scalar_text, write_json
-from funken.expr.sql.texts import date_text, local_nanos, time_text, timestamp_text, variant_json, zone_of
+from funken.expr.sql.texts import date_text, time_text, timestamp_text, variant_json, zone_of
 from funken.expr.sql.types import (
     STRING,
     ArrayType,
@@ -22,7 +22,6 @@ from funken.expr.sql.types import (
     BooleanType,
     DateType,
     DecimalType,
-    IntegralType,
     LocalZonedTimestampType,
     LogicalType,
     MapType,
@@ -282,30 +281,35 @@ def _unquote(text: str) -> str:
 
 def json_writer(type_: LogicalType, zone: Any) -> Callable[[Any], str]:
     """Return the function from a value of a type to its JSON."""
+    write = _scalar_writer(type_) or _nested_writer(type_, zone)
+    return lambda value: "null" if value is None else write(value)
+
+
+def _scalar_writer(type_: LogicalType) -> Callable[[Any], str] | None:
+    precision: int = getattr(type_, "precision", 0)
     match type_:
         case BooleanType():
-            write: Callable[[Any], str] = lambda value: "true" if value else "false"
+            return lambda value: "true" if value else "false"
         case DecimalType():
-            write = _plain_decimal
+            return _plain_decimal
         case NumericType():
-            write = scalar_text
+            return scalar_text
         case DateType():
-            write = lambda value: json_text(date_text(value))
-        case TimeOfDayType(precision=precision):
-            write = lambda value: json_text(time_text(value, precision))
-        case TimestampType(precision=precision):
-            write = lambda value: json_text(timestamp_text(value, precision).replace(" ", "T"))
-        case LocalZonedTimestampType(precision=precision):
-            write = lambda value: json_text(timestamp_text(value, precision).replace(" ", "T") + "Z")
+            return lambda value: json_text(date_text(value))
+        case TimeOfDayType():
+            return lambda value: json_text(time_text(value, precision))
+        case TimestampType():
+            return lambda value: json_text(timestamp_text(value, precision).replace(" ", "T"))
+        case LocalZonedTimestampType():
+            return lambda value: json_text(timestamp_text(value, precision).replace(" ", "T") + "Z")
         case VariantType():
-            write = variant_json
-        case _ if is_bytes(type_):
-            write = lambda value: json_text(base64.b64encode(value).decode())
+            return variant_json
         case ArrayType() | MapType() | MultisetType() | RowType():
-            write = _nested_writer(type_, zone)
+            return None
+        case _ if is_bytes(type_):
+            return lambda value: json_text(base64.b64encode(value).decode())
         case _:
-            write = lambda value: json_text(str(value))
-    return lambda value: "null" if value is None else write(value)
+            return lambda value: json_text(str(value))
 
 
 def _plain_decimal(value: Decimal) -> str:
@@ -501,7 +505,7 @@ def _no_constant(name: str) -> Any:
 # -- aggregates
 
 
-class JsonObjectAggregate(Ordered):
+class _JsonObjectAggregate(OrderedValues):
     """JSON_OBJECTAGG: keys and texts of values."""
 
     def __init__(self, type_: LogicalType, absent: bool) -> None:
@@ -520,7 +524,7 @@ class JsonObjectAggregate(Ordered):
         return _object(accumulator[0])
 
 
-class JsonArrayAggregate(Ordered):
+class _JsonArrayAggregate(OrderedValues):
     """JSON_ARRAYAGG: texts of values."""
 
     def __init__(self, type_: LogicalType, absent: bool) -> None:
@@ -551,7 +555,7 @@ def aggregate_rows() -> list[AggregateRule]:
             "JSON_OBJECTAGG",
             ("JSON_OBJECTAGG([KEY] <CHARACTER_STRING> VALUE <ANY> [{ NULL | ABSENT } ON NULL])",),
             infer("JSON_OBJECTAGG", ["text any"], _fixed),
-            lambda types, options, result: JsonObjectAggregate(types[1], options.get("on_null") == "ABSENT"),
+            lambda types, options, result: _JsonObjectAggregate(types[1], options.get("on_null") == "ABSENT"),
             "The JSON object of keys and values.",
             (("JSON_OBJECTAGG(KEY CAST(x AS STRING) VALUE x)", '{"1":1,"2":2,"3":3}'),),
         ),
@@ -559,7 +563,7 @@ def aggregate_rows() -> list[AggregateRule]:
             "JSON_ARRAYAGG",
             ("JSON_ARRAYAGG(<ANY> [{ NULL | ABSENT } ON NULL])",),
             infer("JSON_ARRAYAGG", ["any"], _fixed),
-            lambda types, options, result: JsonArrayAggregate(types[0], options.get("on_null", "ABSENT") == "ABSENT"),
+            lambda types, options, result: _JsonArrayAggregate(types[0], options.get("on_null", "ABSENT") == "ABSENT"),
             "The JSON array of the values.",
             (("JSON_ARRAYAGG(x)", "[1,2,3]"),),
         ),
@@ -703,6 +707,3 @@ def rows() -> list[FunctionRule]:
             ("TRY_PARSE_JSON('{')", "NULL"),
         ),
     ]
-
-
-__all__ = ["IntegralType", "aggregate_rows", "local_nanos", "rows"]

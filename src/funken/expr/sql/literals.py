@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from funken.expr.ir import Literal
@@ -33,6 +34,7 @@ SECONDS = DayTimeIntervalType("SECOND", 2, 3)
 MONTHS = YearMonthIntervalType("MONTH")
 """The type of every interval of years and months in an expression."""
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
+_EPOCH_TIME = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
 _DAY = 86_400_000_000_000
 _DATE = re.compile(r"\s*(\d{1,9})-(\d{1,2})-(\d{1,2})\s*")
 _TIME = re.compile(r"\s*(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?\s*")
@@ -114,7 +116,7 @@ def _time_value(value: Any) -> Literal:
         case datetime.datetime():
             aware = value.tzinfo is not None
             naive = value.astimezone(datetime.UTC).replace(tzinfo=None) if aware else value
-            span = naive - datetime.datetime(1970, 1, 1)
+            span = naive - _EPOCH_TIME
             nanos = (span.days * 86_400_000_000 + span.seconds * 1_000_000 + span.microseconds) * 1000
             kind: LogicalType = (
                 LocalZonedTimestampType(6, nullable=False) if aware else TimestampType(6, nullable=False)
@@ -207,9 +209,7 @@ def interval_literal(text: str, first: str, last: str | None = None, negative: b
     if first not in units or last not in units:
         raise InvalidCall(f"Illegal interval qualifier {first} TO {last}")
     chain = _CHAIN[_CHAIN.index(first) : _CHAIN.index(last) + 1]
-    pattern = r"(\d+)" + "".join(
-        _SEPARATORS[pair].replace(" ", r"\s+") + r"(\d+)" for pair in zip(chain, chain[1:], strict=False)
-    )
+    pattern = r"(\d+)" + "".join(_SEPARATORS[pair].replace(" ", r"\s+") + r"(\d+)" for pair in pairwise(chain))
     match = re.fullmatch(pattern + (r"(?:\.(\d+))?" if last == "SECOND" else ""), body)
     if match is None:
         raise InvalidCall(f"Illegal interval literal format '{text}' for INTERVAL {first} TO {last}")

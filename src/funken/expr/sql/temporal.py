@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +31,6 @@ from funken.expr.sql.types import (
     BooleanType,
     DateType,
     DayTimeIntervalType,
-    DecimalType,
     IntegralType,
     IntType,
     LocalZonedTimestampType,
@@ -41,7 +39,6 @@ from funken.expr.sql.types import (
     TimeOfDayType,
     TimestampType,
     YearMonthIntervalType,
-    is_numeric,
     is_text,
     is_timestamp,
 )
@@ -803,6 +800,3 @@ def _conversions() -> list[FunctionRule]:
             ("CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')", "1969-12-31 16:00:00"),
         ),
     ]
-
-
-__all__ = ["DecimalType", "calendar", "rows"]

@@ -40,7 +40,7 @@ from funken.expr.sql.values import VariantValue
 
 DAY_MS, DAY_NS = 86_400_000, 86_400_000_000_000
 _FIRST = datetime.date(1970, 1, 1).toordinal()
-_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
 
 
 def zone_of(name: str) -> ZoneInfo | datetime.timezone:
@@ -307,6 +307,7 @@ _CLOCK = re.compile(r"\s*(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d+))?)?)?\s*"
 
 
 def read_boolean(text: str) -> bool:
+    """Return the truth value that a text stands for."""
     word = text.strip().lower()
     if word in _TRUE:
         return True
@@ -331,6 +332,7 @@ def read_integer(text: str, low: int, high: int) -> int:
 
 
 def read_double(text: str) -> float:
+    """Return the floating point number of a text."""
     body = text.strip()
     if not _JAVA_FLOAT.fullmatch(body):
         raise EvaluationError(f'For input string: "{text}"' if body else "empty String")
@@ -338,6 +340,7 @@ def read_double(text: str) -> float:
 
 
 def read_decimal(text: str) -> Decimal:
+    """Return the decimal of a text."""
     body = text.strip()
     try:
         if "_" in body or not re.fullmatch(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?", body):
@@ -349,7 +352,7 @@ def read_decimal(text: str) -> Decimal:
 
 def read_date(text: str) -> int:
     """Return the days of ``2020-1-31``; a time of day behind it is ignored."""
-    body = text.split(" ")[0] if text.find(" ") > 0 else text
+    body = text.split(" ", maxsplit=1)[0] if text.find(" ") > 0 else text
     body = body.split("T")[0] if "T" in body else body
     parts = [part.strip() for part in body.split("-")]
     if 1 <= len(parts) <= 3 and all(part.isdigit() for part in parts):
@@ -361,6 +364,7 @@ def read_date(text: str) -> int:
 
 
 def read_time(text: str) -> int:
+    """Return the milliseconds of ``10:00:00.123``."""
     match = _CLOCK.fullmatch(text)
     if match:
         hour, minute, second = (int(each or 0) for each in match.groups()[:3])

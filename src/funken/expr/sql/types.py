@@ -39,7 +39,7 @@ class LogicalType:
         return self.root
 
     def serializable(self) -> str:
-        """Return the text that a statement says, without nullability: ``VARCHAR(2147483647)`` where ``STRING`` is short for it."""
+        """Return the text that a statement says, without nullability: no ``STRING`` for ``VARCHAR(2147483647)``."""
         return self.summary()
 
     def sql(self) -> str:
@@ -52,9 +52,11 @@ class LogicalType:
     __repr__ = __str__
 
     def not_null(self: T) -> T:
+        """Return the type without NULL."""
         return self if not self.nullable else replace(self, nullable=False)
 
     def as_nullable(self: T, nullable: bool = True) -> T:
+        """Return the type with or without NULL."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
 
@@ -65,11 +67,15 @@ def _check(holds: bool, message: str) -> None:
 
 @dataclass(frozen=True, repr=False)
 class NullType(LogicalType):
+    """``NULL``."""
+
     root: ClassVar[str] = "NULL"
 
 
 @dataclass(frozen=True, repr=False)
 class BooleanType(LogicalType):
+    """``BOOLEAN``."""
+
     root: ClassVar[str] = "BOOLEAN"
     family: ClassVar[str] = "BOOLEAN"
 
@@ -91,6 +97,8 @@ class IntegralType(NumericType):
 
 @dataclass(frozen=True, repr=False)
 class TinyIntType(IntegralType):
+    """``TINYINT``."""
+
     root: ClassVar[str] = "TINYINT"
     bits: ClassVar[int] = 8
     digits: ClassVar[int] = 3
@@ -98,6 +106,8 @@ class TinyIntType(IntegralType):
 
 @dataclass(frozen=True, repr=False)
 class SmallIntType(IntegralType):
+    """``SMALLINT``."""
+
     root: ClassVar[str] = "SMALLINT"
     bits: ClassVar[int] = 16
     digits: ClassVar[int] = 5
@@ -105,6 +115,8 @@ class SmallIntType(IntegralType):
 
 @dataclass(frozen=True, repr=False)
 class IntType(IntegralType):
+    """``INT``."""
+
     root: ClassVar[str] = "INT"
     bits: ClassVar[int] = 32
     digits: ClassVar[int] = 10
@@ -112,6 +124,8 @@ class IntType(IntegralType):
 
 @dataclass(frozen=True, repr=False)
 class BigIntType(IntegralType):
+    """``BIGINT``."""
+
     root: ClassVar[str] = "BIGINT"
     bits: ClassVar[int] = 64
     digits: ClassVar[int] = 19
@@ -119,11 +133,15 @@ class BigIntType(IntegralType):
 
 @dataclass(frozen=True, repr=False)
 class FloatType(NumericType):
+    """``FLOAT``."""
+
     root: ClassVar[str] = "FLOAT"
 
 
 @dataclass(frozen=True, repr=False)
 class DoubleType(NumericType):
+    """``DOUBLE``."""
+
     root: ClassVar[str] = "DOUBLE"
 
 
@@ -140,6 +158,7 @@ class DecimalType(NumericType):
         _check(0 <= self.scale <= self.precision, f"DECIMAL scale must be 0 to {self.precision}, not {self.scale}")
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"DECIMAL({self.precision}, {self.scale})"
 
 
@@ -154,46 +173,60 @@ class SizedType(LogicalType):
         _check(0 <= self.length <= MAX_LENGTH, f"{self.root} length must be 1 to {MAX_LENGTH}, not {self.length}")
 
     def serializable(self) -> str:
+        """Return the text that a statement says, without nullability."""
         return f"{self.root}({self.length})"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return self.serializable()
 
 
 @dataclass(frozen=True, repr=False)
 class CharType(SizedType):
+    """``CHAR``."""
+
     root: ClassVar[str] = "CHAR"
     family: ClassVar[str] = "CHARACTER"
 
 
 @dataclass(frozen=True, repr=False)
 class VarCharType(SizedType):
+    """``VARCHAR``."""
+
     root: ClassVar[str] = "VARCHAR"
     family: ClassVar[str] = "CHARACTER"
     varying: ClassVar[bool] = True
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return "STRING" if self.length == MAX_LENGTH else self.serializable()
 
 
 @dataclass(frozen=True, repr=False)
 class BinaryType(SizedType):
+    """``BINARY``."""
+
     root: ClassVar[str] = "BINARY"
     family: ClassVar[str] = "BINARY"
 
 
 @dataclass(frozen=True, repr=False)
 class VarBinaryType(SizedType):
+    """``VARBINARY``."""
+
     root: ClassVar[str] = "VARBINARY"
     family: ClassVar[str] = "BINARY"
     varying: ClassVar[bool] = True
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return "BYTES" if self.length == MAX_LENGTH else self.serializable()
 
 
 @dataclass(frozen=True, repr=False)
 class DateType(LogicalType):
+    """``DATE``."""
+
     root: ClassVar[str] = "DATE"
     family: ClassVar[str] = "DATETIME"
 
@@ -209,6 +242,7 @@ class PreciseTimeType(LogicalType):
         _check(0 <= self.precision <= 9, f"{self.root} precision must be 0 to 9, not {self.precision}")
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"{self.root}({self.precision})"
 
 
@@ -244,6 +278,7 @@ class YearMonthIntervalType(LogicalType):
     family: ClassVar[str] = "INTERVAL"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         if self.resolution == "MONTH":
             return "INTERVAL MONTH"
         return f"INTERVAL YEAR({self.precision})" + (" TO MONTH" if self.resolution.endswith("MONTH") else "")
@@ -260,44 +295,57 @@ class DayTimeIntervalType(LogicalType):
     family: ClassVar[str] = "INTERVAL"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         text = self.resolution.replace("DAY", f"DAY({self.day_precision})")
         return "INTERVAL " + text.replace("SECOND", f"SECOND({self.fraction})")
 
 
 @dataclass(frozen=True, repr=False)
 class ArrayType(LogicalType):
+    """``ARRAY``."""
+
     element: LogicalType
     root: ClassVar[str] = "ARRAY"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"ARRAY<{self.element}>"
 
     def serializable(self) -> str:
+        """Return the text that a statement says, without nullability."""
         return f"ARRAY<{self.element.sql()}>"
 
 
 @dataclass(frozen=True, repr=False)
 class MultisetType(LogicalType):
+    """``MULTISET``."""
+
     element: LogicalType
     root: ClassVar[str] = "MULTISET"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"MULTISET<{self.element}>"
 
     def serializable(self) -> str:
+        """Return the text that a statement says, without nullability."""
         return f"MULTISET<{self.element.sql()}>"
 
 
 @dataclass(frozen=True, repr=False)
 class MapType(LogicalType):
+    """``MAP``."""
+
     key: LogicalType
     value: LogicalType
     root: ClassVar[str] = "MAP"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"MAP<{self.key}, {self.value}>"
 
     def serializable(self) -> str:
+        """Return the text that a statement says, without nullability."""
         return f"MAP<{self.key.sql()}, {self.value.sql()}>"
 
 
@@ -338,10 +386,12 @@ class RowType(LogicalType):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Return the names of the fields."""
         return tuple(each.name for each in self.fields)
 
     @property
     def types(self) -> tuple[LogicalType, ...]:
+        """Return the types of the fields."""
         return tuple(each.type for each in self.fields)
 
     def index(self, name: str) -> int:
@@ -349,9 +399,11 @@ class RowType(LogicalType):
         return self.names.index(name)
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"ROW<{', '.join(map(str, self.fields))}>"
 
     def serializable(self) -> str:
+        """Return the text that a statement says, without nullability."""
         return f"ROW<{', '.join(f'{quoted(each.name)} {each.type.sql()}' for each in self.fields)}>"
 
 
@@ -363,10 +415,12 @@ class StructuredType(RowType):
     root: ClassVar[str] = "STRUCTURED_TYPE"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         fields = "".join(f", {quoted(each.name)} {each.type}" for each in self.fields)
         return f"STRUCTURED<'{self.class_name}'{fields}>"
 
     def serializable(self) -> str:
+        """Return the text that a statement says, without nullability."""
         fields = "".join(f", {quoted(each.name)} {each.type.sql()}" for each in self.fields)
         return f"STRUCTURED<'{self.class_name}'{fields}>"
 
@@ -380,6 +434,7 @@ class RawType(LogicalType):
     root: ClassVar[str] = "RAW"
 
     def summary(self) -> str:
+        """Return the text without nullability."""
         return f"RAW('{self.class_name}', {self.serializer if self.serializer == '?' else repr(self.serializer)})"
 
 
@@ -422,18 +477,22 @@ def quoted(name: str) -> str:
 
 
 def is_text(type_: LogicalType) -> bool:
+    """Whether a type is CHAR or VARCHAR."""
     return type_.family == "CHARACTER"
 
 
 def is_bytes(type_: LogicalType) -> bool:
+    """Whether a type is BINARY or VARBINARY."""
     return type_.family == "BINARY"
 
 
 def is_numeric(type_: LogicalType) -> bool:
+    """Whether a type is a number."""
     return isinstance(type_, NumericType)
 
 
 def is_timestamp(type_: LogicalType) -> bool:
+    """Whether a type is TIMESTAMP or TIMESTAMP_LTZ."""
     return isinstance(type_, TimestampType | LocalZonedTimestampType)
 
 

@@ -335,6 +335,7 @@ def integral_bounds(type_: IntegralType) -> tuple[int, int]:
 
 
 def is_boolean(type_: LogicalType) -> bool:
+    """Whether a type is BOOLEAN."""
     return isinstance(type_, BooleanType)
 
 
@@ -342,7 +343,8 @@ def key_of(value: Any, type_: LogicalType) -> Any:
     """Return what is equal, and has an equal hash, exactly for equal values: of lists, pairs in any order, rows, NaN, zeros.
 
     >>> from funken.expr.sql.types import parse_type
-    >>> key_of([("a", 1), ("b", 2)], parse_type("MAP<STRING, INT>")) == key_of([("b", 2), ("a", 1)], parse_type("MAP<STRING, INT>"))
+    >>> type_ = parse_type("MAP<STRING, INT>")
+    >>> key_of([("a", 1), ("b", 2)], type_) == key_of([("b", 2), ("a", 1)], type_)
     True
     """
     if value is None:
