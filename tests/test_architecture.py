@@ -22,6 +22,16 @@ SOURCE = Path(__file__).parents[1] / "src"
 # a folder that is not listed belongs to the one it is in.
 LAYERS = (
     {"cli", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
+    {"table"},
+    {"table.physical"},
+    {"table.runtime"},
+    {"table.rules"},
+    {"table.sql"},
+    {"table.connectors", "table.models"},
+    {"table.exec_nodes"},
+    {"table.logical", "table.constants"},
+    {"table.catalog"},
+    {"table.config", "table.changelog", "table.values", "table.types"},
     {"spark"},
     {"api", "api.streams"},
     {"api.functions", "api.jobs"},
@@ -64,6 +74,8 @@ LAYERS = (
     {"windowing"},
     {"timing"},
     {"state", "state.rocksdb"},
+    {"table.changelog", "table.types"},
+    {"expr.sql"},
     {"config", "io", "metrics", "types"},
     {"expr"},
     {"dataclass", "errors", "ids", "starting"},
@@ -246,6 +258,8 @@ def on_columns(dotted: str) -> bool:
             "funken.columnar.vectorized.results",
             "funken.runtime.exchange.columnar_writer",
             "funken.graph.columns.",
+            "funken.table.runtime.",
+            "funken.table.physical",
         )
     )
 

@@ -80,8 +80,6 @@ def test_submodules_are_attributes_as_of_any_package():
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        ("pyflink.table.StreamTableEnvironment", r"Funken has no Table API.*Write the query with Spark"),
-        ("pyflink.table.udf", "Funken has no Table API"),
         ("pyflink.fn_execution.state_impl", "the insides of PyFlink's workers"),
         ("pyflink.dataset", "no DataSet API"),
     ],
@@ -91,15 +89,17 @@ def test_what_cannot_work_fails_at_import_and_says_what_to_use(module, why):
         importlib.import_module(module)
 
 
-def test_of_the_table_api_there_are_types_and_nothing_else():
-    from pyflink.table import DataTypes
+def test_the_table_api_is_there_under_its_names():
+    from pyflink.table import DataTypes, EnvironmentSettings, TableEnvironment
+    from pyflink.table.expressions import col
     from pyflink.table.types import DataTypes as Same
+    from pyflink.table.udf import udf
 
     assert DataTypes is Same
-    with pytest.raises(ImportError, match="Funken has no Table API"):
-        from pyflink.table import EnvironmentSettings  # noqa: F401
-    with pytest.raises(NotInFunken, match=r"DataTypes.INTERVAL\(\) cannot work"):
-        DataTypes.INTERVAL(None)
+    assert EnvironmentSettings.in_batch_mode().is_streaming_mode() is False
+    assert str(udf(lambda n: n, result_type=DataTypes.INT(), name="same")(col("n"))) == "same(n)"
+    assert TableEnvironment.create(EnvironmentSettings.in_streaming_mode()).list_catalogs() == ["default_catalog"]
+
 
 
 def test_a_module_that_pyflink_has_not_either_is_not_found():

@@ -32,6 +32,7 @@ _COMMANDS = {
     "run": "funken.cli.run:run",
     "savepoint": "funken.cli.jobs:savepoint",
     "service": "funken.cli.service.service:service",
+    "sql": "funken.cli.sql:sql",
     "state": "funken.cli.state:state",
     "stop": "funken.cli.jobs:stop",
     "top": "funken.cli.top:top",
@@ -79,6 +80,7 @@ def main() -> None:
     funken run job.py                    run a program
     funken run --target local job.py     the same without Spark, for a debugger
     funken explain job.py                what would run where
+    funken sql script.sql                run statements of SQL; without a script: typed in
     funken run -s SAVEPOINT job.py       resume from a savepoint
     funken up                            keep Spark warm, so that the next runs begin at once; ends with: funken down
     funken state ls SAVEPOINT            what is in a savepoint

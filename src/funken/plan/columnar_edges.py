@@ -82,7 +82,7 @@ def wants_columns(partitioning: Partitioning) -> bool:
     >>> wants_columns(ColumnarRebalance()), wants_columns(ColumnarRebalance(to_records=True)), wants_columns(Rebalance())
     (True, False, False)
     """
-    return isinstance(partitioning, _OfColumns | ColumnarHash) and not partitioning.to_records
+    return not getattr(partitioning, "to_records", True)
 
 
 __all__ = [

@@ -27,6 +27,10 @@ class Partitioning:
         """The name that ``explain()`` prints."""
         return type(self).__name__.upper()
 
+    def writer(self) -> Any:
+        """Return the class of the edge writer, of a partitioning that brings its own; ``None``: the runtime knows it."""
+        return None
+
 
 @dataclass(frozen=True)
 class Forward(Partitioning):

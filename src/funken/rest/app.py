@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from funken.errors import RequestRejected
-from funken.rest.endpoints import ENDPOINTS, Call, Endpoint
+from funken.rest.endpoints import ENDPOINTS, RestCall, Endpoint
 from funken.rest.jobs import Jobs
 from funken.rest.openapi import document
 from funken.rest.operations import CANCEL, Operations
@@ -68,9 +68,9 @@ async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Opera
         query = _read(endpoint.query, _last(request), "query parameter")
         if method != "GET":
             body = _body(endpoint, await _content(request))
-            call = Call(jobs, operations, path, query, body)
+            call = RestCall(jobs, operations, path, query, body)
             return json_response(encoded(await run_in_threadpool(endpoint.answer, call)), endpoint.status)
-        call = Call(jobs, operations, path, query)
+        call = RestCall(jobs, operations, path, query)
         if endpoint.shape == "string":
             return PlainTextResponse(endpoint.answer(call))
         return json_response(_cached(endpoint, call))
@@ -78,7 +78,7 @@ async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Opera
         return error_response(str(error), error.status)
 
 
-def _cached(endpoint: Endpoint, call: Call) -> bytes:
+def _cached(endpoint: Endpoint, call: RestCall) -> bytes:
     """Return the encoded answer; of what follows from a snapshot, the one that was made before."""
     if "jobid" not in call.path or "triggerid" in call.path or endpoint.fresh:
         return encoded(endpoint.answer(call))

@@ -1,7 +1,7 @@
 """Every endpoint, once: method, path, parameters, and the function that answers.
 
 The router and the OpenAPI document follow from this table. Paths and fields are Flink's. ``doc`` says what Flink
-does not have. A function gets a ``Call`` whose parameters were read, and returns data for JSON.
+does not have. A function gets a ``RestCall`` whose parameters were read, and returns data for JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = metadata.version("funken")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RestCall:
     """A request whose parameters were read; of those that were left out there is no entry."""
 
     jobs: Jobs
@@ -60,7 +60,7 @@ class Endpoint:
     method: str
     path: str
     doc: str
-    answer: Callable[[Call], Any]
+    answer: Callable[[RestCall], Any]
     query: tuple[Parameter, ...] = ()
     body: tuple[Parameter, ...] | None = None
     status: int = 200
@@ -86,11 +86,11 @@ def dashboard_configuration(history: bool) -> dict[str, Any]:
     }
 
 
-def _job_list(call: Call) -> dict[str, Any]:
+def _job_list(call: RestCall) -> dict[str, Any]:
     return {"jobs": [{"id": entry.id, "status": entry.snapshot.state.name} for entry in call.jobs.all()]}
 
 
-def _snapshot(call: Call) -> dict[str, Any]:
+def _snapshot(call: RestCall) -> dict[str, Any]:
     """Return the whole picture with the ids that stand in addresses; the subtasks of checkpoints have paths of their own."""
     job = call.job
     history = tuple(replace(each, subtasks=()) for each in job.checkpoints.history)
@@ -102,7 +102,7 @@ def _snapshot(call: Call) -> dict[str, Any]:
     }
 
 
-def _logs(call: Call) -> dict[str, Any]:
+def _logs(call: RestCall) -> dict[str, Any]:
     entry, query = call.entry, call.query
     return logs.page(
         entry.logs, entry.snapshot, query.get("after"), query.get("limit", _LOG_RECORDS), query.get("level"),
@@ -110,29 +110,29 @@ def _logs(call: Call) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _savepoint(call: Call) -> dict[str, Any]:
+def _savepoint(call: RestCall) -> dict[str, Any]:
     body = call.body
     stop = body.get("cancel-job", False)
     trigger = call.operations.savepoint(call.entry, body.get("target-directory"), stop, body.get("triggerId"))
     return {"request-id": trigger}
 
 
-def _stop(call: Call) -> dict[str, Any]:
+def _stop(call: RestCall) -> dict[str, Any]:
     body = call.body
     drain = body.get("drain", False)
     return {"request-id": call.operations.stop(call.entry, body.get("targetDirectory"), drain, body.get("triggerId"))}
 
 
-def _rescale(call: Call) -> dict[str, Any]:
+def _rescale(call: RestCall) -> dict[str, Any]:
     return {"request-id": call.operations.rescale(call.entry, call.query["parallelism"])}
 
 
-def _cancel(call: Call) -> dict[str, Any]:
+def _cancel(call: RestCall) -> dict[str, Any]:
     call.operations.cancel(call.entry)
     return {}
 
 
-def _user_accumulators(call: Call) -> dict[str, Any]:
+def _user_accumulators(call: RestCall) -> dict[str, Any]:
     call.entry  # noqa: B018 - an unknown job is rejected
     return {"job-accumulators": [], "user-task-accumulators": [], "serialized-user-task-accumulators": {}}
 
@@ -142,7 +142,7 @@ _VERTEX = _JOB + "/vertices/{vertexid}"
 _SUBTASK = _VERTEX + "/subtasks/{subtaskindex}"
 
 
-def _get(path: str, doc: str, answer: Callable[[Call], Any], *query: Parameter, shape: str = "object") -> Endpoint:
+def _get(path: str, doc: str, answer: Callable[[RestCall], Any], *query: Parameter, shape: str = "object") -> Endpoint:
     return Endpoint("GET", path, doc, answer, query, shape=shape)
 
 

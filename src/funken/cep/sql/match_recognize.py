@@ -34,12 +34,14 @@ _SUBSET = re.compile(r"\bSUBSET((?:\s+\w+\s*=\s*\([^()]*\)\s*,?)+)", re.IGNORECA
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 
-def match_recognize(query: str, stream: DataStream, columns: Sequence[str] | None = None) -> DataStream:
+def match_recognize(
+    query: str, stream: DataStream, columns: Sequence[str] | None = None, processing_time: bool = False
+) -> DataStream:
     """Return the matches of a MATCH_RECOGNIZE clause in a stream, as ``Row``s of the partition's columns and the measures.
 
     ``query`` is the clause, alone or behind ``SELECT * FROM name``. Records are mappings, ``Row``s or objects with attributes; or
     tuples, with ``columns`` to name their items. The first column of ORDER BY stands for the time of the stream, which has
-    its timestamps and watermarks already; ``PROCTIME()`` for processing time.
+    its timestamps and watermarks already; ``PROCTIME()`` stands for processing time, as any column does with ``processing_time``.
 
     >>> from funken import WatermarkStrategy
     >>> from funken.testing import local
@@ -59,7 +61,8 @@ def match_recognize(query: str, stream: DataStream, columns: Sequence[str] | Non
     clause = _Clause(query, _Columns(columns))
     keyed = stream.key_by(_Key(clause.partition, clause.column)) if clause.partition else stream
     measures = clause.measures()
-    found = _RowStream(keyed, clause.plan(), Settings(clause.comparator, event_time=not clause.processing_time))
+    by_clock = clause.processing_time or processing_time
+    found = _RowStream(keyed, clause.plan(), Settings(clause.comparator, event_time=not by_clock))
     return found.process(measures).name("match_recognize")
 
 

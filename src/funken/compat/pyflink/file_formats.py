@@ -7,6 +7,7 @@ from typing import Any
 
 from funken.compat.pyflink.formats import CsvSettings
 from funken.compat.pyflink.refusals import not_yet
+from funken.compat.pyflink.types import info_of
 from funken.connectors.files import arrow_files, avro_files, csv_files
 from funken.connectors.formats import avro_schema
 from funken.types.info import PickledBytesTypeInfo, Types
@@ -28,7 +29,7 @@ class CsvSchemaBuilder(CsvSettings):
 
     def add_number_column(self, name: str, number_type: Any = None) -> CsvSchemaBuilder:
         """Add a column of numbers; whole numbers unless a type of ``Types`` says otherwise."""
-        return self._add(name, number_type or Types.LONG())
+        return self._add(name, info_of(number_type) or Types.LONG())
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of ``true`` and ``false``."""
@@ -37,7 +38,7 @@ class CsvSchemaBuilder(CsvSettings):
     def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
         """Add a column of lists."""
         self._set("array_delimiters", (*self._options.get("array_delimiters", ()), (name, separator)))
-        return self._add(name, Types.LIST(element_type or Types.STRING()))
+        return self._add(name, Types.LIST(info_of(element_type) or Types.STRING()))
 
     def add_columns_from(self, schema: csv_files.CsvReaderFormat) -> CsvSchemaBuilder:
         """Add the columns of a schema that ``build`` returned."""
@@ -173,7 +174,7 @@ class ParquetColumnarRowInputFormat(arrow_files.ParquetFormat):
         self, row_type: Any, hadoop_config: Any = None, batch_size: int = 2048, is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(row_type)
+        super().__init__(info_of(row_type))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.record_type,)
@@ -189,7 +190,7 @@ class ParquetBulkWriters:
     @staticmethod
     def for_row_type(row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False) -> Any:
         """Write rows."""
-        return arrow_files.ParquetFormat(row_type)
+        return arrow_files.ParquetFormat(info_of(row_type))
 
 
 class OrcBulkWriters:
@@ -198,7 +199,7 @@ class OrcBulkWriters:
     @staticmethod
     def for_row_type(row_type: Any, writer_properties: Any = None, hadoop_config: Any = None) -> Any:
         """Write rows."""
-        return arrow_files.OrcFormat(row_type)
+        return arrow_files.OrcFormat(info_of(row_type))
 
 
 class AvroInputFormat(avro_files.AvroFormat):

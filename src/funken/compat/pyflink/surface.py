@@ -33,8 +33,15 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.util.java_utils": ("java",),
     "pyflink.util.exceptions": ("exceptions",),
     "pyflink.util.api_stability_decorators": ("exceptions",),
-    "pyflink.table": ("types",),
-    "pyflink.table.types": ("types",),
+    "pyflink.table": ("tables",),
+    "pyflink.table.catalog": ("catalogs",),
+    "pyflink.table.descriptors": ("tables",),
+    "pyflink.table.expression": ("funken.table.expressions",),
+    "pyflink.table.expressions": ("funken.table.expressions",),
+    "pyflink.table.module": ("tables",),
+    "pyflink.table.types": ("tables",),
+    "pyflink.table.udf": ("funken.table.udf",),
+    "pyflink.table.window": ("funken.table.window",),
     "pyflink.testing": (),
     "pyflink.testing.test_case_utils": ("testing",),
     "pyflink.common": (*_COMMON, "windows"),
@@ -73,6 +80,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "restart_strategy", "serialization", "time", "typeinfo", "types", "watermark_strategy",
     )
 } | {
+    f"pyflink.table.{name}": ("tables",)
+    for name in (
+        "changelog_mode", "compiled_plan", "data_view", "environment_settings", "explain_detail", "model_descriptor",
+        "plan_reference", "result_kind", "schema", "sql_dialect", "statement_set", "table", "table_config",
+        "table_descriptor", "table_environment", "table_pipeline", "table_result", "table_schema",
+    )
+} | {
     f"pyflink.datastream.connectors.{name}": ("connectors",)
     for name in (
         "base", "cassandra", "dynamic_kafka", "elasticsearch", "file_system", "hybrid_source", "jdbc", "kafka",
@@ -83,8 +97,6 @@ MODULES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 REFUSED = {
-    "pyflink.table": "Funken has no Table API, of which it has DataTypes alone, for formats of files. Write the query with Spark "
-    "(SparkSession.sql, DataFrames), or the job with DataStream alone.",
     "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use what pyflink.datastream has.",
     "pyflink.dataset": "PyFlink has had no DataSet API since 1.12. Use DataStream with RuntimeExecutionMode.BATCH.",
     "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
@@ -99,14 +111,14 @@ def sources(name: str) -> list[str] | None:
     ['funken.compat.pyflink.windows']
     """
     found = MODULES.get(name)
-    return None if found is None else [_HERE + each for each in found]
+    return None if found is None else [each if each.startswith("funken.") else _HERE + each for each in found]
 
 
 def refusal(name: str) -> str | None:
     """Return why a PyFlink module cannot be there, if it is one of those.
 
-    >>> refusal("pyflink.table.udf").split(",")[0]
-    'Funken has no Table API'
+    >>> refusal("pyflink.ml.core").split(";")[0]
+    'This is another package'
     """
     if name in MODULES:
         return None

@@ -36,8 +36,11 @@ _FOLDED = 4
 """A block of partials stands for so many times the records again at most: it may be written down as records."""
 
 
-class _ColumnsWriter(EdgeWriter):
+class ColumnsWriter(EdgeWriter):
     """Buffers columns per target, beside the writer of the record path that comes behind it."""
+
+    form: type[Block] = Columns
+    """The form of the blocks that are buffered; others become rows."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -46,7 +49,7 @@ class _ColumnsWriter(EdgeWriter):
         self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
         if self._max_records == 1:  # nothing waits
             self._factor = 1
-        self._blocks: list[list[Columns]] = [[] for _ in range(self.targets)]
+        self._blocks: list[list[Any]] = [[] for _ in range(self.targets)]
         self._waiting = [0] * self.targets
 
     @property
@@ -56,13 +59,23 @@ class _ColumnsWriter(EdgeWriter):
 
     def emit_block(self, block: Block) -> None:
         """Buffer a block."""
-        if type(block) is not Columns:
+        if type(block) is not self.form:
             self.emit(*block.rows())
-        elif block.length:
+        elif len(block):
             self._flush_rows()
             self._buffer(block)
 
-    def _buffer(self, block: Columns) -> None:
+    def _joinable(self, first: Any, block: Any) -> bool:
+        """Whether a block can be sent together with one that waits."""
+        stamped = block.timestamps is not None
+        return type(first) is type(block) and (first.timestamps is not None) is stamped and first.schema == block.schema
+
+    def _joined(self, waiting: list[Any]) -> tuple[Block, bytes]:
+        """Return the blocks that wait as one, and as bytes."""
+        block = joined_alike(waiting)
+        return block, encode_block(block)
+
+    def _buffer(self, block: Any) -> None:
         """Buffer columns for their targets."""
         raise NotImplementedError
 
@@ -71,13 +84,10 @@ class _ColumnsWriter(EdgeWriter):
         self._flush_columns()
         super().emit(values, timestamps)
 
-    def _put(self, target: int, block: Columns) -> None:
+    def _put(self, target: int, block: Any) -> None:
         waiting = self._blocks[target]
-        if waiting:
-            first, stamped = waiting[0], block.timestamps is not None
-            alike = type(first) is type(block) and (first.timestamps is not None) is stamped
-            if not alike or first.schema != block.schema:
-                self._send_columns(target)
+        if waiting and not self._joinable(waiting[0], block):
+            self._send_columns(target)
         if not self._since[target]:
             self._since[target] = self._ingestion_time.at
         waiting.append(block)
@@ -87,9 +97,8 @@ class _ColumnsWriter(EdgeWriter):
 
     def _send_columns(self, target: int) -> None:
         waiting = self._blocks[target]
-        block = joined_alike(waiting)
-        payload = encode_block(block)
-        self._adapt(len(payload), max(1, block.length // self._factor))
+        block, payload = self._joined(waiting)
+        self._adapt(len(payload), max(1, len(block) // self._factor))
         self.records += block.records
         self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
         waiting.clear()
@@ -115,17 +124,17 @@ class _ColumnsWriter(EdgeWriter):
         super().flush()
 
 
-class ColumnarOneTargetWriter(_ColumnsWriter, OneTargetWriter):
+class ColumnarOneTargetWriter(ColumnsWriter, OneTargetWriter):
     """Everything to one target."""
 
-    def _buffer(self, block: Columns) -> None:
+    def _buffer(self, block: Any) -> None:
         self._put(self._target, block)
 
 
-class ColumnarRebalanceWriter(_ColumnsWriter, RebalanceWriter):
+class ColumnarRebalanceWriter(ColumnsWriter, RebalanceWriter):
     """Round robin, record by record."""
 
-    def _buffer(self, block: Columns) -> None:
+    def _buffer(self, block: Any) -> None:
         width = len(self._chosen)
         for offset in range(min(width, block.length)):
             part = block if width == 1 else block.take(np.arange(offset, block.length, width))
@@ -137,7 +146,7 @@ class ColumnarRescaleWriter(ColumnarRebalanceWriter, RescaleWriter):
     """Round robin over this subtask's share of the targets."""
 
 
-class ColumnarHashWriter(_ColumnsWriter, HashWriter):
+class ColumnarHashWriter(ColumnsWriter, HashWriter):
     """Records with equal keys to one target, by key group."""
 
     def __init__(self, *args: Any) -> None:
@@ -184,4 +193,4 @@ COLUMNAR: dict[type, type[EdgeWriter]] = {
 }  # fmt: skip
 """Which writer the partitionings of columns get."""
 
-__all__ = ["COLUMNAR", "ColumnarHashWriter"]
+__all__ = ["COLUMNAR", "ColumnarHashWriter", "ColumnarOneTargetWriter", "ColumnarRebalanceWriter", "ColumnsWriter"]

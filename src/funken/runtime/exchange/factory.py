@@ -33,7 +33,7 @@ def writer_for(
     edge: Edge, subtask: int, operator: str, send: Send, ingested_at: IngestionTime, records: int, size: int
 ) -> EdgeWriter:
     """Make the writer of an edge's partitioning; with a buffer timeout of 0, a block is full at one record."""
-    kind = _WRITERS.get(type(edge.partitioning))
+    kind = edge.partitioning.writer() or _WRITERS.get(type(edge.partitioning))
     if kind is None:
         from funken.runtime.exchange.columnar_writer import COLUMNAR  # noqa: PLC0415 - NumPy, only where there are columns
 

@@ -33,6 +33,8 @@ _SIZE = _CHECKSUM.size + _FIELDS.size
 _PROTOCOL = 5
 COLUMNS = 0xC0
 """What the content of a block of columns begins with (``columnar/keyed/codec.py``); no pickle begins so."""
+ITSELF = 0xC1
+"""What the content of a block begins with whose own pickle follows: of a form that rooms above this one brought."""
 
 
 class BlockKind(enum.IntEnum):
@@ -139,6 +141,9 @@ def decode_records(block: bytes) -> Block:
         from funken.columnar.keyed.codec import decode_block  # noqa: PLC0415 - NumPy is loaded only where there are columns
 
         return decode_block(memoryview(block)[_SIZE:])
+    if block[_SIZE] == ITSELF:
+        brought: Block = pickle.loads(memoryview(block)[_SIZE + 1 :])
+        return brought
     *content, stamps = pickle.loads(memoryview(block)[_SIZE:])
     timestamps = None
     if stamps is not None:

@@ -1,0 +1,252 @@
+"""``funken sql``: statements of a script, of an argument, or typed in, as Flink's SQL client runs them.
+
+A query's rows are shown as they come, in one of three ways (``sql-client.execution.result-mode``): ``tableau``, the changes in a
+box; ``changelog``, a line per change; ``table``, the rows that are left at the end. A script waits for its jobs before it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from funken.api.jobs.client import JobClient
+from funken.cli.run import conf_option, job_options, with_options
+from funken.config import Configuration, set_default_configuration
+from funken.errors import FunkenError
+
+_PROMPT, _MORE = "Funken SQL> ", "> "
+_MODES = ("tableau", "changelog", "table")
+
+_HELP = """\
+Statements end with a semicolon.
+
+SELECT, INSERT, CREATE, DROP, ALTER, SHOW, DESCRIBE, EXPLAIN, USE   as in Flink's SQL
+SET 'key' = 'value'; SET; RESET 'key'                               options of queries and jobs
+SET 'sql-client.execution.result-mode' = 'tableau'                  or changelog, or table
+BEGIN STATEMENT SET; INSERT ..; INSERT ..; END                      several INSERTs as one job
+SOURCE 'script.sql'                                                 the statements of a file
+CLEAR, HELP, QUIT
+
+Ctrl-C ends a query."""
+
+
+class Quit(Exception):  # the statement, not an error
+    """``QUIT`` or ``EXIT``."""
+
+
+class SqlSession:
+    """A table environment, and what statements of the client do: modes, statement sets, scripts."""
+
+    def __init__(self, environment: Any, echo: Callable[[str], None], waits: bool) -> None:
+        self._environment = environment
+        self._echo = echo
+        self._waits = waits
+        self._block: Any = None
+        self.jobs: list[JobClient] = []
+        """The jobs of INSERTs, which go on behind their statements."""
+
+    # ---- statements
+
+    def script(self, text: str) -> None:
+        """Run the statements of a text; the first error ends it."""
+        from funken.table.sql import parser  # noqa: PLC0415 - only where statements run
+
+        for part in parser.split(text):
+            self.statement(part)
+
+    def statement(self, text: str) -> None:
+        """Run a statement."""
+        from funken.table.sql import parser  # noqa: PLC0415 - only where statements run
+        from funken.table.sql import statements as st  # noqa: PLC0415
+
+        record = parser.parse(text)
+        if isinstance(record, st.ClientCommand):
+            self._command(record.command, record.argument)
+        elif self._block is not None:
+            if not isinstance(record, st.Insert):
+                raise click.ClickException("only INSERT statements are part of a statement set; END runs it.")
+            self._block.add_insert_sql(text)
+            self._echo("Statement added.")
+        else:
+            self._run(record, st)
+
+    def _command(self, command: str, argument: str) -> None:
+        if command == "QUIT":
+            raise Quit
+        if command == "HELP":
+            self._echo(_HELP)
+        elif command == "CLEAR":
+            click.clear()
+        elif command == "SOURCE":
+            self.script(Path(argument).read_text())
+        elif command == "BEGIN STATEMENT SET":
+            self._block = self._environment.create_statement_set()
+            self._echo("Begin a statement set.")
+        elif command == "END":
+            if self._block is None:
+                raise click.ClickException("there is no statement set to END; it begins with BEGIN STATEMENT SET.")
+            block, self._block = self._block, None
+            self._submitted(block.execute())
+
+    def _run(self, record: Any, st: Any) -> None:
+        from funken.table.execution import run  # noqa: PLC0415 - only where statements run
+
+        result = run(self._environment, record)
+        if isinstance(record, st.Query):
+            self._show(result)
+        elif result.get_job_client() is not None:
+            self._submitted(result)
+        else:
+            result.print()
+
+    def _submitted(self, result: Any) -> None:
+        job = result.get_job_client()
+        if self._waits or self._environment.get_config().option("table.dml-sync"):
+            self.jobs.append(job)
+            return
+        self.jobs.append(job)
+        self._echo(f"Job submitted: {job.get_job_id()}")
+
+    # ---- results
+
+    def _show(self, result: Any) -> None:
+        mode = str(self._environment.get_config().get("sql-client.execution.result-mode", "tableau")).lower()
+        if mode not in _MODES:
+            raise click.ClickException(f"result mode {mode!r} is unknown; there are: {', '.join(_MODES)}.")
+        with _ended_by_ctrl_c(result):
+            if mode == "tableau":
+                result.print()
+            elif mode == "changelog":
+                self._changes(result)
+            else:
+                self._rest(result)
+
+    def _changes(self, result: Any) -> None:
+        from funken.table.text import java_row  # noqa: PLC0415 - only where rows are shown
+
+        with result.collect() as rows:
+            for row in rows:
+                self._echo(java_row(row))
+
+    def _rest(self, result: Any) -> None:
+        from funken.table.collecting import remaining  # noqa: PLC0415 - loads Arrow
+        from funken.table.result import TableResult  # noqa: PLC0415
+
+        seen: list[Any] = []
+        with result.collect() as rows, contextlib.suppress(KeyboardInterrupt):
+            seen.extend(rows)
+        schema = result.get_resolved_schema()
+        names, types = schema.get_column_names(), schema.get_column_data_types()
+        TableResult(names, types, remaining(seen)).print()
+
+    def wait(self) -> None:
+        """Wait until the jobs of INSERTs have ended; raises what made one fail."""
+        jobs, self.jobs = self.jobs, []
+        for job in jobs:
+            job.get_job_execution_result().result()
+
+    def close(self) -> None:
+        """End what still runs."""
+        for job in self.jobs:
+            if not job.get_job_execution_result().done():
+                job.cancel().result()
+
+
+@contextlib.contextmanager
+def _ended_by_ctrl_c(result: Any) -> Iterator[None]:
+    """Let Ctrl-C end a query, and nothing else."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        job = result.get_job_client()
+        if job is not None and not job.get_job_execution_result().done():
+            job.cancel().result()
+        click.echo("Query ended.", err=True)
+
+
+def read_statements(lines: Callable[[str], str]) -> Iterator[str]:
+    """Read statements line by line, each to its semicolon; ``lines`` is given the prompt, and raises ``EOFError`` at the end."""
+    from funken.table.sql import parser  # noqa: PLC0415 - only where statements run
+
+    text = ""
+    while True:
+        try:
+            text += lines(_MORE if text.strip() else _PROMPT) + "\n"
+        except EOFError:
+            return
+        if text.rstrip().endswith(";"):
+            yield from parser.split(text)
+            text = ""
+        elif text.strip().upper() in ("QUIT", "EXIT", "HELP", "CLEAR"):
+            yield text
+            text = ""
+
+
+def _typed(session: SqlSession) -> None:
+    """Run what is typed in; an error ends its statement only."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401, PLC0415 - gives input() a history
+    click.echo("Statements end with a semicolon; HELP; tells more, QUIT; ends.")
+    statements = read_statements(input)
+    while True:
+        try:
+            text = next(statements, None)
+            if text is None:
+                return
+            session.statement(text)
+        except Quit:
+            return
+        except KeyboardInterrupt:
+            click.echo()
+        except (FunkenError, click.ClickException, OSError) as error:
+            click.echo(f"[ERROR] {error}", err=True)
+
+
+@click.command()
+@click.argument("script", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option("--file", "-f", type=click.Path(exists=True, dir_okay=False), help="Run the statements of a file.")
+@click.option("--execute", "-e", "text", help="Run these statements.")
+@click.option("--init", "-i", type=click.Path(exists=True, dir_okay=False), help="Run these statements first.")
+@click.option("--batch", is_flag=True, help="Give each result once; all tables have to be bounded.")
+@job_options("auto")
+def sql(
+    script: str | None, file: str | None, text: str | None, init: str | None, batch: bool, target: str,
+    parallelism: int | None, configuration: Configuration,
+) -> None:  # fmt: skip
+    """Run statements of Flink's SQL: of a SCRIPT, of an option, or typed in.
+
+    \b
+    funken sql script.sql
+    funken sql -e "SELECT 1 + 1"
+    funken sql --target local
+    """
+    from funken.table.environment import EnvironmentSettings, TableEnvironment  # noqa: PLC0415 - other commands need none
+
+    set_default_configuration(with_options(configuration, target, parallelism))
+    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    environment = TableEnvironment.create(settings)
+    path = file or script
+    typed = path is None and text is None and sys.stdin.isatty()
+    session = SqlSession(environment, click.echo, waits=not typed)
+    try:
+        if init is not None:
+            session.script(Path(init).read_text())
+        if typed:
+            _typed(session)
+            return
+        session.script(text if text is not None else Path(path).read_text() if path is not None else sys.stdin.read())
+        session.wait()
+    except Quit:
+        session.wait()
+    except FunkenError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        session.close()
+
+
+__all__ = ["sql"]

@@ -1,0 +1,112 @@
+"""Expressions over batches of Arrow: every node is computed once, and what may fail only for the rows that need it.
+
+A computed node is an array as long as the batch, or a scalar if it is constant. PyArrow is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from funken.expr.ir import Call, InputRef, Literal, Node, walk
+from funken.expr.rules import Determinism, FunctionRule, FunctionTable
+
+
+@dataclass(frozen=True)
+class EvaluationContext:
+    """What an expression knows beside its row."""
+
+    functions: FunctionTable
+    time_zone: str = "UTC"
+    now: Callable[[], int] = lambda: 0
+    """The clock, in milliseconds since 1970."""
+    watermark: Callable[[], int | None] = lambda: None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """``query_start`` (milliseconds: the fixed time of a bounded query), ``database``, ``catalog``, ``legacy_cast``."""
+    memory: dict[Any, Any] = field(default_factory=dict, compare=False)
+    """What calls keep from block to block: the generator of RAND with a seed."""
+
+
+def evaluate(nodes: Sequence[Node], batch: Any, context: EvaluationContext) -> list[Any]:
+    """Return an Arrow array per node, each as long as the batch."""
+    evaluator = Evaluator(batch, context)
+    return [evaluator.column(node) for node in nodes]
+
+
+class Evaluator:
+    """The values of nodes over one batch."""
+
+    def __init__(self, batch: Any, context: EvaluationContext) -> None:
+        self.batch = batch
+        self.context = context
+        self.rows: int = batch.num_rows
+        self._known: dict[Node, Any] = {}
+
+    def column(self, node: Node) -> Any:
+        """Return a node's values as an array."""
+        return self.context.functions.repeat(self.value(node), self.rows, node.type)
+
+    def value(self, node: Node) -> Any:
+        """Return a node's values: an array, or a scalar if they are all one."""
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._compute(node)
+        return found
+
+    def _compute(self, node: Node) -> Any:
+        if isinstance(node, InputRef):
+            return _whole(self.batch.column(node.index))
+        if isinstance(node, Literal):
+            return self.context.functions.scalar(node.value, node.type)
+        assert isinstance(node, Call)
+        if node.handle is not None:
+            return node.handle.evaluate(node, self)
+        rule = self.context.functions.get(node.function)
+        assert isinstance(rule, FunctionRule)
+        if rule.lazy is not None:
+            return rule.lazy(node, self)
+        assert rule.kernel is not None
+        return rule.kernel(node, [self.value(each) for each in node.args], self)
+
+    def under(self, mask: Any) -> Evaluator:
+        """Return an evaluator of the rows that a mask selects."""
+        return Evaluator(self.batch.filter(mask), self.context)
+
+    def raises(self, node: Node) -> bool:
+        """Whether a value of a node may fail."""
+        return any(self._may_fail(each) for each in walk(node))
+
+    def _may_fail(self, node: Node) -> bool:
+        if not isinstance(node, Call):
+            return False
+        if node.handle is not None:
+            return True
+        rule = self.context.functions.get(node.function)
+        return isinstance(rule, FunctionRule) and rule.raises
+
+
+def _whole(column: Any) -> Any:
+    """Return one array of what may be chunks."""
+    if not hasattr(column, "combine_chunks"):
+        return column
+    column = column.combine_chunks()
+    if hasattr(column, "chunks"):  # a version of PyArrow that leaves the chunks of an empty column
+        import pyarrow as pa  # noqa: PLC0415 - a program without tables does not load it
+
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column
+
+
+def is_deterministic(node: Node, functions: FunctionTable) -> bool:
+    """Whether a node has the same value for the same row whenever it is computed."""
+    for each in walk(node):
+        if isinstance(each, Call):
+            if each.handle is not None:
+                if not getattr(each.handle, "deterministic", True):
+                    return False
+                continue
+            rule = functions.get(each.function)
+            if isinstance(rule, FunctionRule) and rule.determinism is not Determinism.DETERMINISTIC:
+                return False
+    return True

@@ -1,0 +1,4 @@
+"""SQL's values and functions: types, casts, and one row of a table per built-in function.
+
+PyArrow and NumPy are imported where they are used. Nothing here knows statements, plans or operators.
+"""

@@ -1,0 +1,320 @@
+"""How a row of the table is written: parameters as a text, the type of the result as a text or a function, a kernel.
+
+Parameters are words, ``text int? bool``: ``?`` may be left out, ``*`` and ``+`` may repeat, ``|`` are alternatives of one
+place. A word is a family of types; an argument that is NULL without a type gets the family's own. The result's type says its nullability by
+``!`` (never NULL) or ``?`` (always nullable); without either it is nullable if an argument is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+from funken.expr.ir import Call, Literal, Node
+from funken.expr.rules import Determinism, FunctionRule, InvalidCall, Nulls
+from funken.expr.sql.types import (
+    BYTES,
+    STRING,
+    ArrayType,
+    BigIntType,
+    BitmapType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    IntType,
+    LocalZonedTimestampType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    NullType,
+    NumericType,
+    RowType,
+    SymbolType,
+    TimeOfDayType,
+    TimestampType,
+    VariantType,
+    YearMonthIntervalType,
+    is_bytes,
+    is_text,
+    is_timestamp,
+    parse_type,
+)
+from funken.expr.sql.values import from_internal, is_scalar, to_internal
+
+Result = str | LogicalType | Callable[[Sequence[Node], Mapping[str, Any]], LogicalType]
+_BITS = 31
+
+FAMILIES: dict[str, tuple[Callable[[LogicalType], bool], LogicalType | None]] = {
+    "any": (lambda _: True, None),
+    "text": (is_text, STRING),
+    "int": (lambda each: isinstance(each, IntegralType) and each.bits <= _BITS + 1, IntType()),
+    "bigint": (lambda each: isinstance(each, IntegralType), BigIntType()),
+    "number": (lambda each: isinstance(each, NumericType), DoubleType()),
+    "exact": (lambda each: isinstance(each, IntegralType | DecimalType), IntType()),
+    "decimal": (lambda each: isinstance(each, DecimalType), DecimalType(38, 0)),
+    "bool": (lambda each: isinstance(each, BooleanType), BooleanType()),
+    "bytes": (is_bytes, BYTES),
+    "array": (lambda each: isinstance(each, ArrayType), None),
+    "map": (lambda each: isinstance(each, MapType), None),
+    "multiset": (lambda each: isinstance(each, MultisetType), None),
+    "row": (lambda each: isinstance(each, RowType), None),
+    "date": (lambda each: isinstance(each, DateType), DateType()),
+    "time": (lambda each: isinstance(each, TimeOfDayType), TimeOfDayType(0)),
+    "timestamp": (lambda each: isinstance(each, TimestampType), TimestampType(3)),
+    "ltz": (lambda each: isinstance(each, LocalZonedTimestampType), LocalZonedTimestampType(3)),
+    "instant": (is_timestamp, TimestampType(3)),
+    "interval": (lambda each: isinstance(each, DayTimeIntervalType | YearMonthIntervalType), DayTimeIntervalType()),
+    "months": (lambda each: isinstance(each, YearMonthIntervalType), YearMonthIntervalType()),
+    "symbol": (lambda each: isinstance(each, SymbolType), None),
+    "bitmap": (lambda each: isinstance(each, BitmapType), BitmapType()),
+    "variant": (lambda each: isinstance(each, VariantType), VariantType()),
+}
+
+
+def described(types: Sequence[LogicalType]) -> str:
+    """Return the texts of types with commas between them."""
+    return ", ".join(str(each) for each in types)
+
+
+def refuse(name: str, args: Sequence[Node], signatures: Sequence[str], why: str = "") -> InvalidCall:
+    """Return the error of a call that no signature takes."""
+    said = f"{why} " if why else ""
+    lines = "\n".join(signatures)
+    types = described([each.type for each in args])
+    return InvalidCall(
+        f"Invalid function call:\n{name}({types})\n{said}Invalid input arguments. Expected signatures are:\n{lines}"
+    )
+
+
+def result_type(returns: Result, args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    """Return the type of a call's result."""
+    nullable = any(each.type.nullable for each in args if not isinstance(each.type, SymbolType))
+    if isinstance(returns, str):
+        text = returns.rstrip("!?")
+        nullable = {"!": False, "?": True}.get(returns[-1], nullable)
+        if text.startswith("$"):
+            return args[int(text[1:])].type.as_nullable(nullable)  # type: ignore[no-any-return]
+        return parse_type(text).as_nullable(nullable)
+    if isinstance(returns, LogicalType):
+        return returns.as_nullable(nullable)
+    return returns(args, options)
+
+
+def nullable_of(args: Sequence[Node]) -> bool:
+    """Whether a call of these arguments may be NULL."""
+    return any(each.type.nullable for each in args)
+
+
+def cast(node: Node, type_: LogicalType) -> Node:
+    """Return a node of another type: itself if it has it, a NULL of it, a call of CAST."""
+    given = node.type
+    if given.as_nullable() == type_.as_nullable():
+        return node
+    if isinstance(node, Literal) and node.value is None:
+        return Literal(None, type=type_.as_nullable())
+    return Call("CAST", (node,), (("implicit", True),), type=type_.as_nullable(given.nullable))
+
+
+def constant_of(node: Node) -> Any:
+    """Return the value of a constant argument, a negative number also; ``None`` if it is none."""
+    if isinstance(node, Literal):
+        return node.value
+    if isinstance(node, Call) and node.function == "NEGATE" and isinstance(node.args[0], Literal):
+        value = node.args[0].value
+        return None if value is None else -value
+    return None
+
+
+class Parameters:
+    """The parameters of a function, read from their text."""
+
+    def __init__(self, text: str) -> None:
+        self.words = text.split()
+
+    def places(self, count: int) -> list[str] | None:
+        """Return the family of each of so many arguments; ``None`` if there cannot be so many."""
+        fixed = [word for word in self.words if word[-1] not in "?*+"]
+        optional = sum(word[-1] == "?" for word in self.words)
+        repeated = next((word for word in self.words if word[-1] in "*+"), None)
+        least = len(fixed) + (1 if repeated and repeated[-1] == "+" else 0)
+        if count < least or (repeated is None and count > len(fixed) + optional):
+            return None
+        found: list[str] = []
+        spare = count - least
+        for word in self.words:
+            family = word.rstrip("?*+")
+            if word[-1] == "?":
+                if spare > 0:
+                    spare -= 1
+                    found.append(family)
+            elif word[-1] in "*+":
+                times = count - len(fixed) - (optional if count - len(fixed) > optional else 0)
+                found += [family] * max(times, 0)
+            else:
+                found.append(family)
+        return found if len(found) == count else None
+
+    def accept(self, args: Sequence[Node]) -> list[Node] | None:
+        """Return the arguments with their implicit casts; ``None`` if they do not fit."""
+        places = self.places(len(args))
+        if places is None:
+            return None
+        found: list[Node] = []
+        for node, place in zip(args, places, strict=True):
+            fitting = _fitting(node, place)
+            if fitting is None:
+                return None
+            found.append(fitting)
+        return found
+
+
+def _fitting(node: Node, place: str) -> Node | None:
+    for family in place.split("|"):
+        accepts, _ = FAMILIES[family]
+        if accepts(node.type):
+            return node
+    if isinstance(node.type, NullType):
+        default = FAMILIES[place.split("|", maxsplit=1)[0]][1]
+        return node if default is None else cast(node, default)
+    return None
+
+
+def infer(
+    name: str,
+    params: Sequence[str],
+    returns: Result,
+    check: Callable[[Sequence[Node], Mapping[str, Any]], str | None] | None = None,
+) -> Callable[[Sequence[Node], Mapping[str, Any]], tuple[Sequence[Node], LogicalType]]:
+    """Return the inference of a function of these alternatives of parameters."""
+    alternatives = [Parameters(text) for text in params]
+    signatures = signatures_of(name, params)
+
+    def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
+        for each in alternatives:
+            fitting = each.accept(args)
+            if fitting is not None:
+                problem = check(fitting, options) if check else None
+                if problem:
+                    raise refuse(name, args, signatures, problem)
+                return fitting, result_type(returns, fitting, options)
+        raise refuse(name, args, signatures)
+
+    return inferred
+
+
+_SHOWN = {
+    "text": "<CHARACTER_STRING>",
+    "int": "<INTEGER>",
+    "bigint": "<INTEGER_NUMERIC>",
+    "number": "<NUMERIC>",
+    "exact": "<EXACT_NUMERIC>",
+    "bytes": "<BINARY_STRING>",
+    "any": "<ANY>",
+    "bool": "<BOOLEAN>",
+    "instant": "<TIMESTAMP>",
+    "ltz": "<TIMESTAMP_LTZ>",
+}
+
+
+def signatures_of(name: str, params: Sequence[str]) -> tuple[str, ...]:
+    """Return the signatures as messages and the documentation show them.
+
+    >>> signatures_of("LPAD", ["text int text"]), signatures_of("CONCAT", ["text+"])
+    (('LPAD(<CHARACTER_STRING>, <INTEGER>, <CHARACTER_STRING>)',), ('CONCAT(<CHARACTER_STRING>...)',))
+    """
+    found = []
+    for text in params:
+        shown = []
+        for word in text.split():
+            family = " | ".join(_SHOWN.get(each, f"<{each.upper()}>") for each in word.rstrip("?*+").split("|"))
+            shown.append(f"[{family}]" if word[-1] == "?" else family + ("..." if word[-1] in "*+" else ""))
+        found.append(f"{name}({', '.join(shown)})")
+    return tuple(found)
+
+
+# -- kernels
+
+
+def lists(call: Call, arguments: Sequence[Any], rows: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of the arguments, row by row."""
+    columns: list[Any] = []
+    for node, column in zip(call.args, arguments, strict=True):
+        values = to_internal(column, node.type)
+        columns.append(repeat(values[0], rows) if is_scalar(column) else values)
+    return zip(*columns, strict=False) if columns else iter([()] * rows)
+
+
+def per_value(function: Callable[..., Any], nulls: Nulls = Nulls.PROPAGATE, per_row: bool = False) -> Any:
+    """Return the kernel that calls a function for each row's values."""
+    return bound(lambda call, evaluator: function, nulls, per_row)
+
+
+def bound(
+    make: Callable[[Call, Any], Callable[..., Any]], nulls: Nulls = Nulls.PROPAGATE, per_row: bool = False
+) -> Any:
+    """Return the kernel of a function that is made for a call: from its types, options, and the session."""
+
+    def kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+        function = make(call, evaluator)
+        constant = not per_row and all(map(is_scalar, arguments))
+        rows = 1 if constant else evaluator.rows
+        found = []
+        for values in lists(call, arguments, rows):
+            if nulls is Nulls.PROPAGATE and None in values and any(each is None for each in values):
+                found.append(None)
+            else:
+                found.append(function(*values))
+        column = from_internal(found, call.type)
+        return column[0] if constant else column
+
+    return kernel
+
+
+def of_columns(compute: Callable[[Call, list[Any], Any], Any]) -> Any:
+    """Return the kernel that computes whole columns."""
+
+    def kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+        return compute(call, arguments, evaluator)
+
+    return kernel
+
+
+def function(
+    name: str,
+    params: str | Sequence[str],
+    returns: Result,
+    kernel: Any,
+    description: str = "",
+    *examples: tuple[str, str],
+    nulls: Nulls = Nulls.PROPAGATE,
+    raises: bool = False,
+    determinism: Determinism = Determinism.DETERMINISTIC,
+    check: Any = None,
+    lazy: Any = None,
+    group: str = "",
+    aliases: Sequence[str] = (),
+    signatures: Sequence[str] = (),
+) -> FunctionRule:
+    """Return a row of the table. ``kernel`` is a Python function over values, or what ``bound`` or ``per_value`` made."""
+    alternatives = [params] if isinstance(params, str) else list(params)
+    made = kernel if kernel is None or getattr(kernel, "__name__", "") == "kernel" else None
+    if made is None and kernel is not None:
+        made = per_value(kernel, nulls, per_row=determinism is Determinism.NONE)
+    return FunctionRule(
+        name,
+        tuple(signatures) or signatures_of(name, alternatives),
+        infer(name, alternatives, returns, check),
+        made,
+        description,
+        tuple(examples),
+        lazy,
+        nulls,
+        determinism,
+        raises,
+        group,
+        tuple(aliases),
+    )

@@ -1,0 +1,338 @@
+"""Formats of Java: those of ``DateTimeFormatter`` for times, and of ``String.format`` for PRINTF."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from funken.expr.rules import EvaluationError
+from funken.expr.sql.literals import days_of
+from funken.expr.sql.texts import DAY_NS, timestamp_text
+from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, TimestampType
+
+_FIRST = datetime.date(1970, 1, 1).toordinal()
+_PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)
+_MONTHS, _DAYS = list(calendar.month_name)[1:], list(calendar.day_name)
+_EN_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_EN_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+class Moment:
+    """The fields of a local time, for the letters of a format."""
+
+    def __init__(self, nanos: int, zone: Any = None) -> None:
+        days, self.nano_of_day = divmod(nanos, DAY_NS)
+        try:
+            self.date = datetime.date.fromordinal(days + _FIRST)
+        except (ValueError, OverflowError):
+            raise EvaluationError(f"a time {days} days from 1970 is outside of the years 1 to 9999") from None
+        seconds, self.nano = divmod(self.nano_of_day, 10**9)
+        self.hour, self.minute, self.second = seconds // 3600, seconds // 60 % 60, seconds % 60
+        self.zone = zone
+
+    def offset(self) -> datetime.timedelta:
+        """Return the offset of the zone."""
+        local = datetime.datetime.combine(self.date, datetime.time(self.hour, self.minute, self.second))
+        found = local.replace(tzinfo=self.zone or datetime.UTC).utcoffset()
+        assert found is not None
+        return found
+
+
+def _number(read: Callable[[Moment], int]) -> Callable[[Moment, int], str]:
+    return lambda moment, width: f"{read(moment):0{width}}"
+
+
+def _year(moment: Moment, width: int) -> str:
+    return f"{moment.date.year % 100:02}" if width == 2 else f"{moment.date.year:0{width}}"
+
+
+def _month(moment: Moment, width: int) -> str:
+    name = _EN_MONTHS[moment.date.month - 1]
+    return (
+        f"{moment.date.month:0{width}}" if width < 3 else (name[:3] if width == 3 else name if width == 4 else name[:1])
+    )
+
+
+def _day_name(moment: Moment, width: int) -> str:
+    name = _EN_DAYS[moment.date.weekday()]
+    return name if width == 4 else name[:3] if width < 4 else name[:1]
+
+
+def _offset_text(moment: Moment, width: int, colon: bool, zulu: bool) -> str:
+    minutes = moment.offset() // datetime.timedelta(minutes=1)
+    if zulu and not minutes:
+        return "Z"
+    sign, rest = ("-", -minutes) if minutes < 0 else ("+", minutes)
+    return f"{sign}{rest // 60:02}" + ("" if width == 1 and not rest % 60 else f"{':' if colon else ''}{rest % 60:02}")
+
+
+_WRITERS: dict[str, Callable[[Moment, int], str]] = {
+    "y": _year,
+    "u": _year,
+    "M": _month,
+    "L": _month,
+    "d": _number(lambda moment: moment.date.day),
+    "D": _number(lambda moment: moment.date.timetuple().tm_yday),
+    "H": _number(lambda moment: moment.hour),
+    "k": _number(lambda moment: moment.hour or 24),
+    "h": _number(lambda moment: moment.hour % 12 or 12),
+    "K": _number(lambda moment: moment.hour % 12),
+    "m": _number(lambda moment: moment.minute),
+    "s": _number(lambda moment: moment.second),
+    "S": lambda moment, width: f"{moment.nano:09}"[:width].ljust(width, "0"),
+    "n": _number(lambda moment: moment.nano),
+    "a": lambda moment, width: "AM" if moment.hour < 12 else "PM",
+    "E": _day_name,
+    "e": lambda moment, width: str(moment.date.isoweekday() % 7 + 1),
+    "Q": lambda moment, width: (
+        f"{(moment.date.month + 2) // 3:0{width}}" if width < 3 else f"Q{(moment.date.month + 2) // 3}"
+    ),
+    "q": lambda moment, width: (
+        f"{(moment.date.month + 2) // 3:0{width}}" if width < 3 else f"Q{(moment.date.month + 2) // 3}"
+    ),
+    "w": _number(lambda moment: moment.date.isocalendar()[1]),
+    "G": lambda moment, width: "AD",
+    "X": lambda moment, width: _offset_text(moment, width, width == 3, True),
+    "x": lambda moment, width: _offset_text(moment, width, width == 3, False),
+    "Z": lambda moment, width: _offset_text(moment, max(width, 2), width == 5, width == 5),
+    "z": lambda moment, width: str(moment.zone or "UTC"),
+    "V": lambda moment, width: str(moment.zone or "UTC"),
+}
+
+
+@lru_cache(maxsize=256)
+def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
+    """Return the parts of a format: ('letter', letter, width), or ('text', text, 0), or brackets."""
+    found: list[tuple[str, str, int]] = []
+    for match in _PART.finditer(pattern):
+        text = match.group()
+        if match.group(1) is not None:
+            found.append(("text", match.group(1).replace("''", "'") or "'", 0))
+        elif match.group(2):
+            if text[0] not in _WRITERS:
+                raise EvaluationError(f"Illegal pattern character '{text[0]}' in the format '{pattern}'")
+            found.append(("letter", text[0], len(text)))
+        elif text in "[]":
+            found.append((text, text, 0))
+        else:
+            found.append(("text", text, 0))
+    return tuple(found)
+
+
+def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
+    """Return a local time in a format.
+
+    >>> format_time(0, "yyyy-MM-dd'T'HH:mm:ss.SSS EEE")
+    '1970-01-01T00:00:00.000 Thu'
+    """
+    moment = Moment(nanos, zone)
+    return "".join(
+        _WRITERS[text](moment, width) if kind == "letter" else text if kind == "text" else ""
+        for kind, text, width in _parts(pattern)
+    )
+
+
+_NAMES = {
+    "MMM": "|".join(name[:3] for name in _EN_MONTHS),
+    "MMMM": "|".join(_EN_MONTHS),
+    "E": "|".join(name[:3] for name in _EN_DAYS),
+    "EEEE": "|".join(_EN_DAYS),
+}
+
+
+def _reader(letter: str, width: int, following_digit: bool) -> str:
+    if letter in "yu":
+        return r"(\d{4})" if width >= 4 or width == 1 else r"(\d{2})" if width == 2 else rf"(\d{{{width}}})"
+    if letter in "ML" and width >= 3:
+        return f"({_NAMES['MMM' if width == 3 else 'MMMM']})"
+    if letter == "E":
+        return f"({_NAMES['E' if width < 4 else 'EEEE']})"
+    if letter == "a":
+        return "(AM|PM|am|pm)"
+    if letter in "XxZ":
+        return r"(Z|[+-]\d{2}:?(?:\d{2})?)"
+    if letter in "zV":
+        return r"([\w/+:-]+)"
+    if letter == "S":
+        return rf"(\d{{{width}}})"
+    return rf"(\d{{{width}}})" if width > 1 else (r"(\d)" if following_digit else r"(\d{1,2})")
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], str]:
+    parts = _parts(pattern)
+    text, letters = [], []
+    for at, (kind, part, width) in enumerate(parts):
+        if kind == "letter":
+            following = at + 1 < len(parts) and parts[at + 1][0] == "letter"
+            text.append(_reader(part, width, following))
+            letters.append(part)
+        else:
+            text.append({"[": "(?:", "]": ")?"}.get(kind) or re.escape(part))
+    return re.compile("".join(text)), "".join(letters)
+
+
+def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime.timedelta | None] | None:
+    """Return the local nanoseconds of a text in a format, and the offset if it names one; ``None`` if it does not fit.
+
+    >>> parse_time("2020-01-31 10", "yyyy-MM-dd HH")[0] == 1580464800 * 10**9
+    True
+    """
+    compiled, letters = _compiled(pattern)
+    match = compiled.fullmatch(text)
+    if match is None:
+        return None
+    found: dict[str, str] = {letter: value for letter, value in zip(letters, match.groups(), strict=True) if value}
+    try:
+        return _nanos_of(found), _offset_of(found)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _nanos_of(found: dict[str, str]) -> int:
+    year = found.get("y") or found.get("u") or "1970"
+    month = found.get("M") or found.get("L") or "1"
+    names = [name[:3] for name in _EN_MONTHS]
+    number = names.index(month[:3]) + 1 if not month.isdigit() else int(month)
+    day = int(found.get("d", "1"))
+    days = days_of(int(year) + (2000 if len(year) == 2 else 0), number, day)
+    if "D" in found:
+        days = days_of(int(year), 1, 1) + int(found["D"]) - 1
+    hour = int(found.get("H", found.get("k", "0"))) % 24 if int(found.get("H", "0")) < 24 else -1
+    if "h" in found or "K" in found:
+        hour = int(found.get("h", found.get("K", "0"))) % 12
+        hour += 12 if found.get("a", "AM").upper() == "PM" else 0
+    minute, second = int(found.get("m", "0")), int(found.get("s", "0"))
+    if hour < 0 or minute > 59 or second > 59:
+        raise ValueError(found)
+    return days * DAY_NS + (hour * 3600 + minute * 60 + second) * 10**9 + int(found.get("S", "0").ljust(9, "0")[:9])
+
+
+def _offset_of(found: dict[str, str]) -> datetime.timedelta | None:
+    text = found.get("X") or found.get("x") or found.get("Z")
+    if text is None:
+        return None
+    if text == "Z":
+        return datetime.timedelta()
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    return datetime.timedelta(minutes=-minutes if text[0] == "-" else minutes)
+
+
+# -- String.format
+
+_SPECIFIER = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(<]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
+
+
+def java_format(pattern: str, values: Sequence[Any]) -> str | None:
+    """Return a text with its specifiers filled in; ``None`` if a value is missing or of the wrong kind."""
+    found: list[str] = []
+    at = taken = 0
+    while at < len(pattern):
+        start = pattern.find("%", at)
+        if start < 0:
+            found.append(pattern[at:])
+            break
+        found.append(pattern[at:start])
+        match = _SPECIFIER.match(pattern, start)
+        if match is None:
+            return None
+        position, flags, width, precision, letter = match.groups()
+        at = match.end()
+        if letter in "%n":
+            found.append(("%" if letter == "%" else "\n").rjust(int(width or 0)))
+            continue
+        if position:
+            index = int(position) - 1
+        elif "<" in flags:
+            index = taken - 1
+        else:
+            index, taken = taken, taken + 1
+        if not 0 <= index < len(values):
+            return None
+        text = _specified(letter, flags, int(width or 0), None if precision is None else int(precision), values[index])
+        if text is None:
+            return None
+        found.append(text)
+    return "".join(found)
+
+
+def _specified(letter: str, flags: str, width: int, precision: int | None, value: Any) -> str | None:
+    kind = letter.lower()
+    if value is None:
+        text: str | None = "false" if kind == "b" else "null"
+    elif kind in "sb":
+        text = _plain(value) if kind == "s" else str(value is not False).lower()
+        text = text[:precision] if precision is not None else text
+    else:
+        text = _number_text(kind, flags, width, precision, value)
+    if text is None:
+        return None
+    text = text.upper() if letter.isupper() else text
+    return text.ljust(width) if "-" in flags else text.rjust(width)
+
+
+def java_value(type_: LogicalType) -> Callable[[Any], Any]:
+    """Return the function from a value of a type to what ``String.format`` prints: timestamps as ``LocalDateTime`` does."""
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
+        return lambda value: _iso(timestamp_text(value, 9))
+    return lambda value: value
+
+
+def _iso(text: str) -> str:
+    """Return a local time as Java writes it: without seconds if they are zero, with 3, 6 or 9 digits of them."""
+    clock, _, fraction = text.replace(" ", "T").partition(".")
+    fraction = fraction.rstrip("0")
+    if not fraction:
+        return clock.removesuffix(":00") if clock.endswith(":00") else clock
+    return f"{clock}.{fraction.ljust(-(-len(fraction) // 3) * 3, '0')}"
+
+
+def _plain(value: Any) -> str:
+    from funken.expr.sql.texts import double_text
+
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return double_text(value)
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def _number_text(kind: str, flags: str, width: int, precision: int | None, value: Any) -> str | None:
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    group = "," if "," in flags else ""
+    zero = f"0{width}" if "0" in flags and width else ""
+    if isinstance(value, bool | str):
+        return value[:1] if kind == "c" and isinstance(value, str) else None
+    if kind == "c":
+        return chr(value) if isinstance(value, int) else None
+    if kind in "dxo":
+        if not isinstance(value, int):
+            return None
+        if kind == "d":
+            return format(value, f"{sign}{zero}{group}d")
+        return format(value if value >= 0 else value + (1 << 32), f"{'#' if '#' in flags else ''}{zero}{kind}")
+    if kind in "feg":
+        if isinstance(value, int):
+            return None
+        digits = 6 if precision is None else precision
+        return format(value, f"{sign}{zero}{group}.{digits}{kind}")
+    return None

@@ -1,0 +1,616 @@
+"""Arithmetic and comparisons, over numbers, times and texts."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+from funken.expr.ir import Call, Literal, Node
+from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
+from funken.expr.sql.calls import bound, cast, described, function, nullable_of
+from funken.expr.sql.literals import MONTHS, SECONDS
+from funken.expr.sql.texts import DAY_MS, DAY_NS
+from funken.expr.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    NullType,
+    RowType,
+    TimeOfDayType,
+    TimestampType,
+    YearMonthIntervalType,
+    adjusted_decimal,
+    arrow_type,
+    common_type,
+    decimal_of,
+    is_numeric,
+    is_text,
+    is_timestamp,
+)
+from funken.expr.sql.values import EXACT, key_of, wrap
+
+_FIRST = datetime.date(1970, 1, 1).toordinal()
+BOOLEAN = BooleanType()
+
+
+def _wrong(name: str, args: Sequence[Node]) -> InvalidCall:
+    types = described([each.type for each in args])
+    return InvalidCall(
+        f"Cannot apply '{name}' to arguments of type '{name}({types})': the types do not go together; cast one of them"
+    )
+
+
+def typed_nulls(args: Sequence[Node]) -> list[Node]:
+    """Return arguments in which a NULL without a type has the type of another one."""
+    known = next((each.type for each in args if not isinstance(each.type, NullType)), None)
+    if known is None:
+        return list(args)
+    return [cast(each, known) if isinstance(each.type, NullType) else each for each in args]
+
+
+# -- result types
+
+
+def decimal_result(name: str, one: LogicalType, other: LogicalType) -> DecimalType:
+    """Return the type of an operation on decimals.
+
+    >>> decimal_result("/", DecimalType(10, 2), DecimalType(5, 3)), decimal_result("*", DecimalType(10, 2), DecimalType(5, 3))
+    (DECIMAL(19, 8), DECIMAL(16, 5))
+    """
+    left, right = decimal_of(one), decimal_of(other)
+    p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
+    if name == "*":
+        return adjusted_decimal(p1 + p2 + 1, s1 + s2)
+    if name == "/":
+        scale = max(6, s1 + p2 + 1)
+        return adjusted_decimal(p1 - s1 + s2 + scale, scale)
+    scale, whole = max(s1, s2), (min if name == "%" else max)(p1 - s1, p2 - s2)
+    return adjusted_decimal(whole + scale + (0 if name == "%" else 1), scale)
+
+
+def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalType:
+    """Return the type of an operation on two numbers."""
+    if isinstance(one, IntegralType) and isinstance(other, IntegralType):
+        return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+    if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
+        return decimal_result(name, one, other)
+    return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+
+
+def _moment_result(moment: LogicalType, interval: Node) -> LogicalType:
+    if isinstance(moment, DateType) and isinstance(interval.type, DayTimeIntervalType):
+        value = interval.value if isinstance(interval, Literal) else None
+        return DateType() if value is None or value % DAY_MS == 0 else TimestampType(6)
+    return moment.as_nullable()
+
+
+def _is_moment(type_: LogicalType) -> bool:
+    return type_.family == "DATETIME"
+
+
+def _arithmetic(name: str) -> Callable[[Sequence[Node], Mapping[str, Any]], tuple[Sequence[Node], LogicalType]]:
+    def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
+        if len(args) != 2:
+            raise _wrong(name, args)
+        one, other = typed_nulls(args)
+        left, right = one.type, other.type
+        nullable = nullable_of([one, other])
+        found: LogicalType | None = None
+        if is_numeric(left) and is_numeric(right):
+            found = number_result(name, left, right)
+        elif name in "+-" and _is_moment(left) and right.family == "INTERVAL":
+            found = _moment_result(left, other)
+        elif name == "+" and left.family == "INTERVAL" and _is_moment(right):
+            one, other = other, one
+            found = _moment_result(right, other)
+        elif name in "+-" and left.family == right.family == "INTERVAL" and type(left) is type(right):
+            found = left.as_nullable()
+        elif (name == "*" and {left.family, right.family} == {"INTERVAL", "NUMERIC"}) or (
+            name == "/" and (left.family, right.family) == ("INTERVAL", "NUMERIC")
+        ):
+            one, other = (one, other) if left.family == "INTERVAL" else (other, one)
+            found = one.type.as_nullable()
+        elif name == "-" and options.get("unit") and _is_moment(left) and _is_moment(right):
+            found = MONTHS if options["unit"] in {"YEAR", "MONTH"} else SECONDS
+        elif isinstance(left, NullType):
+            return (one, other), left
+        if found is None:
+            raise _wrong(name, args)
+        return (one, other), found.as_nullable(nullable)
+
+    return inferred
+
+
+# -- arithmetic
+
+
+def add_months(days: int, months: int) -> int:
+    """Return a day so many months later, the last one of the month if it has no such day."""
+    date = datetime.date.fromordinal(days + _FIRST)
+    year, month = divmod(date.year * 12 + date.month - 1 + months, 12)
+    if not 1 <= year <= 9999:
+        raise EvaluationError(f"a date of the year {year} is outside of the years 1 to 9999")
+    day = min(date.day, calendar.monthrange(year, month + 1)[1])
+    return datetime.date(year, month + 1, day).toordinal() - _FIRST
+
+
+def _plus_interval(sign: int, moment: LogicalType, interval: LogicalType, result: LogicalType) -> Callable[..., Any]:
+    if isinstance(interval, YearMonthIntervalType):
+        if isinstance(moment, DateType):
+            return lambda days, months: add_months(days, sign * months)
+        if isinstance(moment, TimeOfDayType):
+            return lambda millis, months: millis
+
+        def later(nanos: int, months: int) -> int:
+            days, rest = divmod(nanos, DAY_NS)
+            return add_months(days, sign * months) * DAY_NS + rest
+
+        return later
+    if isinstance(moment, DateType):
+        if isinstance(result, DateType):
+            return lambda days, millis: (days * DAY_MS + sign * millis) // DAY_MS
+        return lambda days, millis: days * DAY_NS + sign * millis * 10**6
+    if isinstance(moment, TimeOfDayType):
+        return lambda millis, span: (millis + sign * span) % DAY_MS
+    return lambda nanos, millis: nanos + sign * millis * 10**6
+
+
+def _divided(one: int, other: int) -> int:
+    if other == 0:
+        raise EvaluationError("/ by zero")
+    found = abs(one) // abs(other)
+    return found if (one < 0) == (other < 0) else -found
+
+
+def remainder(one: int, other: int) -> int:
+    """Return the remainder with the sign of the dividend."""
+    if other == 0:
+        raise EvaluationError("/ by zero")
+    found = abs(one) % abs(other)
+    return -found if one < 0 else found
+
+
+def _float_divided(one: float, other: float) -> float:
+    if other == 0:
+        if one == 0 or one != one:
+            return float("nan")
+        return float("inf") if (one > 0) == (str(other)[0] != "-") else float("-inf")
+    return one / other
+
+
+def _float_remainder(one: float, other: float) -> float:
+    import math
+
+    if other == 0 or one in (float("inf"), float("-inf")) or one != one or other != other:
+        return float("nan")
+    return math.fmod(one, other)
+
+
+def _decimal_divided(one: Decimal, other: Decimal) -> Decimal:
+    if not other:
+        raise EvaluationError("Division by zero")
+    return EXACT.divide(Decimal(one), Decimal(other))
+
+
+def _decimal_remainder(one: Decimal, other: Decimal) -> Decimal:
+    if not other:
+        raise EvaluationError("Division by zero")
+    return EXACT.subtract(one, EXACT.multiply(other, EXACT.divide(one, other).to_integral_value(ROUND_DOWN)))
+
+
+def _number_function(name: str, result: LogicalType) -> Callable[..., Any]:
+    if isinstance(result, IntegralType):
+        bits = result.bits
+        plain: Callable[[int, int], int] = {
+            "+": lambda a, b: a + b,
+            "-": lambda a, b: a - b,
+            "*": lambda a, b: a * b,
+            "/": _divided,
+            "%": remainder,
+        }[name]
+        return lambda a, b: wrap(plain(a, b), bits)
+    if isinstance(result, DecimalType):
+        exact: Callable[[Decimal, Decimal], Decimal] = {
+            "+": EXACT.add,
+            "-": EXACT.subtract,
+            "*": EXACT.multiply,
+            "/": _decimal_divided,
+            "%": _decimal_remainder,
+        }[name]
+        return lambda a, b: exact(Decimal(a), Decimal(b))
+    floating: Callable[[float, float], float] = {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "/": _float_divided,
+        "%": _float_remainder,
+    }[name]
+    if isinstance(result, DoubleType):
+        return lambda a, b: floating(float(a), float(b))
+    import numpy as np
+
+    def single(a: Any, b: Any) -> float:
+        with np.errstate(all="ignore"):
+            return float(np.float32(floating(float(np.float32(a)), float(np.float32(b)))))
+
+    return single
+
+
+def _arithmetic_function(call: Call, evaluator: Any) -> Callable[..., Any]:
+    one, other = (each.type for each in call.args)
+    name = call.function
+    if is_numeric(one) and is_numeric(other):
+        return _number_function(name, call.type)
+    if _is_moment(one) and other.family == "INTERVAL":
+        return _plus_interval(1 if name == "+" else -1, one, other, call.type)
+    if _is_moment(one) and _is_moment(other):
+        return _difference(one, other, call.type)
+    bits = 32 if isinstance(one, YearMonthIntervalType) else 64
+    if name in "+-":
+        sign = 1 if name == "+" else -1
+        return lambda a, b: wrap(a + sign * b, bits)
+    if name == "/":
+        return lambda a, b: _divided(a, b) if isinstance(b, int) else int(a / b)
+    return lambda a, b: wrap(int(a * b), bits)
+
+
+def _difference(one: LogicalType, other: LogicalType, result: LogicalType) -> Callable[..., Any]:
+    from funken.expr.sql.temporal import months_between, nanos_of
+
+    left, right = nanos_of(one), nanos_of(other)
+    if isinstance(result, YearMonthIntervalType):
+        return lambda a, b: months_between(right(b), left(a))
+    return lambda a, b: (left(a) - right(b)) // 10**6
+
+
+_BY_ARROW = {"+": "add", "-": "subtract", "*": "multiply"}
+
+
+def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    """Compute whole columns with Arrow where its arithmetic is SQL's: it wraps around, and has equal decimals of up to 38 digits."""
+    import pyarrow.compute as pc
+
+    result, name = call.type, call.function
+    types = [each.type for each in call.args]
+    if name in _BY_ARROW and all(map(is_numeric, types)):
+        arrow = arrow_type(result)
+        compute = getattr(pc, _BY_ARROW[name])
+        if not isinstance(result, DecimalType):
+            return compute(*(each.cast(arrow) for each in arguments))
+        wide = decimal_of(types[0]).precision + decimal_of(types[1]).precision
+        if wide < 38:
+            left, right = (each.cast(arrow_type(decimal_of(of))) for each, of in zip(arguments, types, strict=True))
+            found = compute(left, right)
+            if found.type == arrow:
+                return found
+    return _per_value(call, arguments, evaluator)
+
+
+_per_value = bound(_arithmetic_function)
+
+
+def _negate(call: Call, evaluator: Any) -> Callable[..., Any]:
+    type_ = call.type
+    if isinstance(type_, IntegralType):
+        bits = type_.bits
+        return lambda value: wrap(-value, bits)
+    return lambda value: -value
+
+
+# -- comparisons
+
+
+def _time_and_text(one: LogicalType, other: LogicalType) -> LogicalType | None:
+    return one if is_text(other) and one.family in {"DATETIME", "BOOLEAN"} else None
+
+
+def comparison_type(types: Sequence[LogicalType]) -> LogicalType | None:
+    """Return the type in which values are compared; a text is compared with a time as one."""
+    found: LogicalType | None = None
+    for each in types:
+        if found is None or isinstance(found, NullType):
+            found = each
+            continue
+        if isinstance(each, NullType):
+            continue
+        both = common_type([found.as_nullable(), each.as_nullable()])
+        if both is None:
+            both = _time_and_text(found, each) or _time_and_text(each, found)
+        if both is None and {found.family, each.family} == {"NUMERIC", "CHARACTER"}:
+            both = None
+        found = both
+        if found is None:
+            return None
+    return found and found.as_nullable()
+
+
+def _compared(name: str, least: int = 2, most: int | None = 2) -> Any:
+    def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
+        if len(args) < least or (most is not None and len(args) > most):
+            raise _wrong(name, args)
+        type_ = comparison_type([each.type for each in args])
+        if type_ is None:
+            raise _no_comparison(name, args)
+        fitted = [each if _alike(each.type, type_) else _compared_as(each, type_) for each in args]
+        distinct = "DISTINCT" in name
+        return fitted, BooleanType(nullable=not distinct and nullable_of(args))
+
+    return inferred
+
+
+def _compared_as(node: Node, type_: LogicalType) -> Node:
+    """Return a node to compare: a text that is no time is compared as NULL."""
+    found = cast(node, type_)
+    if is_text(node.type) and isinstance(found, Call) and not is_text(type_):
+        return Call("TRY_CAST", found.args, found.options, type=type_)
+    return found
+
+
+def _alike(one: LogicalType, other: LogicalType) -> bool:
+    """Whether two types are compared by the same values: texts of any lengths, times of any precision."""
+    if is_text(one) and is_text(other):
+        return True
+    return type(one) is type(other) and is_timestamp(one) and arrow_type(one) == arrow_type(other)
+
+
+_CALCITE = {"INT": "INTEGER"}
+
+
+def _no_comparison(name: str, args: Sequence[Node]) -> InvalidCall:
+    types = [each.type for each in args]
+    for one in types:
+        for other in types:
+            if (
+                common_type([one, other]) is None
+                and one.family in {"NUMERIC", "CHARACTER"}
+                and other.family in {"NUMERIC", "CHARACTER"}
+            ):
+                left, right = (_CALCITE.get(each.root, each.root) for each in (one, other))
+                return InvalidCall(
+                    f"implicit type conversion between {left} and {right} is not supported now: "
+                    f"'{name}' compares {one} with {other}; cast one of them"
+                )
+    return _wrong(name, args)
+
+
+_COMPUTE = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+
+def _nested(type_: LogicalType) -> bool:
+    return isinstance(type_, ArrayType | MapType | MultisetType | RowType) or type_.root in {"RAW", "VARIANT", "BITMAP"}
+
+
+def _same_values(name: str, type_: LogicalType) -> Callable[[Any, Any], bool | None]:
+    if name == "=":
+        return lambda a, b: key_of(a, type_) == key_of(b, type_)
+    if name == "<>":
+        return lambda a, b: key_of(a, type_) != key_of(b, type_)
+
+    def ordered(a: Any, b: Any) -> bool | None:
+        for left, right in zip(a, b, strict=False):
+            if left is None or right is None:
+                return None
+            if left != right:
+                return bool(left < right) if name[0] == "<" else bool(left > right)
+        return len(a) == len(b) and name[-1] == "="
+
+    return ordered
+
+
+def compare(name: str, one: Any, other: Any, type_: LogicalType, call: Call, evaluator: Any) -> Any:
+    """Return the comparison of two columns of one type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(type_, NullType):
+        return pa.scalar(None, pa.bool_())
+    if _nested(type_):
+        return bound(lambda *_: _same_values(name, type_))(call, [one, other], evaluator)
+    return getattr(pc, _COMPUTE[name])(one, other)
+
+
+def _comparison(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    return compare(call.function, *arguments, call.args[0].type, call, evaluator)
+
+
+def _distinct(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    import pyarrow.compute as pc
+
+    one, other = arguments
+    equal = compare("=", one, other, call.args[0].type, call, evaluator)
+    if equal.type.id == 0:
+        equal = equal.cast("bool")
+    same = pc.if_else(pc.and_(pc.is_valid(one), pc.is_valid(other)), equal, pc.and_(pc.is_null(one), pc.is_null(other)))
+    return same if call.function == "IS NOT DISTINCT FROM" else pc.invert(same)
+
+
+def _between(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    import pyarrow.compute as pc
+
+    value, low, high = arguments
+    type_ = call.args[0].type
+
+    def within(first: Any, last: Any) -> Any:
+        pair = Call(">=", call.args[:2], type=BOOLEAN)
+        return pc.and_kleene(
+            compare(">=", value, first, type_, pair, evaluator), compare("<=", value, last, type_, pair, evaluator)
+        )
+
+    if call.function == "BETWEEN SYMMETRIC":
+        return pc.or_kleene(within(low, high), within(high, low))
+    return within(low, high)
+
+
+def _in(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    value, *others = arguments
+    found: Any = pa.scalar(False)
+    for position, other in enumerate(others, 1):
+        pair = Call("=", (call.args[0], call.args[position]), type=BOOLEAN)
+        found = pc.or_kleene(found, compare("=", value, other, call.args[0].type, pair, evaluator))
+    return found
+
+
+def _extreme(greatest: bool) -> Callable[[Call, Any], Callable[..., Any]]:
+    return lambda call, evaluator: max if greatest else min
+
+
+def _extreme_inference(name: str) -> Any:
+    def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
+        if not args:
+            raise _wrong(name, args)
+        type_ = common_type([each.type for each in args])
+        if type_ is None or _nested(type_):
+            raise _wrong(name, args)
+        return [cast(each, type_) for each in args], type_
+
+    return inferred
+
+
+def _rule(
+    name: str, infer_: Any, kernel: Any, description: str, *examples: tuple[str, str], **more: Any
+) -> FunctionRule:
+    return FunctionRule(name, more.pop("signatures", (name,)), infer_, kernel, description, examples, **more)
+
+
+def rows() -> list[FunctionRule]:
+    """Return the rows of arithmetic and comparisons."""
+    said = {
+        "+": ("The sum; a time and an interval give a time. Integers wrap around.", ("1 + 2", "3")),
+        "-": ("The difference; a time and an interval give a time. Integers wrap around.", ("5 - 7", "-2")),
+        "*": ("The product. Integers wrap around.", ("2.5 * 2", "5.0")),
+        "/": (
+            "The quotient; of integers, cut to an integer. Division of exact numbers by zero fails.",
+            ("-5 / 2", "-2"),
+        ),
+        "%": ("The remainder, with the sign of the dividend.", ("-5 % 3", "-2")),
+    }
+    found = [
+        _rule(
+            name,
+            _arithmetic(name),
+            _arithmetic_kernel,
+            text,
+            example,
+            raises=name in "/%",
+            group="arithmetic",
+            signatures=(f"<NUMERIC> {name} <NUMERIC>",),
+        )
+        for name, (text, example) in said.items()
+    ]
+    found.append(
+        function(
+            "NEGATE",
+            ["number|interval"],
+            "$0",
+            bound(_negate),
+            "The number with its sign changed.",
+            ("-(3)", "-3"),
+            group="arithmetic",
+        )
+    )
+    found += [
+        _rule(
+            name,
+            _compared(name),
+            _comparison,
+            f"Whether the left value is {words} the right one.",
+            example,
+            group="comparison",
+            signatures=(f"<COMPARABLE> {name} <COMPARABLE>",),
+        )
+        for name, words, example in (
+            ("=", "equal to", ("1 = 1.0", "TRUE")),
+            ("<>", "different from", ("1 <> 2", "TRUE")),
+            ("<", "less than", ("'a' < 'b'", "TRUE")),
+            ("<=", "at most", ("2 <= 1", "FALSE")),
+            (">", "greater than", ("2 > 1", "TRUE")),
+            (">=", "at least", ("2 >= 2", "TRUE")),
+        )
+    ]
+    return found + _special_comparisons()
+
+
+def _special_comparisons() -> list[FunctionRule]:
+    more: dict[str, Any] = {"group": "comparison", "nulls": Nulls.CUSTOM}
+    null = ("CAST(NULL AS INT) IS DISTINCT FROM 1", "TRUE")
+    same = ("CAST(NULL AS INT) IS NOT DISTINCT FROM NULLIF(1, 1)", "TRUE")
+    return [
+        _rule(
+            "IS DISTINCT FROM",
+            _compared("IS DISTINCT FROM"),
+            _distinct,
+            "Whether two values differ; NULL is a value.",
+            null,
+            **more,
+        ),
+        _rule(
+            "IS NOT DISTINCT FROM",
+            _compared("IS NOT DISTINCT FROM"),
+            _distinct,
+            "Whether two values are the same; NULL is a value.",
+            same,
+            **more,
+        ),
+        _rule(
+            "BETWEEN",
+            _compared("BETWEEN", 3, 3),
+            _between,
+            "Whether a value is within two bounds.",
+            ("2 BETWEEN 1 AND 3", "TRUE"),
+            **more,
+        ),
+        _rule(
+            "BETWEEN SYMMETRIC",
+            _compared("BETWEEN SYMMETRIC", 3, 3),
+            _between,
+            "Whether a value is within two bounds, in any order.",
+            ("3 BETWEEN SYMMETRIC 5 AND 1", "TRUE"),
+            **more,
+        ),
+        _rule(
+            "IN",
+            _compared("IN", 1, None),
+            _in,
+            "Whether a value is one of several.",
+            ("2 IN (1, 2, 3)", "TRUE"),
+            **more,
+        ),
+        _rule(
+            "GREATEST",
+            _extreme_inference("GREATEST"),
+            bound(_extreme(True)),
+            "The greatest value; NULL if any is.",
+            ("GREATEST(1, 3, 2)", "3"),
+            group="comparison",
+            signatures=("GREATEST(<COMPARABLE>...)",),
+        ),
+        _rule(
+            "LEAST",
+            _extreme_inference("LEAST"),
+            bound(_extreme(False)),
+            "The least value; NULL if any is.",
+            ("LEAST('a', 'B')", "B"),
+            group="comparison",
+            signatures=("LEAST(<COMPARABLE>...)",),
+        ),
+    ]

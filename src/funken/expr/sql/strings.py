@@ -1,0 +1,754 @@
+"""Functions of texts: parts, searches, patterns, regular expressions, and the encodings of texts as bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from funken.expr.ir import Call, Literal, Node
+from funken.expr.rules import EvaluationError, FunctionRule, Nulls
+from funken.expr.sql.calls import bound, constant_of, function, nullable_of, of_columns, per_value
+from funken.expr.sql.patterns import (
+    like_pattern,
+    regular_expression,
+    similar_pattern,
+    valid_expression,
+)
+from funken.expr.sql.types import (
+    MAX_LENGTH,
+    BinaryType,
+    CharType,
+    LogicalType,
+    SizedType,
+    VarBinaryType,
+    VarCharType,
+    common_type,
+    is_bytes,
+)
+
+_GROUP = "strings"
+C = Nulls.CUSTOM
+
+
+def _varying(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    type_ = args[0].type
+    kind = VarBinaryType if is_bytes(type_) else VarCharType
+    return kind(type_.length, nullable=nullable_of(args))
+
+
+def _nullable_varying(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    return _varying(args, options).as_nullable()
+
+
+def _joined(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    types: list[SizedType] = [each.type for each in args]
+    length = min(sum(each.length for each in types), MAX_LENGTH)
+    fixed = not any(each.varying for each in types)
+    kind: type[SizedType]
+    if is_bytes(types[0]):
+        kind = BinaryType if fixed else VarBinaryType
+    else:
+        kind = CharType if fixed else VarCharType
+    return kind(length, nullable=nullable_of(args))
+
+
+def _overlaid(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    length = min(args[0].type.length + args[1].type.length, MAX_LENGTH)
+    return VarCharType(length, nullable=nullable_of(args))
+
+
+# -- parts
+
+
+def substring(text: Any, start: int, length: int | None = None) -> Any:
+    """Return a part from a position that counts from 1, or from the end if it is negative; 0 is like 1.
+
+    >>> substring("abc", 0), substring("abc", -2), substring("abc", 2, 1)
+    ('abc', 'bc', 'b')
+    """
+    if length is not None and length < 0:
+        return None
+    size = len(text)
+    begin = start - 1 if start > 0 else (size + start if start < 0 else 0)
+    if begin < 0 or begin >= size:
+        return text[:0]
+    return text[begin:] if length is None else text[begin : begin + length]
+
+
+def _left(text: str, count: int) -> str:
+    return text[: max(count, 0)]
+
+
+def _right(text: str, count: int) -> str:
+    return text[-count:] if 0 < count < len(text) else (text if count > 0 else "")
+
+
+def _overlay(text: str, other: str, start: int, length: int | None = None) -> str:
+    if start <= 0 or start > len(text):
+        return text
+    count = len(other) if length is None else length
+    head = text[: start - 1]
+    if start - 1 + count > len(text) or count < 0:
+        return head + other
+    return head + other + text[start - 1 + count :]
+
+
+def _pad(text: str, length: int, pad: str, left: bool) -> str | None:
+    if length < 0 or not pad:
+        return None
+    if len(text) >= length:
+        return text[:length]
+    missing = length - len(text)
+    filling = (pad * (missing // len(pad) + 1))[:missing]
+    return filling + text if left else text + filling
+
+
+def _trim(call: Call, evaluator: Any) -> Callable[..., str]:
+    where = call.option("where", {"LTRIM": "LEADING", "RTRIM": "TRAILING"}.get(call.function, "BOTH"))
+
+    def trimmed(text: str, characters: str = " ") -> str:
+        if where != "TRAILING":
+            text = text.lstrip(characters) if characters else text
+        return text.rstrip(characters) if where != "LEADING" and characters else text
+
+    return trimmed
+
+
+def _initcap(text: str) -> str:
+    return re.sub(r"[^\W_]+", lambda match: match.group()[0].upper() + match.group()[1:].lower(), text)
+
+
+def _split_index(text: str, separator: Any, index: int) -> str | None:
+    if isinstance(separator, int):
+        if not 0 < separator <= 255:
+            return None
+        separator = chr(separator)
+    if index < 0:
+        return None
+    parts = text.split(separator) if separator else list(text)
+    return parts[index] if index < len(parts) and text else None
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split(separator) if separator else list(text)
+
+
+def _translate(text: str, old: str, new: str | None) -> str:
+    table: dict[int, str] = {}
+    for at, mark in enumerate(old):
+        table.setdefault(ord(mark), (new or "")[at : at + 1])
+    return text.translate(table)
+
+
+def _elt(index: int | None, *values: Any) -> Any:
+    return values[index - 1] if index is not None and 1 <= index <= len(values) else None
+
+
+def _elt_index(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
+    index = constant_of(args[0])
+    if index is None or index >= 0:
+        return None
+    return f"Index must be an integer starting from '0', but was '{index}'."
+
+
+def _elt_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    found = common_type([each.type for each in args[1:]])
+    assert found is not None
+    return found.as_nullable()
+
+
+def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
+    return None if separator is None else separator.join(part for part in parts if part is not None)
+
+
+# -- searches
+
+
+def _instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
+    """Return the position of an occurrence, from 1; a negative start searches from the end."""
+    if occurrence < 1 or not part:
+        return 0
+    if start >= 0:
+        at = start - 1
+        for _ in range(occurrence):
+            at = text.find(part, max(at, 0))
+            if at < 0:
+                return 0
+            at += 1
+        return at
+    at = len(text) + start
+    for count in range(occurrence):
+        at = text.rfind(part, 0, at + len(part) if count == 0 else at + len(part) - 1)
+        if at < 0:
+            return 0
+    return at + 1
+
+
+def _locate(part: str, text: str, start: int = 1) -> int:
+    return text.find(part, max(start, 1) - 1) + 1
+
+
+def _ends(call: Call, evaluator: Any) -> Callable[..., bool]:
+    if call.function == "STARTSWITH":
+        return lambda text, part: text.startswith(part)
+    return lambda text, part: text.endswith(part)
+
+
+def _like(call: Call, evaluator: Any) -> Callable[..., bool]:
+    make = like_pattern if call.function == "LIKE" else similar_pattern
+    return lambda text, pattern, escape=None: make(pattern, escape).fullmatch(text) is not None
+
+
+def _like_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    """Compute a pattern without ``_`` and with ``%`` at its ends only by Arrow, others per value."""
+    import pyarrow.compute as pc
+
+    pattern = call.args[1].value if isinstance(call.args[1], Literal) else None
+    if pattern is not None and len(call.args) == 2 and "_" not in pattern:
+        body = pattern.strip("%")
+        if "%" not in body and body:
+            first, last = pattern.startswith("%"), pattern.endswith("%")
+            if first and last:
+                return pc.match_substring(arguments[0], body)
+            if first:
+                return pc.ends_with(arguments[0], body)
+            return pc.starts_with(arguments[0], body) if last else pc.equal(arguments[0], body)
+    return _like_per_value(call, arguments, evaluator)
+
+
+_like_per_value = bound(_like)
+
+
+# -- regular expressions
+
+
+def _regexp_extract(text: str, pattern: str, group: int = 0) -> str | None:
+    compiled = valid_expression(pattern)
+    if compiled is None or not 0 <= group <= compiled.groups:
+        return None
+    match = compiled.search(text)
+    return match.group(group) if match else None
+
+
+def _regexp_extract_all(text: str, pattern: str, group: int = 1) -> list[Any] | None:
+    compiled = valid_expression(pattern)
+    if compiled is None or not 0 <= group <= compiled.groups:
+        return None
+    return [match.group(group) for match in compiled.finditer(text)]
+
+
+def _regexp_count(text: str, pattern: str) -> int | None:
+    compiled = valid_expression(pattern)
+    return None if compiled is None else sum(1 for _ in compiled.finditer(text))
+
+
+def _regexp_instr(text: str, pattern: str) -> int | None:
+    compiled = valid_expression(pattern)
+    if compiled is None:
+        return None
+    match = compiled.search(text)
+    return match.start() + 1 if match else 0
+
+
+def _regexp_substr(text: str, pattern: str) -> str | None:
+    compiled = valid_expression(pattern)
+    match = compiled.search(text) if compiled else None
+    return match.group() if match else None
+
+
+def _regexp_replace(text: str, pattern: str, replacement: str) -> str | None:
+    compiled = valid_expression(pattern)
+    if compiled is None:
+        return None
+    return compiled.sub(lambda _: replacement, text)
+
+
+def _regexp(text: str, pattern: str) -> bool:
+    return bool(pattern) and regular_expression(pattern).search(text) is not None
+
+
+# -- bytes
+
+
+def _charset(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _encode(text: str, charset: str) -> bytes:
+    try:
+        if _charset(charset) == "utf-16":
+            return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
+        return text.encode(_charset(charset), "replace")
+    except LookupError:
+        raise EvaluationError(
+            f"Unsupported encoding: {charset}, please use one of 'US-ASCII', 'ISO-8859-1', 'UTF-8', 'UTF-16BE', 'UTF-16LE', 'UTF-16'."
+        ) from None
+
+
+def _decode(data: bytes, charset: str) -> str:
+    try:
+        return data.decode(_charset(charset), "replace")
+    except LookupError:
+        raise EvaluationError(
+            f"Unsupported encoding: {charset}, please use one of 'US-ASCII', 'ISO-8859-1', 'UTF-8', 'UTF-16BE', 'UTF-16LE', 'UTF-16'."
+        ) from None
+
+
+def _to_base64(value: Any) -> str:
+    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+
+
+def _from_base64(value: Any) -> str | None:
+    data = value.encode() if isinstance(value, str) else value
+    try:
+        return base64.b64decode(data + b"=" * (-len(data) % 4), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _ascii(text: str) -> int:
+    return text.encode()[0] if text else 0
+
+
+def _chr(value: int) -> str:
+    if value < 0:
+        return ""
+    return chr(value & 0xFF)
+
+
+def _printf(call: Call, evaluator: Any) -> Callable[..., Any]:
+    from funken.expr.sql.formats import java_format, java_value
+
+    plain = [java_value(each.type) for each in call.args[1:]]
+
+    def filled(pattern: str | None, *values: Any) -> str | None:
+        if pattern is None:
+            return None
+        return java_format(
+            pattern, [None if each is None else of(each) for of, each in zip(plain, values, strict=True)]
+        )
+
+    return filled
+
+
+def _is_decimal(text: Any) -> bool:
+    if text is None:
+        return False
+    return not isinstance(text, str) or re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", text) is not None
+
+
+def _is_alpha(text: Any) -> bool:
+    return isinstance(text, str) and text.isalpha()
+
+
+def _is_digit(text: Any) -> bool:
+    return text is not None and (text.isdigit() if isinstance(text, str) else True)
+
+
+def _length(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.utf8_length(arguments[0])
+
+
+def _case(name: str) -> Any:
+    def compute(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+        import pyarrow.compute as pc
+
+        return getattr(pc, name)(arguments[0])
+
+    return of_columns(compute)
+
+
+def _row(
+    name: str, params: Any, returns: Any, kernel: Any, text: str, *examples: tuple[str, str], **more: Any
+) -> FunctionRule:
+    return function(name, params, returns, kernel, text, *examples, group=_GROUP, **more)
+
+
+def rows() -> list[FunctionRule]:
+    """Return the rows of functions of texts."""
+    return _basics() + _paddings() + _searches() + _expressions() + _bytes()
+
+
+def _basics() -> list[FunctionRule]:
+    return [
+        _row(
+            "||",
+            ["text text", "bytes bytes"],
+            _joined,
+            lambda a, b: a + b,
+            "Both texts, one after the other.",
+            ("'a' || 'b'", "ab"),
+            signatures=("<CHARACTER_STRING> || <CHARACTER_STRING>",),
+        ),
+        _row(
+            "CHAR_LENGTH",
+            "text",
+            "INT",
+            of_columns(_length),
+            "The number of characters.",
+            ("CHAR_LENGTH('Flink')", "5"),
+            aliases=("CHARACTER_LENGTH",),
+        ),
+        _row("UPPER", "text", "$0", lambda text: text.upper(), "The text in upper case.", ("UPPER('ab')", "AB")),
+        _row("LOWER", "text", "$0", _case("utf8_lower"), "The text in lower case.", ("LOWER('AB')", "ab")),
+        _row(
+            "INITCAP",
+            "text",
+            "$0",
+            _initcap,
+            "The text with each word's first letter in upper case.",
+            ("INITCAP('a bC')", "A Bc"),
+        ),
+        _row(
+            "SUBSTRING",
+            ["text|bytes int int?"],
+            _nullable_varying,
+            substring,
+            "The part from a position that counts from 1, from the end if negative.",
+            ("SUBSTRING('abc', 2)", "bc"),
+            ("SUBSTRING('abc', -2)", "bc"),
+            aliases=("SUBSTR",),
+        ),
+        _row("LEFT", "text int", _nullable_varying, _left, "The first characters.", ("LEFT('Hello', 2)", "He")),
+        _row("RIGHT", "text int", _nullable_varying, _right, "The last characters.", ("RIGHT('Hello', 3)", "llo")),
+        _row(
+            "TRIM",
+            "text text?",
+            _varying,
+            bound(_trim),
+            "The text without blanks, or the given characters, at its ends.",
+            ("TRIM('  a ')", "a"),
+        ),
+        _row(
+            "LTRIM",
+            "text text?",
+            _varying,
+            bound(_trim),
+            "The text without blanks, or the given characters, at its start.",
+            ("LTRIM('xxa', 'x')", "a"),
+        ),
+        _row(
+            "RTRIM",
+            "text text?",
+            _varying,
+            bound(_trim),
+            "The text without blanks, or the given characters, at its end.",
+            ("RTRIM('axx', 'x')", "a"),
+        ),
+        _row(
+            "BTRIM",
+            "text text?",
+            "STRING",
+            bound(_trim),
+            "The text without blanks, or the given characters, at both ends.",
+            ("BTRIM('xax', 'x')", "a"),
+        ),
+        _row(
+            "CONCAT",
+            "text+",
+            "STRING",
+            lambda *parts: "".join(parts),
+            "All texts, one after the other; NULL if one is NULL.",
+            ("CONCAT('a', 'b', 'c')", "abc"),
+        ),
+        _row(
+            "CONCAT_WS",
+            "text text*",
+            "STRING",
+            per_value(_concat_ws, C),
+            "The texts with a separator between them; NULLs are left out.",
+            ("CONCAT_WS('~', 'a', 'b')", "a~b"),
+            nulls=C,
+        ),
+        _row(
+            "REPLACE",
+            "text text text",
+            "STRING",
+            lambda text, old, new: text.replace(old, new),
+            "The text with every occurrence of a part replaced.",
+            ("REPLACE('hello', 'l', 'L')", "heLLo"),
+        ),
+        _row(
+            "REPEAT",
+            "text int",
+            "STRING",
+            lambda text, count: text * max(count, 0),
+            "The text so many times.",
+            ("REPEAT('ab', 2)", "abab"),
+        ),
+        _row("REVERSE", "text", "STRING?", lambda text: text[::-1], "The text backwards.", ("REVERSE('abc')", "cba")),
+        _row(
+            "TRANSLATE",
+            "text text text",
+            "STRING",
+            per_value(lambda text, old, new: None if text is None or old is None else _translate(text, old, new), C),
+            "The text with characters replaced one by one; those without a partner are removed.",
+            ("TRANSLATE('www.apache.org', 'wapcheorg', ' APCHEcom')", "   .APACHE.com"),
+            nulls=C,
+            aliases=("TRANSLATE3",),
+        ),
+        _row(
+            "OVERLAY",
+            ["text text int int?"],
+            _overlaid,
+            _overlay,
+            "The text with a part replaced by another text.",
+            ("OVERLAY('xxxxxtest' PLACING 'xxxx' FROM 6 FOR 2)", "xxxxxxxxxst"),
+        ),
+    ]
+
+
+def _paddings() -> list[FunctionRule]:
+    return [
+        _row(
+            "LPAD",
+            "text int text",
+            "STRING",
+            lambda text, length, pad: _pad(text, length, pad, True),
+            "The text filled up on the left, or cut, to a length.",
+            ("LPAD('hi', 4, '??')", "??hi"),
+        ),
+        _row(
+            "RPAD",
+            "text int text",
+            "STRING",
+            lambda text, length, pad: _pad(text, length, pad, False),
+            "The text filled up on the right, or cut, to a length.",
+            ("RPAD('hi', 4, '??')", "hi??"),
+        ),
+        _row(
+            "SPLIT_INDEX",
+            "text text|int int",
+            "STRING?",
+            _split_index,
+            "The part at an index, from 0, of a text that a separator splits.",
+            ("SPLIT_INDEX('a,b,c', ',', 1)", "b"),
+        ),
+        _row(
+            "SPLIT",
+            "text text",
+            "ARRAY<STRING>",
+            _split,
+            "The parts of a text that a separator splits.",
+            ("SPLIT('a,b', ',')", "[a, b]"),
+        ),
+        _row(
+            "ELT",
+            ["bigint text+", "bigint bytes+"],
+            _elt_type,
+            per_value(_elt, C),
+            "The argument at an index, from 1.",
+            ("ELT(2, 'a', 'b')", "b"),
+            nulls=C,
+            check=_elt_index,
+        ),
+        _row(
+            "PRINTF",
+            "text any*",
+            "STRING?",
+            bound(_printf, C),
+            "The text with its format specifiers filled in, as Java does.",
+            ("PRINTF('%d %s', 1, 'a')", "1 a"),
+            nulls=C,
+        ),
+    ]
+
+
+def _searches() -> list[FunctionRule]:
+    return [
+        _row(
+            "POSITION",
+            "text text",
+            "INT",
+            lambda part, text: text.find(part) + 1,
+            "The position of a text in another one, from 1; 0 if it is not there.",
+            ("POSITION('b' IN 'abc')", "2"),
+        ),
+        _row(
+            "LOCATE",
+            "text text int?",
+            "INT",
+            _locate,
+            "The position of a text in another one, from a start.",
+            ("LOCATE('aa', 'aaads', 2)", "2"),
+        ),
+        _row(
+            "INSTR",
+            "text text int? int?",
+            "INT",
+            _instr,
+            "The position of an occurrence of a part; a negative start searches backwards.",
+            ("INSTR('Corporate Floor', 'or', 3, 2)", "14"),
+        ),
+        _row(
+            "STARTSWITH",
+            ["text text", "bytes bytes"],
+            "BOOLEAN",
+            bound(_ends),
+            "Whether the text begins with another one.",
+            ("STARTSWITH('abc', 'a')", "TRUE"),
+        ),
+        _row(
+            "ENDSWITH",
+            ["text text", "bytes bytes"],
+            "BOOLEAN",
+            bound(_ends),
+            "Whether the text ends with another one.",
+            ("ENDSWITH('abc', 'c')", "TRUE"),
+        ),
+        _row(
+            "LIKE",
+            "text text text?",
+            "BOOLEAN",
+            of_columns(_like_kernel),
+            "Whether the text matches a pattern: ``%`` is any text, ``_`` one character.",
+            ("'abc' LIKE 'a%'", "TRUE"),
+            raises=True,
+            signatures=("<CHARACTER_STRING> LIKE <CHARACTER_STRING> [ESCAPE <CHARACTER_STRING>]",),
+        ),
+        _row(
+            "SIMILAR TO",
+            "text text text?",
+            "BOOLEAN",
+            bound(_like),
+            "Whether the text matches a regular expression of SQL.",
+            ("'abc' SIMILAR TO '(a|b)%'", "TRUE"),
+            raises=True,
+            signatures=("<CHARACTER_STRING> SIMILAR TO <CHARACTER_STRING> [ESCAPE <CHARACTER_STRING>]",),
+        ),
+    ]
+
+
+def _expressions() -> list[FunctionRule]:
+    return [
+        _row(
+            "REGEXP",
+            "text text",
+            "BOOLEAN",
+            _regexp,
+            "Whether a part of the text matches a regular expression.",
+            ("REGEXP('abc123', '[0-9]+')", "TRUE"),
+            raises=True,
+        ),
+        _row(
+            "REGEXP_EXTRACT",
+            "text text bigint?",
+            "STRING?",
+            _regexp_extract,
+            "A group (0: all) of the first match.",
+            ("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", "bar"),
+        ),
+        _row(
+            "REGEXP_EXTRACT_ALL",
+            "text text bigint?",
+            "ARRAY<STRING>?",
+            _regexp_extract_all,
+            "A group (1) of every match.",
+            ("REGEXP_EXTRACT_ALL('a1b2', '([a-z])([0-9])', 2)", "[1, 2]"),
+        ),
+        _row(
+            "REGEXP_REPLACE",
+            "text text text",
+            "STRING",
+            _regexp_replace,
+            "The text with every match replaced.",
+            ("REGEXP_REPLACE('foobar', 'oo|ar', '')", "fb"),
+        ),
+        _row(
+            "REGEXP_COUNT",
+            "text text",
+            "INT?",
+            _regexp_count,
+            "The number of matches.",
+            ("REGEXP_COUNT('abcab', 'ab')", "2"),
+        ),
+        _row(
+            "REGEXP_INSTR",
+            "text text",
+            "INT?",
+            _regexp_instr,
+            "The position of the first match, from 1.",
+            ("REGEXP_INSTR('abc', 'b')", "2"),
+        ),
+        _row(
+            "REGEXP_SUBSTR",
+            "text text",
+            "STRING?",
+            _regexp_substr,
+            "The first match.",
+            ("REGEXP_SUBSTR('ab12', '[0-9]+')", "12"),
+        ),
+        _row(
+            "IS_DECIMAL",
+            "any",
+            "BOOLEAN!",
+            per_value(_is_decimal, C),
+            "Whether the text is a number.",
+            ("IS_DECIMAL('1.5')", "TRUE"),
+            nulls=C,
+        ),
+        _row(
+            "IS_DIGIT",
+            "any",
+            "BOOLEAN!",
+            per_value(_is_digit, C),
+            "Whether the text has digits only.",
+            ("IS_DIGIT('15')", "TRUE"),
+            nulls=C,
+        ),
+        _row(
+            "IS_ALPHA",
+            "any",
+            "BOOLEAN!",
+            per_value(_is_alpha, C),
+            "Whether the text has letters only.",
+            ("IS_ALPHA('ab')", "TRUE"),
+            nulls=C,
+        ),
+    ]
+
+
+def _bytes() -> list[FunctionRule]:
+    return [
+        _row("ASCII", "text", "INT", _ascii, "The code of the first character.", ("ASCII('abc')", "97")),
+        _row("CHR", "bigint", "STRING?", _chr, "The character of a code.", ("CHR(65)", "A")),
+        _row(
+            "ENCODE",
+            "text text",
+            "BYTES",
+            _encode,
+            "The bytes of a text in a character set.",
+            ("HEX(ENCODE('ab', 'UTF-8'))", "6162"),
+            raises=True,
+        ),
+        _row(
+            "DECODE",
+            "bytes text",
+            "STRING",
+            _decode,
+            "The text of bytes in a character set.",
+            ("DECODE(ENCODE('ab', 'UTF-8'), 'UTF-8')", "ab"),
+            raises=True,
+        ),
+        _row(
+            "TO_BASE64",
+            "text|bytes",
+            "STRING",
+            _to_base64,
+            "The text in base 64.",
+            ("TO_BASE64('hello world')", "aGVsbG8gd29ybGQ="),
+        ),
+        _row(
+            "FROM_BASE64",
+            "text|bytes",
+            "STRING",
+            _from_base64,
+            "The text that base 64 stands for.",
+            ("FROM_BASE64('aGVsbG8gd29ybGQ=')", "hello world"),
+        ),
+    ]

@@ -1,0 +1,362 @@
+"""SQL's values as Python has them inside functions, and Arrow's arrays of them.
+
+Inside, a value is exact and plain: DATE is days since 1970, TIME milliseconds, TIMESTAMP and TIMESTAMP_LTZ nanoseconds,
+intervals are milliseconds or months, DECIMAL is ``Decimal``, ARRAY a list, MAP and MULTISET a list of pairs, ROW a tuple,
+BITMAP a tuple of runs ``(first, last)``, VARIANT a ``VariantValue``; NULL is ``None``. What users see is made at the edges.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from funken.expr.rules import EvaluationError
+from funken.expr.sql.types import (
+    ArrayType,
+    BitmapType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IntegralType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    NullType,
+    RawType,
+    RowType,
+    StructuredType,
+    TimeOfDayType,
+    VariantType,
+    arrow_type,
+    is_timestamp,
+)
+
+EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True)
+class VariantValue:
+    """A value with its own type: ``type`` is OBJECT (pairs), ARRAY (list), NULL, or the root of a type of SQL."""
+
+    type: str
+    value: Any = None
+
+    def tree(self) -> Any:
+        """Return what JSON can write."""
+        if self.type == "OBJECT":
+            return [self.type, [[key, each.tree()] for key, each in self.value]]
+        if self.type == "ARRAY":
+            return [self.type, [each.tree() for each in self.value]]
+        value = self.value
+        if isinstance(value, Decimal):
+            value = str(value)
+        elif isinstance(value, bytes):
+            value = value.hex()
+        return [self.type, value]
+
+    @classmethod
+    def of(cls, tree: Any) -> VariantValue:
+        """Return the value of a tree."""
+        kind, value = tree
+        if kind == "OBJECT":
+            return cls(kind, tuple((key, cls.of(each)) for key, each in value))
+        if kind == "ARRAY":
+            return cls(kind, tuple(cls.of(each) for each in value))
+        if kind.startswith("DECIMAL"):
+            value = Decimal(value)
+        elif kind in {"BYTES", "BINARY"}:
+            value = bytes.fromhex(value)
+        return cls(kind, value)
+
+
+def pack(value: Any, type_: LogicalType) -> bytes:
+    """Return the bytes of a value whose column Arrow has no type for."""
+    if isinstance(type_, BitmapType):
+        return b"".join(struct.pack("<II", *run) for run in value)
+    if isinstance(type_, VariantType):
+        return json.dumps(value.tree()).encode()
+    return pickle.dumps(value, 4)
+
+
+def unpack(data: bytes, type_: LogicalType) -> Any:
+    """Return the value of ``pack``."""
+    if isinstance(type_, BitmapType):
+        return tuple(struct.iter_unpack("<II", data))
+    if isinstance(type_, VariantType):
+        return VariantValue.of(json.loads(data))
+    return pickle.loads(data)
+
+
+def fit(value: Decimal, type_: DecimalType) -> Decimal | None:
+    """Return a decimal rounded half up to the scale of a type; ``None`` if it has too many digits.
+
+    >>> fit(Decimal("1.25"), DecimalType(2, 1)), fit(Decimal("12345"), DecimalType(3, 0))
+    (Decimal('1.3'), None)
+    """
+    if not value.is_finite():
+        return None
+    if value.adjusted() >= MAX_DIGITS:
+        return None
+    rounded = value.quantize(_STEPS[type_.scale], context=EXACT)
+    return None if rounded and rounded.adjusted() >= type_.precision - type_.scale else rounded
+
+
+MAX_DIGITS = 60
+_STEPS = [Decimal(1).scaleb(-scale) for scale in range(39)]
+
+
+def wrap(value: int, bits: int) -> int:
+    """Return an integer of so many bits, wrapped around as processors do.
+
+    >>> wrap(2147483648, 32), wrap(300, 8)
+    (-2147483648, 44)
+    """
+    half = 1 << (bits - 1)
+    return ((value + half) & ((1 << bits) - 1)) - half
+
+
+# -- Arrow
+
+
+def whole(array: Any) -> Any:
+    """Return one array of what may be chunks."""
+    if hasattr(array, "combine_chunks"):
+        array = array.combine_chunks()
+        if hasattr(array, "chunks"):  # an older PyArrow leaves the chunks of an empty column
+            import pyarrow as pa
+
+            return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array
+
+
+def is_scalar(column: Any) -> bool:
+    """Whether a computed node is one value for all rows."""
+    import pyarrow as pa
+
+    return isinstance(column, pa.Scalar)
+
+
+def scalar_of(value: Any, type_: LogicalType) -> Any:
+    """Return the Arrow scalar of a value."""
+    return from_internal([value], type_)[0]
+
+
+def broadcast(column: Any, rows: int, type_: LogicalType) -> Any:
+    """Return a column of so many rows."""
+    if not is_scalar(column):
+        return column
+    import pyarrow as pa
+
+    if rows == 1 or not pa.types.is_nested(column.type):
+        return pa.repeat(column, rows)
+    return from_internal(to_internal(column, type_) * rows, type_)
+
+
+def to_internal(column: Any, type_: LogicalType) -> list[Any]:
+    """Return the values of a column; of a scalar, the one value."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.Scalar):
+        column = (
+            pa.array([column.as_py()], column.type) if not pa.types.is_nested(column.type) else pa.repeat(column, 1)
+        )
+    column = whole(column)
+    if isinstance(type_, NullType) or pa.types.is_null(column.type):
+        return [None] * len(column)
+    reader = _READERS.get(type(type_))
+    if reader is not None:
+        found: list[Any] = reader(column, type_)
+        return found
+    if is_timestamp(type_):
+        factor = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[column.type.unit]
+        values = column.view("int64").to_pylist()
+        return values if factor == 1 else [each if each is None else each * factor for each in values]
+    plain: list[Any] = column.to_pylist()
+    return plain
+
+
+def _days(column: Any, type_: LogicalType) -> list[Any]:
+    return column.view("int32").to_pylist()  # type: ignore[no-any-return]
+
+
+def _millis(column: Any, type_: LogicalType) -> list[Any]:
+    import pyarrow as pa
+
+    return column.cast(pa.time32("ms")).view("int32").to_pylist()  # type: ignore[no-any-return]
+
+
+def _packed(column: Any, type_: LogicalType) -> list[Any]:
+    return [each if each is None else unpack(each, type_) for each in column.to_pylist()]
+
+
+def _normal(column: Any) -> Any:
+    """Return a nested column that is no slice."""
+    import pyarrow as pa
+
+    return column if column.offset == 0 else column.take(pa.array(range(len(column)), pa.int64()))
+
+
+def _list(column: Any, type_: LogicalType) -> list[Any]:
+    assert isinstance(type_, ArrayType)
+    column = _normal(column)
+    values = to_internal(column.values, type_.element)
+    offsets = column.offsets.to_pylist()
+    valid = column.is_valid().to_pylist()
+    return [values[offsets[row] : offsets[row + 1]] if there else None for row, there in enumerate(valid)]
+
+
+def _pairs(column: Any, type_: LogicalType) -> list[Any]:
+    from funken.expr.sql.types import IntType
+
+    column = _normal(column)
+    key, value = (type_.key, type_.value) if isinstance(type_, MapType) else (type_.element, IntType())  # type: ignore[attr-defined]
+    pairs = list(zip(to_internal(column.keys, key), to_internal(column.items, value), strict=True))
+    offsets = column.offsets.to_pylist()
+    valid = column.is_valid().to_pylist()
+    return [pairs[offsets[row] : offsets[row + 1]] if there else None for row, there in enumerate(valid)]
+
+
+def _tuples(column: Any, type_: LogicalType) -> list[Any]:
+    assert isinstance(type_, RowType)
+    valid = column.is_valid().to_pylist()
+    fields = [to_internal(each, of) for each, of in zip(column.flatten(), type_.types, strict=True)]
+    rows = zip(*fields, strict=True) if fields else [()] * len(column)
+    return [row if there else None for row, there in zip(rows, valid, strict=True)]
+
+
+_READERS: dict[type, Callable[[Any, LogicalType], list[Any]]] = {
+    DateType: _days,
+    TimeOfDayType: _millis,
+    BitmapType: _packed,
+    VariantType: _packed,
+    RawType: _packed,
+    ArrayType: _list,
+    MapType: _pairs,
+    MultisetType: _pairs,
+    RowType: _tuples,
+    StructuredType: _tuples,
+}
+
+
+def from_internal(values: Iterable[Any], type_: LogicalType) -> Any:
+    """Return a column of these values."""
+    import pyarrow as pa
+
+    given = values if isinstance(values, list) else list(values)
+    arrow = arrow_type(type_)
+    if isinstance(type_, DecimalType):
+        return pa.array([each if each is None else fit(each, type_) for each in given], arrow)
+    if isinstance(type_, DateType):
+        return pa.array(given, pa.int32()).view(arrow)
+    if isinstance(type_, TimeOfDayType):
+        return pa.array(given, pa.int32()).view(arrow)
+    if is_timestamp(type_):
+        if arrow.unit == "us":
+            given = [each if each is None else each // 1000 for each in given]
+        try:
+            return pa.array(given, pa.int64()).view(arrow)
+        except (pa.ArrowInvalid, OverflowError):
+            raise EvaluationError(
+                f"a {type_} is outside of the years 1677 to 2262, to which nanoseconds are kept; take a precision of 6"
+            ) from None
+    if isinstance(type_, BitmapType | VariantType | RawType):
+        return pa.array([each if each is None else pack(each, type_) for each in given], arrow)
+    if isinstance(type_, ArrayType):
+        return _of_lists(given, type_)
+    if isinstance(type_, MapType | MultisetType):
+        return _of_pairs(given, type_)
+    if isinstance(type_, RowType):
+        return _of_tuples(given, type_, arrow)
+    if isinstance(type_, FloatType):
+        import numpy as np
+
+        with np.errstate(over="ignore"):
+            return pa.array([each if each is None else np.float32(each) for each in given], arrow)
+    return pa.array(given, arrow)
+
+
+def _offsets(given: Sequence[Any]) -> tuple[Any, Any]:
+    import pyarrow as pa
+
+    offsets, total = [0], 0
+    for each in given:
+        total += len(each) if each is not None else 0
+        offsets.append(total)
+    return pa.array(offsets, pa.int32()), pa.array([each is None for each in given], pa.bool_())
+
+
+def _of_lists(given: list[Any], type_: ArrayType) -> Any:
+    import pyarrow as pa
+
+    offsets, mask = _offsets(given)
+    flat = [value for each in given if each is not None for value in each]
+    return pa.ListArray.from_arrays(offsets, from_internal(flat, type_.element), mask=mask)
+
+
+def _of_pairs(given: list[Any], type_: LogicalType) -> Any:
+    import pyarrow as pa
+
+    from funken.expr.sql.types import IntType
+
+    key, value = (type_.key, type_.value) if isinstance(type_, MapType) else (type_.element, IntType())  # type: ignore[attr-defined]
+    offsets, mask = _offsets(given)
+    pairs = [pair for each in given if each is not None for pair in each]
+    keys, items = from_internal([pair[0] for pair in pairs], key), from_internal([pair[1] for pair in pairs], value)
+    if keys.null_count:  # a process that makes such a column aborts
+        raise EvaluationError(
+            f"a key of a {type_.as_nullable()} is NULL, which columns cannot hold; filter it out before"
+        )
+    return pa.MapArray.from_arrays(offsets, keys, items, mask=mask)
+
+
+def _of_tuples(given: list[Any], type_: RowType, arrow: Any) -> Any:
+    import pyarrow as pa
+
+    mask = pa.array([each is None for each in given], pa.bool_())
+    children = [
+        from_internal([None if each is None else each[position] for each in given], field.type)
+        for position, field in enumerate(type_.fields)
+    ]
+    if not children:
+        return pa.array([None if each is None else {} for each in given], arrow)
+    return pa.StructArray.from_arrays(children, fields=list(arrow), mask=mask)
+
+
+def integral_bounds(type_: IntegralType) -> tuple[int, int]:
+    """Return the smallest and the largest integer of a type."""
+    half = 1 << (type_.bits - 1)
+    return -half, half - 1
+
+
+def is_boolean(type_: LogicalType) -> bool:
+    """Whether a type is BOOLEAN."""
+    return isinstance(type_, BooleanType)
+
+
+def key_of(value: Any, type_: LogicalType) -> Any:
+    """Return what is equal, and has an equal hash, exactly for equal values: of lists, pairs in any order, rows, NaN, zeros.
+
+    >>> from funken.expr.sql.types import parse_type
+    >>> type_ = parse_type("MAP<STRING, INT>")
+    >>> key_of([("a", 1), ("b", 2)], type_) == key_of([("b", 2), ("a", 1)], type_)
+    True
+    """
+    if value is None:
+        return None
+    if isinstance(type_, ArrayType):
+        return tuple(key_of(each, type_.element) for each in value)
+    if isinstance(type_, MapType):
+        return frozenset((key_of(key, type_.key), key_of(each, type_.value)) for key, each in value)
+    if isinstance(type_, MultisetType):
+        return frozenset((key_of(key, type_.element), count) for key, count in value)
+    if isinstance(type_, RowType):
+        return tuple(key_of(each, of) for each, of in zip(value, type_.types, strict=True))
+    if isinstance(value, float):
+        return "NaN" if value != value else value
+    return value

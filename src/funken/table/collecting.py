@@ -1,0 +1,46 @@
+"""The rows that are left of a changelog, as a table of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from funken.table.logical import RelationType
+from funken.table.types import arrow_type
+from funken.table.values import from_python
+from funken.types.row import Row, RowKind
+
+_TAKEN = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+
+def remaining(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows that are left when all changes are applied, in the order in which they came.
+
+    >>> remaining([Row(1), Row.of_kind(RowKind.UPDATE_BEFORE, 1), Row.of_kind(RowKind.UPDATE_AFTER, 2)])
+    [<Row(2)>]
+    """
+    left: dict[int, Row] = {}
+    places: dict[Any, list[int]] = {}
+    for number, row in enumerate(rows):
+        values = repr(tuple(row))
+        if row.get_row_kind() in _TAKEN:
+            found = places.get(values)
+            if found:
+                del left[found.pop()]
+        else:
+            left[number] = Row(*row)
+            places.setdefault(values, []).append(number)
+    return list(left.values())
+
+
+def arrow_of(rows: Iterable[Row], row_type: RelationType) -> pa.Table:
+    """Return the rows that are left of changes as a table of Arrow."""
+    left = remaining(rows)
+    arrays = [from_python([row[place] for row in left], column.type) for place, column in enumerate(row_type)]
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in row_type]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+__all__ = ["arrow_of", "remaining"]

@@ -1,0 +1,98 @@
+"""What a table of a connector is to the planner: a scan, a sink, a lookup, each with the changes it has or takes.
+
+A factory makes them of a ``TableContext``. Their streams have ``Row``s with kinds, or tuples, which are insertions; values are
+by position, physical columns first, then the metadata that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
+from funken.table.changelog import ChangelogMode
+
+
+class TableNotReadable(InvalidProgram):
+    """A table cannot be read or written as the statement wants it."""
+
+
+@dataclass(frozen=True)
+class TableContext:
+    """A table as its connector sees it: physical columns, the metadata asked for, key and options.
+
+    >>> TableContext("c.d.t", options={"connector": "print"}).connector
+    'print'
+    """
+
+    path: str
+    columns: tuple[tuple[str, Any], ...] = ()
+    """Names and types of the physical columns."""
+    metadata: tuple[tuple[str, Any], ...] = ()
+    """Keys and types of the metadata columns, which follow the physical ones in each row."""
+    primary_key: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    batch: bool = False
+    time_zone: str = "UTC"
+    identity: str = ""
+    """Tells uses of a connector apart in the state of a job."""
+
+    @property
+    def connector(self) -> str:
+        """The name of the connector; empty if there is none."""
+        return self.options.get("connector", "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the physical columns."""
+        return tuple(name for name, _ in self.columns)
+
+
+class ScanTable:
+    """A table that is read from its beginning to its end, if it has one."""
+
+    changelog_mode = ChangelogMode.insert_only()
+    emits_watermark_per_record = False
+    """Whether watermarks follow each record; otherwise they are emitted periodically."""
+    bounded = True
+    deletes_by_key = False
+    """Whether rows that are deleted may have only their key."""
+
+    def stream(self, env: Any) -> Any:
+        """Return the stream of rows, added to a ``StreamExecutionEnvironment``."""
+        raise NotImplementedError
+
+
+class SinkTable:
+    """A table that is written."""
+
+    changelog_mode = ChangelogMode.all()
+    """The kinds it takes."""
+    deletes_by_key = False
+    """Whether deletions may come with only their key."""
+
+    def sink(self, stream: Any) -> Any:
+        """Write a stream of ``Row``s; return the ``DataStreamSink``."""
+        raise NotImplementedError
+
+
+class LookupTable:
+    """A table that is asked for the rows of keys. It is pickled, then opened in each task."""
+
+    asynchronous = False
+
+    def open(self) -> None:
+        """Connect."""
+
+    def lookup(self, keys: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of each key, in the order of the keys."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+__all__ = ["LookupTable", "ScanTable", "SinkTable", "TableContext", "TableNotReadable"]

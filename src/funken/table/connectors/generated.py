@@ -1,0 +1,277 @@
+"""``datagen``, ``print`` and ``blackhole``: rows made by rule, rows as lines of text, rows dropped."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import zlib
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from funken.connectors.datagen import DataGeneratorSource
+from funken.connectors.discard import DiscardingSink
+from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
+from funken.operators.sink import PrintSink
+from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
+from funken.table.connectors.factory import TableFactory
+from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, one_of, text
+from funken.table.text import java_row
+from funken.types.row import Row
+
+# ---- print
+
+
+@dataclass(frozen=True)
+class RowText:
+    """Writes rows as lines."""
+
+    prefix: str
+    types: tuple[Any, ...]
+
+    def __call__(self, row: Row) -> str:
+        """Return the line of a row."""
+        return f"{self.prefix}{java_row(row, self.types)}"
+
+
+class PrintTable(SinkTable):
+    """Prints every change where the program runs."""
+
+    def __init__(self, context: TableContext, options: OptionValues) -> None:
+        identifier = options["print-identifier"]
+        self._text = RowText(f"{identifier}> " if identifier else "", tuple(type_ for _, type_ in context.columns))
+        self._parallelism = options["sink.parallelism"]
+        self._name = context.path
+
+    def sink(self, stream: Any) -> Any:
+        """Print the rows."""
+        sink = stream.map(self._text).name("text")._sink(self._name, PrintSink(""))
+        return sink if self._parallelism is None else sink.set_parallelism(self._parallelism)
+
+
+class PrintFactory(TableFactory):
+    """Makes tables that print.
+
+    >>> PrintFactory().sink(TableContext("t", options={"connector": "print"})).changelog_mode.is_insert_only
+    False
+    """
+
+    def sink(self, context: TableContext) -> SinkTable:
+        """Return what prints."""
+        options = (
+            ConnectorOption("print-identifier", text, ""),
+            ConnectorOption("standard-error", boolean, False),
+            ConnectorOption("sink.parallelism", integer, None),
+        )
+        return PrintTable(context, OptionValues(context.path, context.options, options))
+
+
+class BlackholeTable(SinkTable):
+    """Drops every change."""
+
+    def __init__(self, context: TableContext) -> None:
+        self._name = context.path
+
+    def sink(self, stream: Any) -> Any:
+        """Drop the rows."""
+        return stream.sink_to(DiscardingSink()).name(self._name)
+
+
+class BlackholeFactory(TableFactory):
+    """Makes tables that drop what is written to them."""
+
+    def sink(self, context: TableContext) -> SinkTable:
+        """Return what drops rows."""
+        OptionValues(context.path, context.options, (ConnectorOption("sink.parallelism", integer, None),))
+        return BlackholeTable(context)
+
+
+# ---- datagen
+
+_FIELD_OPTIONS = (
+    ConnectorOption("fields.#.kind", one_of("random", "sequence"), None),
+    ConnectorOption("fields.#.min", text, None),
+    ConnectorOption("fields.#.max", text, None),
+    ConnectorOption("fields.#.max-past", duration, None),
+    ConnectorOption("fields.#.length", integer, None),
+    ConnectorOption("fields.#.var-len", boolean, None),
+    ConnectorOption("fields.#.start", integer, None),
+    ConnectorOption("fields.#.end", integer, None),
+    ConnectorOption("fields.#.null-rate", float, None),
+)
+_DATAGEN_OPTIONS = (
+    ConnectorOption("rows-per-second", integer, 10_000),
+    ConnectorOption("number-of-rows", integer, None),
+    ConnectorOption("scan.parallelism", integer, None),
+    *_FIELD_OPTIONS,
+)
+_INTEGERS = {"TinyIntType": 8, "SmallIntType": 16, "IntType": 32, "BigIntType": 64}
+_HEX = "0123456789abcdef"
+
+Make = Callable[[random.Random, int], Any]
+
+
+@dataclass(frozen=True)
+class GeneratedRows:
+    """The row of an index; the same in every run and attempt, so that a restored job goes on with the same rows."""
+
+    seed: int
+    columns: tuple[FieldRule, ...]
+
+    def __call__(self, index: int) -> tuple[Any, ...]:
+        """Return the row of an index."""
+        source = random.Random(self.seed * 1_000_003 + index)
+        return tuple(column.value(source, index) for column in self.columns)
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """How the values of a column are made."""
+
+    type: Any
+    least: Any = None
+    greatest: Any = None
+    length: int = 100
+    varies: bool = False
+    start: int | None = None
+    past: int = 0
+    null_rate: float = 0.0
+
+    def value(self, source: random.Random, index: int) -> Any:
+        """Return the value for an index."""
+        if self.start is not None:
+            return _as_type(self.type, self.start + index)
+        if self.null_rate and source.random() < self.null_rate:
+            return None
+        return random_value(self, self.type, source)
+
+
+def random_value(rule: FieldRule, type_: Any, source: random.Random) -> Any:
+    """Return a random value of a type."""
+    kind = type(type_).__name__
+    if kind in _INTEGERS:
+        bits = _INTEGERS[kind]
+        least = -(1 << bits - 1) if rule.least is None else int(rule.least)
+        greatest = (1 << bits - 1) - 1 if rule.greatest is None else int(rule.greatest)
+        return source.randint(least, greatest)
+    if kind in ("FloatType", "DoubleType"):
+        low, high = _bounds(rule, 3.4028234663852886e38 if kind == "FloatType" else 1.7976931348623157e308)
+        share = source.random()
+        return low * (1 - share) + high * share
+    if kind == "DecimalType":
+        unit = Decimal(1).scaleb(-type_.scale)
+        low, high = _bounds(rule, 10.0 ** (type_.precision - type_.scale) - 1)
+        return Decimal(source.uniform(low, high)).quantize(unit)
+    if kind == "BooleanType":
+        return source.random() < 0.5
+    if kind in ("VarCharType", "CharType"):
+        return "".join(source.choices(_HEX, k=_length(rule, type_, source)))
+    if kind in ("VarBinaryType", "BinaryType"):
+        return source.randbytes(_length(rule, type_, source))
+    return _random_time_or_collection(rule, type_, kind, source)
+
+
+def _bounds(rule: FieldRule, widest: float) -> tuple[float, float]:
+    least = -widest if rule.least is None else float(rule.least)
+    return least, widest if rule.greatest is None else float(rule.greatest)
+
+
+def _length(rule: FieldRule, type_: Any, source: random.Random) -> int:
+    longest = getattr(type_, "length", rule.length)
+    length = min(rule.length, longest)
+    return source.randint(1, length) if rule.varies and length else length
+
+
+def _random_time_or_collection(rule: FieldRule, type_: Any, kind: str, source: random.Random) -> Any:
+    if kind in ("TimestampType", "LocalZonedTimestampType", "DateType", "TimeOfDayType"):
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        then = now - datetime.timedelta(milliseconds=source.randint(0, rule.past) if rule.past else 0)
+        if kind == "LocalZonedTimestampType":
+            return then
+        plain = then.replace(tzinfo=None)
+        return plain.date() if kind == "DateType" else plain.time() if kind == "TimeOfDayType" else plain
+    if kind == "ArrayType":
+        return [random_value(rule, type_.element, source) for _ in range(rule.length if rule.length != 100 else 3)]
+    if kind in ("MapType", "MultisetType"):
+        value = getattr(type_, "value", None)
+        key = getattr(type_, "key", None) or type_.element
+        return {
+            random_value(rule, key, source): source.randint(1, 9)
+            if value is None
+            else random_value(rule, value, source)
+            for _ in range(3)
+        }
+    if kind == "RowType":
+        return Row(*(random_value(rule, field.type, source) for field in type_.fields))
+    raise InvalidProgram(f"datagen cannot make values of type {type_}; cast a column of another type.")
+
+
+def _as_type(type_: Any, number: int) -> Any:
+    kind = type(type_).__name__
+    if kind in ("VarCharType", "CharType"):
+        return str(number)
+    if kind in ("FloatType", "DoubleType"):
+        return float(number)
+    return Decimal(number) if kind == "DecimalType" else number
+
+
+class DatagenTable(ScanTable):
+    """Makes rows by rule."""
+
+    def __init__(self, context: TableContext, options: OptionValues) -> None:
+        self._name = context.path
+        rules, counts = [], [options["number-of-rows"]]
+        for name, type_ in context.columns:
+            rule, count = _rule(context.path, name, type_, options)
+            rules.append(rule)
+            counts.append(count)
+        limits = [count for count in counts if count is not None]
+        self._count = min(limits) if limits else None
+        self._rate = options["rows-per-second"]
+        self._parallelism = options["scan.parallelism"]
+        self._rows = GeneratedRows(zlib.crc32(context.path.encode()), tuple(rules))
+        self.bounded = self._count is not None
+
+    def stream(self, env: Any) -> Any:
+        """Return the rows."""
+        source: DataGeneratorSource[Any] = DataGeneratorSource(self._rows, self._count, float(self._rate))
+        stream = env.from_source(source, None, self._name)
+        return stream if self._parallelism is None else stream.set_parallelism(self._parallelism)
+
+
+def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[FieldRule, int | None]:
+    """Return the rule of a column, and how many rows it allows."""
+    if options.of_field(name, "kind") == "sequence":
+        start, end = options.of_field(name, "start"), options.of_field(name, "end")
+        if start is None or end is None:
+            raise InvalidProgram(
+                f"column {name!r} of table {path!r} is a sequence without a beginning or an end: set "
+                f"'fields.{name}.start' and 'fields.{name}.end'."
+            )
+        return FieldRule(type_, start=start), end - start + 1
+    length = options.of_field(name, "length")
+    return (
+        FieldRule(
+            type_,
+            options.of_field(name, "min"),
+            options.of_field(name, "max"),
+            100 if length is None else length,
+            bool(options.of_field(name, "var-len")),
+            None,
+            options.of_field(name, "max-past") or 0,
+            options.of_field(name, "null-rate") or 0.0,
+        ),
+        None,
+    )
+
+
+class DatagenFactory(TableFactory):
+    """Makes tables of generated rows; bounded with ``number-of-rows``, or a column that is a sequence."""
+
+    def scan(self, context: TableContext) -> ScanTable:
+        """Return what makes rows."""
+        return DatagenTable(context, OptionValues(context.path, context.options, _DATAGEN_OPTIONS))
+
+
+__all__ = ["BlackholeFactory", "DatagenFactory", "PrintFactory"]

@@ -1,0 +1,175 @@
+"""Options of connectors and formats: declared once, checked together, with errors that list what is right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from funken.config.parsing import integer
+from funken.config.values import boolean, memory_bytes
+from funken.dataclass import dataclass
+from funken.errors import FunkenError, InvalidProgram
+from funken.io.durations import duration_ms
+
+_REQUIRED: Any = object()
+
+
+def text(value: str) -> str:
+    """Take a text as it is."""
+    return value
+
+
+def duration(value: str) -> int:
+    """Return milliseconds of ``10 s``, ``5min`` or ``PT10S``."""
+    iso = value.strip()
+    if iso[:1] in "Pp" and iso[:2].upper() == "PT":
+        return duration_ms(iso[2:].lower())
+    return duration_ms(value)
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Return the parts of a list that semicolons separate."""
+    return tuple(part.strip() for part in value.split(";") if part.strip())
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Return a parser for one of some words."""
+
+    def parse(value: str) -> str:
+        if value.lower() not in allowed:
+            raise ValueError(f"it must be one of {', '.join(allowed)}")
+        return value.lower()
+
+    return parse
+
+
+@dataclass(frozen=True)
+class ConnectorOption:
+    """One option: its key (``#`` stands for any part of a name), how it is read, and its default."""
+
+    key: str
+    parse: Callable[[str], Any] = text
+    default: Any = _REQUIRED
+
+    @property
+    def required(self) -> bool:
+        """Whether it has to be set."""
+        return self.default is _REQUIRED
+
+    def matches(self, key: str) -> bool:
+        """Whether a key is this option's; ``prefix.*`` and ``a.#.b`` are patterns.
+
+        >>> ConnectorOption("properties.*", default=None).matches("properties.group.id")
+        True
+        >>> ConnectorOption("fields.#.min", default=None).matches("fields.a.b.min")
+        True
+        """
+        if self.key.endswith(".*"):
+            return key.startswith(self.key[:-1]) and len(key) > len(self.key) - 1
+        if ".#." in self.key:
+            head, tail = self.key.split("#")
+            return key.startswith(head) and key.endswith(tail) and len(key) > len(head) + len(tail)
+        return key == self.key
+
+
+class OptionValues:
+    """The options of one table, checked against what its connector declares.
+
+    >>> declared = (ConnectorOption("path"), ConnectorOption("rate", integer, 1))
+    >>> values = OptionValues("t", {"connector": "files", "path": "/tmp/x"}, declared)
+    >>> values["path"], values["rate"]
+    ('/tmp/x', 1)
+    >>> OptionValues("t", {"connector": "files", "pth": "/tmp/x"}, declared)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: Unsupported options found for table 't': 'pth' (did you mean 'path'?).
+    Supported options: connector, path, rate.
+    """
+
+    def __init__(self, path: str, options: Mapping[str, str], declared: Iterable[ConnectorOption]) -> None:
+        self._path = path
+        self._options = dict(options)
+        self._declared = {option.key: option for option in declared}
+        self._check_unknown()
+        self._check_missing()
+        self._values = {key: self._value(option) for key, option in self._declared.items() if not _is_pattern(key)}
+
+    def _check_unknown(self) -> None:
+        known = sorted({"connector", *self._declared})
+        wrong = [
+            key for key in self._options
+            if key not in ("connector", "property-version")
+            and not any(option.matches(key) for option in self._declared.values())
+        ]  # fmt: skip
+        if wrong:
+            told = ", ".join(f"{key!r}{_nearest(key, known)}" for key in sorted(wrong))
+            raise InvalidProgram(
+                f"Unsupported options found for table {self._path!r}: {told}.\nSupported options: {', '.join(known)}."
+            )
+
+    def _check_missing(self) -> None:
+        missing = sorted(
+            key for key, option in self._declared.items()
+            if option.required and not _is_pattern(key) and key not in self._options
+        )  # fmt: skip
+        if missing:
+            shown = ", ".join(f"{key!r} = '...'" for key in missing)
+            raise InvalidProgram(
+                f"One or more required options are missing for table {self._path!r}: {', '.join(missing)}.\n"
+                f"Set them in its WITH clause: WITH ({shown})."
+            )
+
+    def _value(self, option: ConnectorOption) -> Any:
+        if option.key not in self._options:
+            return option.default
+        return self.parsed(option, option.key)
+
+    def parsed(self, option: ConnectorOption, key: str) -> Any:
+        """Return the value of a key, as an option reads it; raises ``InvalidProgram``."""
+        value = self._options[key]
+        try:
+            return option.parse(value)
+        except (ValueError, TypeError, FunkenError) as wrong:
+            raise InvalidProgram(
+                f"Invalid value for option {key!r} of table {self._path!r}: {value!r}: {wrong}"
+            ) from None
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._options
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """Return the options that begin with a prefix, without it."""
+        return {key[len(prefix) :]: value for key, value in self._options.items() if key.startswith(prefix)}
+
+    def of_field(self, name: str, suffix: str) -> Any:
+        """Return ``fields.<name>.<suffix>``, parsed; ``None`` if it is not set."""
+        key = f"fields.{name}.{suffix}"
+        if key not in self._options:
+            return None
+        return self.parsed(self._declared[f"fields.#.{suffix}"], key)
+
+
+def _is_pattern(key: str) -> bool:
+    return key.endswith(".*") or ".#." in key
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, 1, 0.6)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+__all__ = [
+    "ConnectorOption",
+    "OptionValues",
+    "boolean",
+    "duration",
+    "integer",
+    "memory_bytes",
+    "names",
+    "one_of",
+    "text",
+]

@@ -1,0 +1,506 @@
+"""Between programs and tables: rows that a program holds, streams as tables, and tables as streams."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import InvalidProgram
+from funken.table.changelog import ChangelogMode
+from funken.table.logical import (
+    LogicalNode,
+    LogicalSink,
+    LogicalStream,
+    LogicalWatermark,
+    OutputColumn,
+    RelationType,
+    TimeAttribute,
+    project,
+)
+from funken.table.schema import Schema, as_type
+from funken.table.types import (
+    BYTES,
+    STRING,
+    ArrayType,
+    BigIntType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    LocalZonedTimestampType,
+    LogicalType,
+    MapType,
+    RawType,
+    RowType,
+    TimeOfDayType,
+    TimestampType,
+    common_type,
+    logical_type,
+)
+from funken.types.info import (
+    BasicType,
+    BasicTypeInfo,
+    DecimalTypeInfo,
+    MapTypeInfo,
+    OfElements,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    SqlTimeTypeInfo,
+    TimeType,
+    TupleTypeInfo,
+)
+from funken.types.instants import Instant
+from funken.types.row import Row, RowKind
+
+if TYPE_CHECKING:
+    from funken.api.streams.stream import DataStream
+    from funken.table.environment import TableEnvironment
+    from funken.table.table import Table
+
+
+class HeldRows:
+    """Rows that a program holds, as the source of a plan."""
+
+    environment = None
+    emits_watermark_per_record = False
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.rows = rows
+
+    def stream(self, env: Any) -> Any:
+        """Return the rows as a stream."""
+        return env.from_collection(list(self.rows))
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rows)} rows of the program>"
+
+
+class StreamSource:
+    """A stream of the program, as the source of a plan."""
+
+    emits_watermark_per_record = False
+
+    def __init__(self, stream: DataStream[Any], convert: Any) -> None:
+        self._stream = stream
+        self._convert = convert
+        self.environment = stream.get_execution_environment()
+
+    def stream(self, env: Any) -> Any:
+        """Return the stream, its records as rows."""
+        return self._stream.process(self._convert).name("rows")
+
+    def __repr__(self) -> str:
+        return f"<{self._stream!r}>"
+
+
+# ---- types of values
+
+
+def inferred_type(value: Any) -> LogicalType | None:
+    """Return the type of a value of Python; ``None`` for NULL.
+
+    >>> print(inferred_type([1]), inferred_type(1.5), inferred_type({"a": True}))
+    ARRAY<BIGINT> DOUBLE MAP<STRING, BOOLEAN>
+    """
+    if value is None:
+        return None
+    for kind, type_ in _SCALARS:
+        if isinstance(value, kind):
+            return type_
+    if isinstance(value, datetime.datetime):
+        return LocalZonedTimestampType(6) if value.tzinfo is not None else TimestampType(6)
+    if isinstance(value, datetime.date):
+        return DateType()
+    if isinstance(value, Mapping):
+        return MapType(_common(value.keys(), "a key"), _common(value.values(), "a value"))
+    if isinstance(value, Row | tuple):
+        names = getattr(value, "_fields", None) or [f"_{place + 1}" for place in range(len(value))]
+        return RowType.of(*((name, inferred_type(item) or STRING) for name, item in zip(names, value, strict=True)))
+    if isinstance(value, list):
+        return ArrayType(_common(value, "an element"))
+    if hasattr(value, "item"):
+        return inferred_type(value.item())
+    raise InvalidProgram(
+        f"a value of the type {type(value).__name__} is no value of a table: {value!r}. Pass numbers, texts, times, lists, "
+        "dicts or Rows; or a schema with the types of the columns."
+    )
+
+
+_SCALARS: tuple[tuple[type, LogicalType], ...] = (
+    (bool, BooleanType()),
+    (int, BigIntType()),
+    (float, DoubleType()),
+    (str, STRING),
+    (bytes, BYTES),
+    (bytearray, BYTES),
+    (Decimal, DecimalType(38, 18)),
+    (datetime.time, TimeOfDayType(0)),
+    (datetime.timedelta, DayTimeIntervalType()),
+)
+
+
+def _common(values: Iterable[Any], what: str) -> LogicalType:
+    types = list(dict.fromkeys(found for found in map(inferred_type, values) if found is not None))
+    if not types:
+        raise InvalidProgram(
+            f"Some column types cannot be determined after inferring: {what} is always None. Pass a schema."
+        )
+    found = types[0] if len(types) == 1 else common_type(types)
+    if found is None:
+        raise InvalidProgram(f"values of the types {', '.join(map(str, types))} have no type in common. Pass a schema.")
+    return found
+
+
+def _named_types(elements: Sequence[Any], schema: Any) -> list[tuple[str, LogicalType]]:
+    """Return the columns of elements: by a schema, or inferred."""
+    if isinstance(schema, str):
+        schema = as_type(schema)
+    if isinstance(schema, Schema):
+        return [(column.name, column.type) for column in schema.columns if column.is_physical]
+    if isinstance(schema, RowType):
+        return [(field.name, field.type) for field in schema.fields]
+    if isinstance(schema, LogicalType):
+        return [("value", schema)]
+    names = list(schema) if schema is not None else None
+    if names and isinstance(names[0], LogicalType):
+        return [(f"_{place + 1}", type_) for place, type_ in enumerate(names)]
+    if not elements:
+        raise InvalidProgram("there are no elements to infer the types of columns from. Pass a ROW type as schema.")
+    first = elements[0]
+    if names is None:
+        names = list(first) if isinstance(first, Mapping) else getattr(first, "_fields", None)
+    columns = [_values_of(element, names) for element in elements]
+    width = max(map(len, columns))
+    names = [*(names or ()), *(f"_{place + 1}" for place in range(len(names or ()), width))]
+    return [
+        (name, _common([column[place] for column in columns if place < len(column)], f"column {name!r}"))
+        for place, name in enumerate(names)
+    ]
+
+
+def _values_of(element: Any, names: Sequence[str] | None) -> list[Any]:
+    if isinstance(element, Mapping):
+        return [element.get(name) for name in (names or element)]
+    if isinstance(element, Row | tuple | list):
+        return list(element)
+    return [element]
+
+
+def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:
+    values = _values_of(element, [name for name, _ in columns])
+    if verify and len(values) != len(columns):
+        raise InvalidProgram(f"a row has {len(values)} values, but the table has {len(columns)} columns: {element!r}.")
+    if verify:
+        for value, (name, type_) in zip(values, columns, strict=True):
+            if value is None and not type_.nullable:
+                raise InvalidProgram(f"column {name!r} is {type_}, but a row has None there: {element!r}.")
+    if isinstance(element, Row):
+        return Row.of_kind(element.get_row_kind(), *values)
+    return tuple(values)
+
+
+# ---- tables of what a program holds
+
+
+def held_table(env: TableEnvironment, elements: Iterable[Any], schema: Any, verify: bool) -> LogicalNode:
+    """Return the plan of rows that a program holds."""
+    found = list(elements)
+    columns = _named_types(found, schema)
+    rows = [_checked(element, columns, verify) for element in found]
+    row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in columns))
+    kinds = sorted({row.get_row_kind() for row in rows if isinstance(row, Row)}, key=lambda kind: kind.value)
+    mode = ChangelogMode.of(*kinds) if kinds else ChangelogMode.insert_only()
+    return LogicalStream(HeldRows(rows), row_type, kinds=str(mode)[1:-1])
+
+
+def pandas_table(pdf: Any, schema: Any) -> LogicalNode:
+    """Return the plan of a DataFrame of pandas."""
+    import pyarrow as pa  # noqa: PLC0415 - only for data of pandas
+
+    return arrow_table(pa.Table.from_pandas(pdf, preserve_index=False), schema)
+
+
+def arrow_table(table: Any, schema: Any) -> LogicalNode:
+    """Return the plan of a table of Arrow."""
+    from funken.table.values import to_python  # noqa: PLC0415 - only for data of Arrow
+
+    names, types = list(table.schema.names), [logical_type(field.type) for field in table.schema]
+    if isinstance(schema, RowType):
+        names, types = [field.name for field in schema.fields], [field.type for field in schema.fields]
+    elif schema is not None and schema and isinstance(next(iter(schema)), LogicalType):
+        types = list(schema)
+    elif schema is not None:
+        names = list(schema)
+    if len(names) != table.num_columns:
+        raise InvalidProgram(f"the schema has {len(names)} columns, but the data has {table.num_columns}.")
+    own = [logical_type(field.type) for field in table.schema]
+    columns = [to_python(column.combine_chunks(), type_) for column, type_ in zip(table.columns, own, strict=True)]
+    row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in zip(names, types, strict=True)))
+    return LogicalStream(HeldRows(list(zip(*columns, strict=True))), row_type)
+
+
+# ---- streams
+
+
+class RowOf:
+    """Makes rows of the records of a stream: fields by place, or by name; with the record's timestamp behind them if wanted."""
+
+    def __init__(self, names: Sequence[str] | None, stamped: int = 0) -> None:
+        self._names = names
+        self._stamped = stamped
+
+    def row(self, record: Any) -> Any:
+        """Return the row of a record."""
+        if isinstance(record, Row):
+            if self._names is None or not record._fields:
+                return record
+            return Row.of_kind(record.get_row_kind(), *(record[name] for name in self._names))
+        return record if isinstance(record, tuple) else (record,)
+
+    def __call__(self, record: Any, ctx: Any) -> Iterator[Any]:
+        row = self.row(record)
+        if any(isinstance(value, Instant) for value in row):
+            values = [value.to_datetime() if isinstance(value, Instant) else value for value in row]
+            row = Row.of_kind(row.get_row_kind(), *values) if isinstance(row, Row) else tuple(values)
+        if self._stamped:
+            stamp = ctx.timestamp()
+            time = None if stamp is None else _UTC_EPOCH + datetime.timedelta(milliseconds=stamp)
+            values = [*row, *[time] * self._stamped]
+            row = Row.of_kind(row.get_row_kind(), *values) if isinstance(row, Row) else tuple(values)
+        yield row
+
+
+_UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SOURCE_WATERMARK = re.compile(r"\s*SOURCE_WATERMARK\s*\(\s*\)\s*", re.IGNORECASE)
+
+
+def stream_table(
+    env: TableEnvironment,
+    stream: DataStream[Any],
+    schema: Schema | None,
+    mode: ChangelogMode,
+    names: Sequence[str] = (),
+) -> LogicalNode:
+    """Return the plan of a stream, with the computed columns and watermarks of a schema."""
+    columns = _columns_of(stream, schema, names)
+    wanted = [name for name, _ in columns]
+    declared = getattr(declared_type(stream), "field_names", None)
+    by_name = wanted if schema is not None and declared and set(wanted) <= set(declared) else None
+    metadata = [column for column in schema.columns if column.is_metadata] if schema is not None else []
+    for column in metadata:
+        if column.metadata_key != "rowtime":
+            raise InvalidProgram(
+                f"column {column.name!r} reads the metadata {column.metadata_key!r}, but a stream has 'rowtime' only: the "
+                "timestamps of its records."
+            )
+    columns += [(column.name, column.type) for column in metadata]
+    own_time = (
+        {mark.column for mark in schema.watermarks if _is_source(mark.expression)} if schema is not None else set()
+    )
+    row_type = RelationType(
+        tuple(OutputColumn(name, type_, TimeAttribute.ROWTIME if name in own_time else None) for name, type_ in columns)
+    )
+    key: tuple[int, ...] = ()
+    if schema is not None and schema.key:
+        key = tuple(row_type.index(name) for name in schema.key)
+    if mode.is_upsert and not key:
+        raise InvalidProgram(
+            "a changelog without rows before updates needs a key: declare primary_key() in the schema."
+        )
+    source = StreamSource(stream, RowOf(by_name, len(metadata)))
+    plan: LogicalNode = LogicalStream(source, row_type, key, str(mode)[1:-1])
+    return plan if schema is None else _with_schema(env, plan, schema)
+
+
+def _is_source(expression: Any) -> bool:
+    return _SOURCE_WATERMARK.fullmatch(str(expression).replace("sourceWatermark()", "SOURCE_WATERMARK()")) is not None
+
+
+def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> LogicalNode:
+    """Add computed columns and the watermark of a schema."""
+    from funken.expr.ir import InputRef, Node  # noqa: PLC0415 - only where expressions are
+    from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
+
+    physical = [column.name for column in schema.columns if column.is_physical]
+    others = any(column.is_computed or column.is_metadata for column in schema.columns)
+    if others or (physical and physical != list(plan.row_type.names)):
+        below = [(column.name, column.type) for column in plan.row_type]
+        nodes: list[Node] = []
+        for column in schema.columns:
+            if column.is_computed:
+                nodes.append(binder(env).expression(expression_text(column.expression, env), below))
+            else:
+                place = plan.row_type.index(column.name)
+                nodes.append(InputRef(place, type=plan.row_type[place].type))
+        plan = project(plan, nodes, [column.name for column in schema.columns])
+    for mark in schema.watermarks:
+        if not _is_source(mark.expression):
+            below = [(column.name, column.type) for column in plan.row_type]
+            node = binder(env).expression(expression_text(mark.expression, env), below)
+            plan = LogicalWatermark(plan, plan.row_type.index(mark.column), node)
+    return plan
+
+
+def expression_text(expression: Any, env: TableEnvironment) -> str:
+    """Return an expression as SQL."""
+    if isinstance(expression, str):
+        return expression
+    from funken.table.rendering import Rendering  # noqa: PLC0415 - only for expressions of the Table API
+
+    with Rendering(env) as rendering:
+        text: str = expression.sql(rendering)
+        return text
+
+
+def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[str]) -> list[tuple[str, LogicalType]]:
+    type_info = declared_type(stream)
+    if schema is not None:
+        physical = [(column.name, column.type) for column in schema.columns if column.is_physical]
+        fields = columns_of_info(type_info) if type_info is not None else []
+        if physical and not {name for name, _ in physical} < {name for name, _ in fields}:
+            return physical
+        if physical:  # computed columns may also use the fields that are no columns
+            types = dict(physical)
+            return [(name, types.get(name, type_)) for name, type_ in fields]
+    if type_info is None:
+        if names:
+            raise InvalidProgram(
+                "the types of the stream's fields are not known. Declare them: stream.map(f, output_type=Types.ROW_NAMED(..)), "
+                "or from_data_stream(stream, Schema..)."
+            )
+        return [("f0", RawType())]
+    columns = columns_of_info(type_info)
+    if names:
+        if len(names) != len(columns):
+            raise InvalidProgram(f"{len(names)} names are given, but the stream has {len(columns)} fields.")
+        columns = [(name, type_) for name, (_, type_) in zip(names, columns, strict=True)]
+    return columns
+
+
+def declared_type(stream: DataStream[Any]) -> Any:
+    """Return the type that a stream declares for its records; ``None`` if it declares none."""
+    from funken.api.streams.declared_types import type_of  # noqa: PLC0415 - only for streams
+
+    return type_of(stream)
+
+
+def columns_of_info(info: Any) -> list[tuple[str, LogicalType]]:
+    """Return the columns of a declared type of records."""
+    if isinstance(info, RowTypeInfo | TupleTypeInfo):
+        names = getattr(info, "field_names", None) or [f"f{place}" for place in range(len(info.field_types))]
+        return [(name, type_of_info(one)) for name, one in zip(names, info.field_types, strict=True)]
+    return [("f0", type_of_info(info))]
+
+
+_OF_BASIC = {
+    BasicType.BOOLEAN: "BOOLEAN", BasicType.BYTE: "TINYINT", BasicType.SHORT: "SMALLINT", BasicType.INT: "INT",
+    BasicType.LONG: "BIGINT", BasicType.FLOAT: "FLOAT", BasicType.DOUBLE: "DOUBLE", BasicType.CHAR: "CHAR(1)",
+    BasicType.STRING: "STRING", BasicType.BIG_INT: "DECIMAL(38, 0)", BasicType.BIG_DEC: "DECIMAL(38, 18)",
+    BasicType.INSTANT: "TIMESTAMP_LTZ(6)", TimeType.DATE: "DATE", TimeType.TIME: "TIME(0)",
+    TimeType.TIMESTAMP: "TIMESTAMP(6)",
+}  # fmt: skip
+
+
+def type_of_info(info: Any) -> LogicalType:
+    """Return the type of a column for a declared type of a record's field.
+
+    >>> from funken import Types
+    >>> print(type_of_info(Types.LIST(Types.INT())), type_of_info(Types.INSTANT()))
+    ARRAY<INT> TIMESTAMP_LTZ(6)
+    """
+    if isinstance(info, DecimalTypeInfo):
+        return DecimalType(info.precision, info.scale)
+    if isinstance(info, BasicTypeInfo):
+        return as_type(_OF_BASIC[info.basic_type])
+    if isinstance(info, SqlTimeTypeInfo):
+        return as_type(_OF_BASIC[info.time_type])
+    if isinstance(info, RowTypeInfo | TupleTypeInfo):
+        return RowType.of(*columns_of_info(info))
+    if isinstance(info, MapTypeInfo):
+        return MapType(type_of_info(info.key_type), type_of_info(info.value_type))
+    if isinstance(info, PrimitiveArrayTypeInfo) and getattr(info.element_type, "basic_type", None) is BasicType.BYTE:
+        return BYTES
+    if isinstance(info, OfElements):
+        return ArrayType(type_of_info(info.element_type))
+    return RawType()
+
+
+class StreamConversions:
+    """The part of ``StreamTableEnvironment`` that knows streams."""
+
+    def from_data_stream(self: Any, data_stream: DataStream[Any], *fields_or_schema: Any) -> Table:
+        """Return a stream of insertions as a table.
+
+        The columns are those of its declared type, or of a ``Schema``, which may add computed columns and a watermark.
+        """
+        return _table_of(self, data_stream, fields_or_schema, ChangelogMode.insert_only())
+
+    def from_changelog_stream(
+        self: Any,
+        data_stream: DataStream[Any],
+        schema: Schema | None = None,
+        changelog_mode: ChangelogMode | None = None,
+    ) -> Table:
+        """Return a stream of rows with kinds as a table."""
+        given = () if schema is None else (schema,)
+        return _table_of(self, data_stream, given, changelog_mode or ChangelogMode.all())
+
+    def to_data_stream(self: Any, table: Table, target_data_type: Any = None) -> DataStream[Row]:
+        """Return the rows of a table that only grows as a stream, which ``execute()`` of the stream environment runs."""
+        return _stream_of(self, table, ChangelogMode.insert_only())
+
+    def to_changelog_stream(
+        self: Any, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> DataStream[Row]:
+        """Return the changes of a table as a stream of rows with kinds."""
+        return _stream_of(self, table, changelog_mode or ChangelogMode.all())
+
+    def to_append_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[Row]:
+        """Return the rows of a table that only grows as a stream (the older name)."""
+        return _stream_of(self, table, ChangelogMode.insert_only())
+
+    def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
+        """Return the changes of a table as pairs: whether the row is added, and the row."""
+        return _stream_of(self, table, ChangelogMode.all()).map(_pair).name("pairs")
+
+
+def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
+    from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
+
+    schema = given[0] if given and isinstance(given[0], Schema) else None
+    names = [] if schema is not None else [one if isinstance(one, str) else one._column for one in given]
+    return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
+    from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
+    from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
+
+    batch = not env.is_streaming
+    roots = optimize([LogicalSink(table.plan, None, collect="stream")], env.get_config(), batch)
+    given = roots[0].input.mode
+    surplus = given.kinds - mode.kinds
+    if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
+        what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
+        raise InvalidProgram(
+            f"Table sink 'Unregistered_DataStream_Sink' doesn't support consuming {what} changes which is produced by node "
+            f"{type(roots[0].input).__name__.removeprefix('Exec')}: the stream takes {mode}, but the table gives {given}. "
+            "Use to_changelog_stream()."
+        )
+    stream: DataStream[Row] = translate(env.stream_environment, roots, env.get_config(), batch)[0]
+    return stream.filter(_is_no_update_before).name("without -U") if surplus else stream
+
+
+def _is_no_update_before(row: Row) -> bool:
+    return row.get_row_kind() is not RowKind.UPDATE_BEFORE
+
+
+def _pair(row: Row) -> tuple[bool, Row]:
+    return row.get_row_kind().value in (0, 2), Row(*row)
+
+
+__all__ = ["StreamConversions", "arrow_table", "held_table", "pandas_table", "stream_table"]

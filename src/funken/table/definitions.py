@@ -1,0 +1,364 @@
+"""Tables as they are defined: from the columns of CREATE TABLE, LIKE and ALTER to what a catalog keeps, and back to text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from funken.table.catalog import (
+    CatalogModel,
+    CatalogTable,
+    CatalogView,
+    InvalidTable,
+    ObjectIdentifier,
+    TableColumn,
+    TableWatermark,
+)
+from funken.table.logical import LogicalNode
+from funken.table.sql import statements as st
+from funken.table.types import (
+    LocalZonedTimestampType,
+    LogicalType,
+    TimestampType,
+    parse_type,
+    quoted,
+)
+
+Typing = Callable[[Any, Sequence[tuple[str, Any]]], Any]
+"""Binds an expression, text or of the Table API, over columns."""
+
+_PROCTIME = "PROCTIME()"
+
+
+def typed(definition: st.ColumnDefinition) -> TableColumn:
+    """Return a column whose type is written; a computed one has none yet."""
+    type_: Any = None if definition.type_text is None else parse_type(definition.type_text)
+    key = (definition.metadata_key or definition.name) if definition.metadata else None
+    return TableColumn(definition.name, type_, definition.expression, key, definition.virtual, definition.comment)
+
+
+def created_table(statement: st.CreateTable, typing: Typing, query: LogicalNode | None) -> CatalogTable:
+    """Return the table of a CREATE TABLE; ``query`` is that of CREATE TABLE .. AS."""
+    definition = statement.definition
+    columns = [typed(column) for column in definition.columns]
+    if query is not None:
+        columns = _with_query(columns, query, str(".".join(statement.path)))
+    return completed(
+        columns,
+        definition.watermark,
+        definition.primary_key,
+        typing,
+        key_name=definition.key_name,
+        options=definition.options,
+        partition_keys=definition.partition_keys,
+        distribution=definition.distribution,
+        comment=definition.comment,
+    )
+
+
+def _with_query(columns: list[TableColumn], query: LogicalNode, path: str) -> list[TableColumn]:
+    """Return the columns of CREATE TABLE .. AS: those named in front, or added, and those of the query."""
+    found = {column.name: TableColumn(column.name, column.type) for column in query.row_type}
+    untyped: list[Any] = [column.type for column in columns if column.expression is None]
+    if columns and len(untyped) == len(columns) and not any(untyped):
+        if len(columns) != len(found) or {column.name for column in columns} != set(found):
+            raise InvalidTable(
+                f"the column list of CREATE TABLE {path} .. AS must name each column of the query once: {', '.join(found)}."
+            )
+        return [found[column.name] for column in columns]
+    own = {column.name: column for column in columns}
+    merged = [column for column in columns if column.name not in found]
+    return [*merged, *(own.get(name, column) for name, column in found.items())]
+
+
+def completed(
+    columns: Iterable[TableColumn],
+    watermark: tuple[str, Any] | None,
+    primary_key: Sequence[str],
+    typing: Typing,
+    **more: Any,
+) -> CatalogTable:
+    """Return a table whose computed columns have types, checked: names, key, watermark."""
+    written = [*columns]
+    names = [column.name for column in written]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidTable(f"A column named '{twice}' already exists in the table.")
+    key = tuple(primary_key)
+    written = [_in_key(column, key) if column.expression is None else column for column in written]
+    plain = [(column.name, column.type) for column in written if column.expression is None]
+    found = [
+        column if column.expression is None
+        else replace(column, type=typing(column.expression, plain).type)
+        for column in written
+    ]  # fmt: skip
+    mark = None if watermark is None else _watermark(watermark, found, typing)
+    for name in key:
+        if name not in names:
+            raise InvalidTable(f"Invalid primary key '{name}'. Column '{name}' does not exist.")
+        if found[names.index(name)].expression is not None:
+            raise InvalidTable(f"Invalid primary key '{name}'. Column '{name}' is not a physical column.")
+    for name in more.get("partition_keys", ()):
+        if name not in names:
+            raise InvalidTable(f"Partition column '{name}' not defined in the table schema. Available columns: {names}")
+    options = tuple(sorted(more.pop("options", ())))
+    return CatalogTable(tuple(found), options, mark, key, **more)
+
+
+def _in_key(column: TableColumn, key: Sequence[str]) -> TableColumn:
+    return replace(column, type=column.type.not_null()) if column.name in key and column.type.nullable else column
+
+
+def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: Typing) -> TableWatermark:
+    name, expression = watermark
+    types = {column.name: column.type for column in columns}
+    if name not in types:
+        raise InvalidTable(
+            f"The rowtime attribute field '{name}' is not defined in the table schema. Available columns: {list(types)}"
+        )
+    type_ = types[name]
+    if not isinstance(type_, TimestampType | LocalZonedTimestampType) or type_.precision > 3:
+        raise InvalidTable(
+            f"Invalid data type of time field for watermark definition. The field must be of type TIMESTAMP(p) or "
+            f"TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the time field type is {type_}"
+        )
+    typing(expression, [(column.name, column.type) for column in columns])
+    return TableWatermark(name, expression)
+
+
+# ---- LIKE
+
+
+_GENERATED, _METADATA, _WATERMARKS = "GENERATED", "METADATA", "WATERMARKS"
+
+
+def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> CatalogTable:
+    """Return a table that takes over what its LIKE clause says of another."""
+    assert statement.like is not None
+    choices = dict(statement.like.choices)
+
+    def choice(feature: str) -> str:
+        default = "OVERWRITING" if feature == "OPTIONS" else "INCLUDING"
+        return choices.get(feature, choices.get("ALL", default))
+
+    definition = statement.definition
+    columns = [column for column in source.columns if column.is_physical]
+    for feature, wanted in ((_METADATA, "is_metadata"), (_GENERATED, "is_computed")):
+        if choice(feature) != "EXCLUDING":
+            columns = [column for column in source.columns if column in columns or getattr(column, wanted)]
+    for column in map(typed, definition.columns):
+        columns = _added(columns, column, choice(_METADATA if column.is_metadata else _GENERATED))
+    mark: tuple[str, Any] | None = None
+    if source.watermark is not None and choice(_WATERMARKS) != "EXCLUDING":
+        mark = (source.watermark.column, source.watermark.expression)
+    if definition.watermark is not None:
+        if mark is not None and choice(_WATERMARKS) != "OVERWRITING":
+            raise InvalidTable(
+                f"There already exists a watermark spec for column '{mark[0]}' in the base table. You might want to "
+                "specify EXCLUDING WATERMARKS or OVERWRITING WATERMARKS."
+            )
+        mark = definition.watermark
+    options = dict(source.options) if choice("OPTIONS") != "EXCLUDING" else {}
+    for name, value in definition.options:
+        if name in options and choice("OPTIONS") == "INCLUDING":
+            raise InvalidTable(
+                f"There already exists an option ['{name}' -> '{options[name]}'] in the base table. You might want to "
+                "specify EXCLUDING OPTIONS or OVERWRITING OPTIONS."
+            )
+        options[name] = value
+    key = definition.primary_key or (source.primary_key if choice("CONSTRAINTS") != "EXCLUDING" else ())
+    parts = definition.partition_keys or (source.partition_keys if choice("PARTITIONS") != "EXCLUDING" else ())
+    spread = definition.distribution or (source.distribution if choice("DISTRIBUTION") != "EXCLUDING" else None)
+    return completed(
+        columns, mark, key, typing, options=tuple(options.items()), partition_keys=parts, distribution=spread,
+        comment=definition.comment or source.comment,
+    )  # fmt: skip
+
+
+def _added(columns: list[TableColumn], column: TableColumn, choice: str) -> list[TableColumn]:
+    names = [one.name for one in columns]
+    if column.name not in names:
+        return [*columns, column]
+    if column.is_physical or choice != "OVERWRITING":
+        raise InvalidTable(
+            f"A column named '{column.name}' already exists in the base table. You might want to specify EXCLUDING or "
+            "OVERWRITING for columns of its kind."
+        )
+    return [column if one.name == column.name else one for one in columns]
+
+
+# ---- ALTER
+
+
+def altered(entry: Any, statement: st.Alter, typing: Typing) -> Any:
+    """Return an object as an ALTER leaves it."""
+    if statement.action == "SET":
+        options = tuple(sorted({**dict(entry.options), **dict(statement.options)}.items()))
+        return replace(entry, options=options)
+    if statement.action == "RESET":
+        if "connector" in statement.keys:
+            raise InvalidTable("ALTER TABLE RESET does not support changing 'connector'.")
+        return replace(entry, options=tuple(pair for pair in entry.options if pair[0] not in statement.keys))
+    if isinstance(entry, CatalogView | CatalogModel):
+        raise InvalidTable(f"ALTER {statement.kind} .. {statement.action} is not supported.")
+    return _altered_table(entry, statement, typing)
+
+
+def _altered_table(table: CatalogTable, statement: st.Alter, typing: Typing) -> CatalogTable:
+    columns, mark, key = [*table.columns], table.watermark, table.primary_key
+    spread = table.distribution
+    if statement.action == "RENAME COLUMN":
+        old, new = statement.columns
+        _known(columns, old)
+        columns = [replace(column, name=new) if column.name == old else column for column in columns]
+        key = tuple(new if name == old else name for name in key)
+        if mark is not None and mark.column == old:
+            raise InvalidTable(f"The column '{old}' is used by the watermark; drop the watermark first.")
+    elif statement.action == "DROP COLUMN":
+        for name in statement.columns:
+            _known(columns, name)
+            if name in key or (mark is not None and mark.column == name):
+                raise InvalidTable(f"The column '{name}' is used as the primary key or for the watermark.")
+        columns = [column for column in columns if column.name not in statement.columns]
+    elif statement.action == "DROP PRIMARY KEY":
+        key = ()
+    elif statement.action == "DROP WATERMARK":
+        mark = None
+    elif statement.action == "DROP DISTRIBUTION":
+        spread = None
+    else:
+        columns, mark, key, spread = _changed(table, statement)
+    marked = None if mark is None else (mark.column, mark.expression)
+    return completed(
+        columns, marked, key, typing, options=table.options, partition_keys=table.partition_keys, distribution=spread,
+        comment=table.comment, key_name=table.key_name,
+    )  # fmt: skip
+
+
+def _changed(table: CatalogTable, statement: st.Alter) -> tuple[list[TableColumn], Any, tuple[str, ...], Any]:
+    """Return what ADD and MODIFY leave of columns, watermark, key and distribution."""
+    definition = statement.definition
+    assert definition is not None
+    columns, positions = [*table.columns], dict(statement.positions)
+    adds = statement.action == "ADD"
+    for column in map(typed, definition.columns):
+        exists = any(one.name == column.name for one in columns)
+        if adds and exists:
+            raise InvalidTable(f"Try to add a column '{column.name}' which already exists in the table.")
+        if not adds:
+            _known(columns, column.name)
+            place = next(index for index, one in enumerate(columns) if one.name == column.name)
+            columns[place] = column
+            if column.name not in positions:
+                continue
+            columns.pop(place)
+        columns.insert(_place(columns, column.name, positions), column)
+    mark = table.watermark if definition.watermark is None else TableWatermark(*definition.watermark)
+    return columns, mark, definition.primary_key or table.primary_key, definition.distribution or table.distribution
+
+
+def _place(columns: list[TableColumn], name: str, positions: dict[str, str | None]) -> int:
+    if name not in positions:
+        return len(columns)
+    after = positions[name]
+    if after is None:
+        return 0
+    _known(columns, after)
+    return next(index for index, one in enumerate(columns) if one.name == after) + 1
+
+
+def _known(columns: list[TableColumn], name: str) -> None:
+    if all(column.name != name for column in columns):
+        names = ", ".join(column.name for column in columns)
+        raise InvalidTable(f"The column '{name}' does not exist in the base table. Its columns: {names}.")
+
+
+# ---- texts
+
+
+def described(table: CatalogTable) -> list[list[Any]]:
+    """Return the rows of DESCRIBE: name, type, null, key, extras, watermark, comment."""
+    key = f"PRI({', '.join(table.primary_key)})" if table.primary_key else None
+    rows = []
+    for column in table.columns:
+        watermark = table.watermark if table.watermark is not None and table.watermark.column == column.name else None
+        rows.append(
+            [
+                column.name,
+                _summary(column, table),
+                column.type.nullable,
+                key if column.name in table.primary_key else None,
+                _extras(column),
+                None if watermark is None else str(watermark.expression),
+                column.comment,
+            ]
+        )
+    return rows
+
+
+def _summary(column: TableColumn, table: CatalogTable) -> str:
+    text = str(column.type.as_nullable(True)) if hasattr(column.type, "as_nullable") else str(column.type)
+    if table.watermark is not None and table.watermark.column == column.name:
+        return f"{text} *ROWTIME*"
+    if str(column.expression).replace(" ", "").upper() == _PROCTIME:
+        return f"{text} *PROCTIME*"
+    return text
+
+
+def _extras(column: TableColumn) -> str | None:
+    if column.is_computed:
+        return f"AS {column.expression}"
+    if column.is_metadata:
+        key = f" FROM '{column.metadata_key}'" if column.metadata_key != column.name else ""
+        return f"METADATA{key}{' VIRTUAL' if column.virtual else ''}"
+    return None
+
+
+def shown_table(path: ObjectIdentifier, table: CatalogTable, temporary: bool) -> str:
+    """Return the text of SHOW CREATE TABLE."""
+    lines = []
+    for column in table.columns:
+        comment = f" COMMENT {_literal(column.comment)}" if column.comment else ""
+        extras = _extras(column)
+        kind = "" if column.is_computed else f" {_sql(column.type)}"
+        lines.append(f"  {quoted(column.name)}{kind}{f' {extras}' if extras else ''}{comment}")
+    if table.watermark is not None:
+        lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")
+    if table.primary_key:
+        name = table.key_name or "PK_" + "_".join(table.primary_key)
+        lines.append(
+            f"  CONSTRAINT {quoted(name)} PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED"
+        )
+    text = f"CREATE {'TEMPORARY ' if temporary else ''}TABLE {path.quoted()} (\n" + ",\n".join(lines) + "\n)"
+    if table.comment:
+        text += f" COMMENT {_literal(table.comment)}"
+    if table.distribution is not None:
+        text += f"\n{table.distribution}"
+    if table.partition_keys:
+        text += f"\nPARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})"
+    options = ",\n  ".join(f"{_literal(key)} = {_literal(value)}" for key, value in table.options)
+    return f"{text}\nWITH (\n  {options}\n)\n" if options else text + "\n"
+
+
+def shown_view(path: ObjectIdentifier, view: CatalogView, temporary: bool) -> str:
+    """Return the text of SHOW CREATE VIEW."""
+    columns = ",\n".join(f"  {quoted(column.name)}" for column in view.columns)
+    comment = f"\nCOMMENT {_literal(view.comment)}" if view.comment else ""
+    query = view.text or view.query
+    if not query:
+        raise InvalidTable(f"SHOW CREATE VIEW: {path} was made with the Table API, and has no SQL text.")
+    return (
+        f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {path.quoted()} (\n{columns}\n){comment}\nAS {query.strip()}\n"
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _sql(type_: LogicalType) -> str:
+    return type_.sql()
+
+
+__all__ = ["altered", "completed", "created_table", "described", "liked", "shown_table", "shown_view", "typed"]

@@ -1,0 +1,545 @@
+"""Statements at work: what each record of ``sql/statements.py`` does to the catalogs, or which job it becomes."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import InvalidProgram
+from funken.table.catalog import (
+    CatalogDatabase,
+    CatalogFunction,
+    CatalogModel,
+    CatalogTable,
+    CatalogView,
+    InMemoryCatalog,
+    InvalidTable,
+    ResolvedTable,
+    TableColumn,
+)
+from funken.table.connectors.resolved import check_metadata
+from funken.table.definitions import created_table, described, liked, shown_table, shown_view, typed
+from funken.table.logical import LogicalNode, LogicalSink
+from funken.table.result import ResultKind, TableResult
+from funken.table.schema import ResolvedSchema
+from funken.table.sql import parser
+from funken.table.sql import statements as st
+from funken.table.types import STRING, BooleanType, quoted
+from funken.types.row import Row
+
+if TYPE_CHECKING:
+    from funken.table.environment import TableEnvironment
+
+
+def binder(env: TableEnvironment) -> Any:
+    """Return what binds names of the catalogs."""
+    from funken.table.sql.binder import Binder  # noqa: PLC0415 - statements without a query need none
+
+    return Binder(env.catalogs, env.get_config())
+
+
+def typing_of(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]], Any]:
+    """Return what binds an expression over columns, and so knows its type."""
+    return lambda expression, columns: binder(env).expression(expression, columns)
+
+
+def parsed(text: str) -> st.Statement:
+    """Return the only statement of a text; raises ``InvalidStatement`` for several."""
+    found = parser.parse_script(text)
+    if len(found) != 1:
+        raise InvalidProgram(
+            f"unsupported SQL query: execute_sql() takes a single statement, but the text has {len(found)}. Call it for each."
+        )
+    return found[0]
+
+
+def execute(env: TableEnvironment, text: str) -> TableResult:
+    """Execute the only statement of a text."""
+    return run(env, parsed(text))
+
+
+def run(env: TableEnvironment, statement: st.Statement) -> TableResult:
+    """Execute a statement."""
+    action = _ACTIONS.get(type(statement))
+    if action is None:
+        raise InvalidProgram(f"a statement of the kind {type(statement).__name__} is not supported here.")
+    return action(env, statement)
+
+
+def query_of(env: TableEnvironment, text: str) -> LogicalNode:
+    """Return the plan of a query; raises ``InvalidProgram`` for another statement."""
+    statement = parsed(text)
+    if not isinstance(statement, st.Query):
+        raise InvalidProgram(
+            "unsupported SQL query: sql_query() takes a query only (SELECT, VALUES, WITH). Use execute_sql() for the others."
+        )
+    plan: LogicalNode = binder(env).query(statement.tree)
+    return plan
+
+
+def sinks_of(env: TableEnvironment, text: str) -> list[LogicalSink]:
+    """Return the plans of an INSERT, or of the INSERTs of a statement set; raises ``InvalidProgram`` for another statement."""
+    statement = parsed(text)
+    if isinstance(statement, st.Insert):
+        return [_sink(env, statement)]
+    if isinstance(statement, st.StatementSetBlock):
+        return [_sink(env, one) for one in statement.inserts]
+    raise InvalidProgram("only INSERT statements can be added to a statement set.")
+
+
+def _sink(env: TableEnvironment, statement: st.Insert) -> LogicalSink:
+    sink: LogicalSink = binder(env).insert(statement)
+    if sink.table is not None:
+        check_metadata(sink.table, env.get_config())
+    return sink
+
+
+def explain(env: TableEnvironment, text: str, details: Sequence[Any]) -> str:
+    """Return the plans of a statement as text."""
+    statement = parsed(text)
+    if isinstance(statement, st.Explain):
+        return _explained(env, statement)
+    return _explained(env, st.Explain(statement, tuple(str(getattr(one, "name", one)) for one in details)))
+
+
+def explained(env: TableEnvironment, sinks: list[LogicalSink], details: Sequence[Any]) -> str:
+    """Return the plans of sinks as text."""
+    from funken.table.rules.explain import explain as explain_plan  # noqa: PLC0415 - only to explain
+
+    names = tuple(str(getattr(one, "name", one)) for one in details)
+    text: str = explain_plan(sinks, env.get_config(), names)
+    return text
+
+
+def _explained(env: TableEnvironment, statement: st.Explain) -> str:
+    inner = statement.statement
+    if isinstance(inner, st.Query):
+        sinks = [LogicalSink(binder(env).query(inner.tree), None, collect="explain")]
+    elif isinstance(inner, st.Insert):
+        sinks = [_sink(env, inner)]
+    elif isinstance(inner, st.StatementSetBlock):
+        sinks = [_sink(env, one) for one in inner.inserts]
+    else:
+        raise InvalidProgram("EXPLAIN takes a query, an INSERT or a statement set.")
+    return explained(env, sinks, statement.details)
+
+
+# ---- jobs
+
+
+def _query(env: TableEnvironment, statement: st.Query) -> TableResult:
+    return env.collect(binder(env).query(statement.tree))
+
+
+def _insert(env: TableEnvironment, statement: st.Insert) -> TableResult:
+    return env.insert([_sink(env, statement)])
+
+
+def _statement_set(env: TableEnvironment, statement: st.StatementSetBlock) -> TableResult:
+    return env.insert([_sink(env, one) for one in statement.inserts])
+
+
+def _explain(env: TableEnvironment, statement: st.Explain) -> TableResult:
+    return _table(["result"], [[_explained(env, statement)]])
+
+
+# ---- definitions
+
+
+def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResult:
+    query = None if statement.query is None else binder(env).query(statement.query)
+    if statement.like is None:
+        table = created_table(statement, typing_of(env), query)
+    else:
+        source = env.catalogs.table(statement.like.source)
+        if not isinstance(source, ResolvedTable):
+            raise InvalidTable(f"'{'.'.join(statement.like.source)}' is a view: LIKE takes a table.")
+        table = liked(source.table, statement, typing_of(env))
+    path = env.catalogs.identifier(statement.path)
+    if dict(table.options).get("connector") is not None:
+        check_metadata(ResolvedTable(path, table), env.get_config())
+    created = env.catalogs.create(
+        statement.path,
+        table,
+        temporary=statement.temporary,
+        if_not_exists=statement.if_not_exists,
+        replace=statement.replace,
+    )
+    if query is None or not created:
+        return TableResult.ok()
+    return env.insert([binder(env).insert_plan(query, ResolvedTable(path, table))])
+
+
+def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult:
+    plan = binder(env).query(statement.query)
+    names = statement.columns or plan.row_type.names
+    if len(names) != len(plan.row_type):
+        raise InvalidTable(
+            f"View '{'.'.join(statement.path)}' names {len(names)} columns, but its query has {len(plan.row_type)}."
+        )
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise InvalidTable(
+            f"View '{'.'.join(statement.path)}' would have two columns {twice!r}. Rename one with AS, or name the view's columns."
+        )
+    columns = tuple(TableColumn(name, column.type) for name, column in zip(names, plan.row_type, strict=True))
+    view = CatalogView(statement.query_text, columns, statement.comment, text=statement.query_text)
+    env.catalogs.create(
+        statement.path,
+        view,
+        temporary=statement.temporary,
+        if_not_exists=statement.if_not_exists,
+        replace=statement.replace,
+    )
+    return TableResult.ok()
+
+
+def _create_function(env: TableEnvironment, statement: st.CreateFunction) -> TableResult:
+    from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
+
+    if statement.language.upper() != "PYTHON":
+        raise InvalidTable(
+            f"Function '{'.'.join(statement.path)}' is in {statement.language}, but Funken runs Python only. "
+            "Write the function in Python, and CREATE FUNCTION .. AS 'module.name' LANGUAGE PYTHON."
+        )
+    module, _, name = statement.target.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidTable(f"Function {statement.target!r} cannot be imported: {error}. Write 'module.name'.") from None
+    entry = CatalogFunction(
+        statement.target, "PYTHON", definition_of(function, statement.path[-1]), statement.resources
+    )
+    if statement.system:
+        if statement.path[-1].upper() in env.catalogs.system_functions and not statement.if_not_exists:
+            raise InvalidTable(f"Temporary system function {statement.path[-1]} already exists.")
+        env.catalogs.system_functions.setdefault(statement.path[-1].upper(), entry)
+    else:
+        env.catalogs.create(statement.path, entry, temporary=statement.temporary, if_not_exists=statement.if_not_exists)
+    return TableResult.ok()
+
+
+def _create_database(env: TableEnvironment, statement: st.CreateDatabase) -> TableResult:
+    database = CatalogDatabase(statement.options, statement.comment)
+    env.catalogs.create_database(statement.path, database, statement.if_not_exists)
+    return TableResult.ok()
+
+
+def _create_catalog(env: TableEnvironment, statement: st.CreateCatalog) -> TableResult:
+    if statement.name in env.catalogs.catalogs and statement.if_not_exists:
+        return TableResult.ok()
+    make_catalog(env, statement.name, dict(statement.options))
+    return TableResult.ok()
+
+
+def make_catalog(env: TableEnvironment, name: str, options: dict[str, str]) -> None:
+    """Make a catalog by its options; raises ``InvalidTable`` for a type that there is not."""
+    kind = options.get("type")
+    if kind != "generic_in_memory":
+        raise InvalidTable(
+            f"Catalog {name!r} has type {kind!r}; available: generic_in_memory. Register others with "
+            "register_catalog(name, catalog)."
+        )
+    env.catalogs.register_catalog(name, InMemoryCatalog(options.get("default-database", "default")), options)
+
+
+def _create_model(env: TableEnvironment, statement: st.CreateModel) -> TableResult:
+    model = CatalogModel(
+        tuple(typed(column) for column in statement.inputs),
+        tuple(typed(column) for column in statement.outputs),
+        statement.options,
+        statement.comment,
+    )
+    env.catalogs.create(statement.path, model, temporary=statement.temporary, if_not_exists=statement.if_not_exists)
+    return TableResult.ok()
+
+
+def _drop(env: TableEnvironment, statement: st.Drop) -> TableResult:
+    manager = env.catalogs
+    if statement.kind == "CATALOG":
+        manager.drop_catalog(statement.path[0], statement.if_exists)
+    elif statement.kind == "DATABASE":
+        manager.drop_database(statement.path, statement.if_exists, statement.cascade)
+    elif statement.kind == "FUNCTION" and statement.system:
+        if manager.system_functions.pop(statement.path[-1].upper(), None) is None and not statement.if_exists:
+            raise InvalidTable(
+                f"Could not drop temporary system function. A function named '{statement.path[-1]}' doesn't exist."
+            )
+    else:
+        only = {"TABLE": CatalogTable, "VIEW": CatalogView}.get(statement.kind)
+        kind = "table" if only is not None else statement.kind.lower()
+        temporary = statement.temporary
+        manager.drop(kind, statement.path, temporary=temporary, if_exists=statement.if_exists, only=only)
+    return TableResult.ok()
+
+
+# ---- ALTER
+
+
+def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
+    manager = env.catalogs
+    if statement.kind == "DATABASE":
+        catalog, name = manager.database_path(statement.path)
+        found = manager.catalog(catalog).databases().get(name)
+        if found is None:
+            raise InvalidTable(f"Database {name} does not exist in catalog {catalog}.")
+        changed = replace(found, properties=tuple({**dict(found.properties), **dict(statement.options)}.items()))
+        manager.catalog(catalog).create_database(name, changed)
+        return TableResult.ok()
+    if statement.kind == "CATALOG":
+        options = manager.catalog_options.setdefault(statement.path[0], {})
+        options.update(statement.options)
+        for key in statement.keys:
+            options.pop(key, None)
+        return TableResult.ok()
+    kind = {"TABLE": "table", "VIEW": "table", "FUNCTION": "function", "MODEL": "model"}[statement.kind]
+    entry = manager.find(kind, statement.path)
+    if entry is None:
+        if statement.if_exists:
+            return TableResult.ok()
+        raise InvalidTable(f"{statement.kind.capitalize()} '{'.'.join(statement.path)}' does not exist.")
+    temporary = manager.is_temporary(kind, manager.identifier(statement.path))
+    if statement.action == "RENAME":
+        manager.create(statement.new_path, entry, temporary=temporary)
+        manager.drop(kind, statement.path, temporary=temporary)
+        return TableResult.ok()
+    if statement.action == "AS":
+        plan = binder(env).query(statement.query)
+        columns = tuple(TableColumn(column.name, column.type) for column in plan.row_type)
+        entry = CatalogView(statement.query_text, columns, text=statement.query_text)
+    else:
+        from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter
+
+        entry = altered(entry, statement, typing_of(env))
+    manager.create(statement.path, entry, temporary=temporary, replace=True)
+    return TableResult.ok()
+
+
+# ---- USE, SET, modules
+
+
+def _use(env: TableEnvironment, statement: st.Use) -> TableResult:
+    if statement.kind == "CATALOG":
+        env.catalogs.use_catalog(statement.path[0])
+    elif statement.kind == "MODULES":
+        for name in statement.path:
+            if name != "core":
+                raise InvalidTable(f"No module with name '{name}' exists; there is 'core' only.")
+        env.modules = list(statement.path)
+    else:
+        env.catalogs.use_database(statement.path)
+    return TableResult.ok()
+
+
+def _set(env: TableEnvironment, statement: st.SetOption) -> TableResult:
+    if statement.key is None:
+        settings = sorted(env.get_config().to_map().items())
+        return _table(["key", "value"], [[key, value] for key, value in settings])
+    env.get_config().set(statement.key, statement.value)
+    return TableResult.ok()
+
+
+def _reset(env: TableEnvironment, statement: st.ResetOption) -> TableResult:
+    env.get_config().reset(statement.key)
+    return TableResult.ok()
+
+
+def _module(env: TableEnvironment, statement: st.Module) -> TableResult:
+    if statement.action.upper().startswith("UNLOAD"):
+        if statement.name not in env.modules:
+            raise InvalidTable(f"No module with name '{statement.name}' exists.")
+        env.modules.remove(statement.name)
+    elif statement.name != "core":
+        raise InvalidTable(f"Module '{statement.name}' is unknown; there is 'core' only.")
+    elif "core" in env.modules:
+        raise InvalidTable("A module with name 'core' already exists.")
+    else:
+        env.modules.append("core")
+    return TableResult.ok()
+
+
+def _jar(env: TableEnvironment, statement: st.Jar) -> TableResult:
+    raise InvalidTable(
+        f"{statement.action} JAR has no meaning here: connectors and functions are Python packages. Install what the "
+        "connector needs with pip."
+    )
+
+
+# ---- SHOW and DESCRIBE
+
+
+def _show(env: TableEnvironment, statement: st.Show) -> TableResult:
+    what = statement.what.upper()
+    if what in _SINGLE:
+        return _table([_SINGLE[what][0]], [[_SINGLE[what][1](env)]])
+    if what.startswith("CREATE "):
+        return _show_create(env, what.removeprefix("CREATE "), statement)
+    if what == "COLUMNS":
+        table = _described(env, statement.path)
+        rows = [row for row in described(table) if _matches(str(row[0]), statement)]
+        return _describe_rows(rows)
+    if what == "FULL MODULES":
+        rows = [list(pair) for pair in env.list_full_modules()]
+        return TableResult(["module name", "used"], [STRING, BooleanType()], [Row(*row) for row in rows])
+    if what not in _LISTS:
+        raise InvalidTable(
+            f"SHOW {what} is not supported; there are: {', '.join(sorted({*_LISTS, *_SINGLE, 'COLUMNS'}))}."
+        )
+    name, names = _LISTS[what]
+    return _table([name], [[one] for one in names(env, statement) if _matches(one, statement)])
+
+
+def _names_in(kind: str, only: type | None = None) -> Callable[[TableEnvironment, st.Show], list[str]]:
+    def names(env: TableEnvironment, statement: st.Show) -> list[str]:
+        catalog, database = env.catalogs.database_path(statement.path)
+        if database not in env.catalogs.catalog(catalog).databases():
+            raise InvalidTable(f"Database '{catalog}'.'{database}' doesn't exist.")
+        return env.catalogs.names(kind, catalog, database, only)
+
+    return names
+
+
+def _databases(env: TableEnvironment, statement: st.Show) -> list[str]:
+    catalog = statement.path[0] if statement.path else env.catalogs.current_catalog
+    return sorted(env.catalogs.catalog(catalog).databases())
+
+
+_SINGLE: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "CURRENT CATALOG": ("current catalog name", lambda env: env.get_current_catalog()),
+    "CURRENT DATABASE": ("current database name", lambda env: env.get_current_database()),
+}
+_LISTS: dict[str, tuple[str, Callable[[Any, st.Show], Iterable[str]]]] = {
+    "CATALOGS": ("catalog name", lambda env, _: env.list_catalogs()),
+    "DATABASES": ("database name", _databases),
+    "TABLES": ("table name", _names_in("table")),
+    "VIEWS": ("view name", _names_in("table", CatalogView)),
+    "FUNCTIONS": ("function name", lambda env, _: env.list_functions()),
+    "USER FUNCTIONS": ("function name", lambda env, _: env.list_user_defined_functions()),
+    "MODULES": ("module name", lambda env, _: env.list_modules()),
+    "MODELS": ("model name", _names_in("model")),
+    "JARS": ("jars", lambda env, _: []),
+    "PROCEDURES": ("procedure name", lambda env, _: []),
+    "PARTITIONS": ("partition name", lambda env, _: []),
+}
+
+
+def _matches(name: str, statement: st.Show) -> bool:
+    if statement.like is None:
+        return True
+    pattern = re.escape(statement.like).replace("%", ".*").replace("_", ".")
+    found = re.fullmatch(pattern, name, re.IGNORECASE if statement.ignore_case else 0) is not None
+    return found != statement.negated
+
+
+def _show_create(env: TableEnvironment, kind: str, statement: st.Show) -> TableResult:
+    if kind == "CATALOG":
+        name = statement.path[0]
+        env.catalogs.catalog(name)
+        options = ",\n  ".join(f"'{key}' = '{value}'" for key, value in env.catalogs.catalog_options[name].items())
+        return _table(["result"], [[f"CREATE CATALOG {quoted(name)}\nWITH (\n  {options}\n)\n"]])
+    found = env.catalogs.table(statement.path)
+    path = env.catalogs.identifier(statement.path)
+    temporary = env.catalogs.is_temporary("table", path)
+    if isinstance(found, CatalogView):
+        if kind == "TABLE":
+            raise InvalidTable(
+                f"SHOW CREATE TABLE is only supported for tables, but {path} is a view. Use SHOW CREATE VIEW."
+            )
+        return _table(["result"], [[shown_view(path, found, temporary)]])
+    if kind == "VIEW":
+        raise InvalidTable(
+            f"SHOW CREATE VIEW is only supported for views, but {path} is a table. Use SHOW CREATE TABLE."
+        )
+    return _table(["result"], [[shown_table(path, found.table, temporary)]])
+
+
+def _described(env: TableEnvironment, path: tuple[str, ...]) -> CatalogTable:
+    found = env.catalogs.table(path)
+    if isinstance(found, ResolvedTable):
+        return found.table
+    plan = binder(env).table(path)
+    return CatalogTable(tuple(TableColumn(column.name, column.type) for column in plan.row_type))
+
+
+def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
+    if statement.kind == "TABLE":
+        return _describe_rows(described(_described(env, statement.path)))
+    rows: list[list[Any]]
+    if statement.kind == "CATALOG":
+        name = statement.path[0]
+        env.catalogs.catalog(name)
+        options = env.catalogs.catalog_options[name]
+        rows = [["name", name], ["type", options.get("type", "")], ["comment", None]]
+        if statement.extended:
+            rows += [[f"option:{key}", value] for key, value in options.items() if key != "type"]
+    elif statement.kind == "DATABASE":
+        catalog, database = env.catalogs.database_path(statement.path)
+        found = env.catalogs.catalog(catalog).databases().get(database)
+        if found is None:
+            raise InvalidTable(f"Database {database} does not exist in catalog {catalog}.")
+        rows = [["name", database], ["comment", found.comment]]
+    elif statement.kind == "FUNCTION":
+        function = env.catalogs.function(statement.path)
+        rows = [["is system function", str(function is None).lower()], ["is temporary", "true"]]
+        if function is not None:
+            rows.append(["kind", str(getattr(function.definition, "kind", "scalar")).upper()])
+    else:
+        raise InvalidTable(f"DESCRIBE {statement.kind} is not supported.")
+    return _table(["info name", "info value"], rows)
+
+
+def _describe_rows(rows: list[list[Any]]) -> TableResult:
+    names = ["name", "type", "null", "key", "extras", "watermark"]
+    types: list[Any] = [STRING, STRING, BooleanType(), STRING, STRING, STRING]
+    if any(row[6] is not None for row in rows):
+        names, types = [*names, "comment"], [*types, STRING]
+    return TableResult(
+        names, types, [Row(*row[: len(names)]) for row in rows], schema=ResolvedSchema.physical(names, types)
+    )
+
+
+def _table(names: list[str], rows: Iterable[Sequence[Any]]) -> TableResult:
+    types = [STRING] * len(names)
+    content = ResultKind.SUCCESS_WITH_CONTENT
+    return TableResult(
+        names, types, [Row(*row) for row in rows], kind=content, schema=ResolvedSchema.physical(names, types)
+    )
+
+
+_ACTIONS: dict[type, Callable[[Any, Any], TableResult]] = {
+    st.Query: _query,
+    st.Insert: _insert,
+    st.StatementSetBlock: _statement_set,
+    st.Explain: _explain,
+    st.CreateTable: _create_table,
+    st.CreateView: _create_view,
+    st.CreateFunction: _create_function,
+    st.CreateDatabase: _create_database,
+    st.CreateCatalog: _create_catalog,
+    st.CreateModel: _create_model,
+    st.Drop: _drop,
+    st.Alter: _alter,
+    st.Use: _use,
+    st.SetOption: _set,
+    st.ResetOption: _reset,
+    st.Module: _module,
+    st.Jar: _jar,
+    st.Show: _show,
+    st.Describe: _describe,
+}
+
+__all__ = [
+    "binder",
+    "execute",
+    "explain",
+    "explained",
+    "make_catalog",
+    "parsed",
+    "query_of",
+    "run",
+    "sinks_of",
+    "typing_of",
+]

@@ -1,0 +1,703 @@
+"""From the optimized plan to Funken's stream graph: a node per operator, with its schemas, partitioning and uid.
+
+A job that comes out of it is one like any other: chained, checkpointed, restored, rescaled. An operator has the parallelism of
+its input until an exchange; what has no key runs in one task. Its uid is a hash of what it does and of the uids of its inputs, so
+that a plan which is changed elsewhere finds its state again.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from typing import Any
+
+from funken.api.environment import StreamExecutionEnvironment
+from funken.api.streams.stream import DataStream
+from funken.errors import InvalidProgram
+from funken.ids import OperatorId
+from funken.plan.nodes import Node, NodeInput, Partitioning
+from funken.table import exec_nodes as nodes
+from funken.table.changelog import ChangelogMode
+from funken.table.config import TableConfig
+from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
+from funken.table.exec_nodes import ExecNode, ExecSink
+from funken.table.logical import LogicalNode, RelationType, TimeAttribute
+from funken.table.runtime import (
+    changes,
+    group,
+    joins,
+    over,
+    process,
+    rank,
+    stateless,
+    time_joins,
+    window_aggregate,
+    window_rows,
+)
+from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
+from funken.table.runtime.final import FinalRows, Sort
+from funken.table.runtime.group import Bundle
+from funken.table.runtime.match import MatchesToTable, clause_of
+from funken.table.runtime.operator import TableOperator, TableSpec
+from funken.table.types import BigIntType
+from funken.types.row import RowKind
+
+SINGLE = 1
+
+
+@dataclass(frozen=True)
+class Built:
+    """A node that stands in the graph, or an exchange behind one."""
+
+    inputs: tuple[NodeInput, ...]
+    parallelism: int | None
+    """``None``: that of the job."""
+    uid: str
+    schema: BlockSchema
+
+
+def schema_of(row_type: RelationType) -> BlockSchema:
+    """Return the schema of a relation's blocks."""
+    return BlockSchema(row_type.names, row_type.types)
+
+
+def described(value: Any) -> str:
+    """Return what a part of a plan is, the same in every process: for uids. Inputs, places of text and traits do not count."""
+    if isinstance(value, LogicalNode):
+        return ""
+    if isinstance(value, ChangelogMode):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        path = getattr(value, "path", None)
+        if path is not None:
+            return str(path)
+        parts = [
+            f"{entry.name}={described(getattr(value, entry.name))}"
+            for entry in fields(value)
+            if entry.compare and entry.name not in ("upsert_keys", "span", "options", "mode")
+        ]
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(described, value))}]"
+    if isinstance(value, frozenset | set):
+        return f"{{{','.join(sorted(map(described, value)))}}}"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{described(k)}:{described(v)}' for k, v in value.items())}}}"
+    if value is None or isinstance(value, str | int | float | bytes | bool):
+        return repr(value)
+    name = type(value).__qualname__
+    text = str(value)
+    return name if " at 0x" in text else text
+
+
+class Translation:
+    """Builds the nodes of a plan in a graph; a node that is used twice is built once."""
+
+    def __init__(self, env: StreamExecutionEnvironment, config: TableConfig, batch: bool) -> None:
+        self.env, self.config, self.batch = env, config, batch
+        self.zone = config.get_local_timezone()
+        self._built: dict[int, Built] = {}
+        self._uids: set[str] = {node.uid for node in env.graph if node.uid is not None}
+        self._kept: list[ExecNode] = []
+        #: the connectors' scans, by the operator behind them
+        self.scans: dict[OperatorId, Any] = {}
+        self.parameters: dict[str, Any] = {
+            "time_zone": self.zone,
+            "legacy_cast": config.option("table.exec.legacy-cast-behaviour").upper() == "ENABLED",
+        }
+        default = config.option("table.exec.resource.default-parallelism")
+        self.parallelism: int | None = default if default > 0 else None
+
+    # ---- building
+
+    def of(self, node: Any) -> Built:
+        """Return a node of the plan as it stands in the graph."""
+        found = self._built.get(id(node))
+        if found is None:
+            build = _BUILDERS.get(type(node))
+            if build is None:
+                raise InvalidProgram(f"{type(node).__name__.removeprefix('Exec')} is not supported by the runtime yet.")
+            found = self._built[id(node)] = build(self, node)
+            self._kept.append(node)  # ids of objects are used again once they are gone
+        return found
+
+    def uid_of(self, node: Any, inputs: Iterable[Built], part: str = "") -> str:
+        """Return a uid that nothing else in the graph has."""
+        text = "|".join([type(node).__name__, part, described(node), *(built.uid for built in inputs)])
+        digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+        uid, twin = digest, 1
+        while uid in self._uids:
+            twin += 1
+            uid = f"{digest}-{twin}"
+        self._uids.add(uid)
+        return uid
+
+    def add(
+        self, node: Any, logic: type[TableOperator], output: BlockSchema, *inputs: Built, keyed: bool = False, part: str = "",
+        **arguments: Any,
+    ) -> Built:  # fmt: skip
+        """Add an operator behind others."""
+        uid = self.uid_of(node, inputs, part or logic.__name__)
+        parallelism = self._joint(inputs)
+        spread: list[NodeInput] = []
+        for index, built in enumerate(inputs):
+            for given in built.inputs:
+                how = given.partitioning or (TableForward() if built.parallelism == parallelism else TableGlobal())
+                spread.append(NodeInput(given.upstream, how, index if len(inputs) > 1 else 0, given.side))
+        spec = TableSpec(logic, tuple(built.schema for built in inputs), output, arguments)
+        name = part or type(node).__name__.removeprefix("Exec")
+        added = self.env.graph.add(
+            name=name,
+            kind=f"table {name}",
+            spec=spec,
+            inputs=tuple(spread),
+            keyed=keyed,
+            uid=uid,
+            parallelism=parallelism,
+        )
+        return Built((NodeInput(added.id),), parallelism, uid, output)
+
+    @staticmethod
+    def _joint(inputs: Sequence[Built]) -> int | None:
+        """Return the parallelism of an operator with these inputs: the largest of them."""
+        widths = {built.parallelism for built in inputs}
+        if len(widths) == 1:
+            return widths.pop()
+        return None if None in widths else max(width for width in widths if width is not None)
+
+    def one(self, node: Any, logic: type[TableOperator], keyed: bool = False, **arguments: Any) -> Built:
+        """Add the operator of a node with one input."""
+        return self.add(node, logic, schema_of(node.row_type), self.of(node.input), keyed=keyed, **arguments)
+
+    def adopt(self, stream: DataStream[Any], uid: str, before: set[OperatorId]) -> None:
+        """Give uids to the nodes that a connector has added."""
+        new = [node for node in self.env.graph if node.id not in before]
+        for place, node in enumerate(new):
+            if node.uid is None:
+                self.env.graph.change(node.id, uid=f"{uid}-{place}")
+
+    def width_of(self, stream: DataStream[Any]) -> int | None:
+        """Return the parallelism of a stream as far as the program says it."""
+        widths = set()
+        for given in stream._inputs:
+            node: Node = self.env.graph[given.upstream]
+            width = node.parallelism or self.parallelism
+            if width is None and node.parallelism_limit == 1:
+                width = SINGLE
+            widths.add(width)
+        return widths.pop() if len(widths) == 1 else None
+
+    # ---- options
+
+    def bundle(self) -> Bundle | None:
+        """Return how operators gather rows, if they do."""
+        if self.batch:
+            return Bundle(0, 0)
+        if not self.config.option("table.exec.mini-batch.enabled"):
+            return None
+        size, latency = (
+            self.config.option("table.exec.mini-batch.size"),
+            self.config.option("table.exec.mini-batch.allow-latency"),
+        )
+        return Bundle(max(0, size), latency)
+
+
+def _updates_before(node: ExecNode) -> bool:
+    return node.mode.contains(RowKind.UPDATE_BEFORE)
+
+
+def is_local(row_type: RelationType, column: int) -> bool:
+    """Whether a time column is an instant, whose windows are in the wall time of the session's zone."""
+    return row_type[column].type.root == "TIMESTAMP_LTZ" or row_type[column].time is TimeAttribute.PROCTIME
+
+
+# ---- sources
+
+
+def _from_stream(self: Translation, node: ExecNode, stream: DataStream[Any], uid: str) -> Built:
+    schema = schema_of(node.row_type)
+    source = Built(tuple(stream._inputs), self.width_of(stream), uid, schema)
+    return self.add(node, stateless.RowsToTable, schema, source, part="rows to table")
+
+
+def _scan(self: Translation, node: nodes.ExecScan) -> Built:
+    uid = self.uid_of(node, (), "scan")
+    before = {each.id for each in self.env.graph}
+    scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
+    stream = scan.stream(self.env)
+    self.adopt(stream, uid, before)
+    built = _from_stream(self, node, stream, uid)
+    self.scans[built.inputs[0].upstream] = scan
+    return built
+
+
+def _stream(self: Translation, node: nodes.ExecStream) -> Built:
+    uid = self.uid_of(node, (), "stream")
+    before = {each.id for each in self.env.graph}
+    source = node.source
+    stream = source if isinstance(source, DataStream) else source.stream(self.env)
+    self.adopt(stream, uid, before)
+    built = _from_stream(self, node, stream, uid)
+    if not isinstance(source, DataStream):
+        self.scans[built.inputs[0].upstream] = source
+    return built
+
+
+def _values(self: Translation, node: nodes.ExecValues) -> Built:
+    from funken.table.runtime.constant import constant_rows  # noqa: PLC0415
+
+    uid = self.uid_of(node, (), "values")
+    before = {each.id for each in self.env.graph}
+    rows = constant_rows(node, self.parameters)
+    stream: DataStream[Any] = self.env.from_collection(rows)
+    self.adopt(stream, uid, before)
+    return _from_stream(self, node, stream, uid)
+
+
+def _watermark(self: Translation, node: nodes.ExecWatermark) -> Built:
+    below = self.of(node.input)
+    scan = self.scans.get(_source_of(self, below))
+    return self.one(
+        node,
+        stateless.WatermarkAssigner,
+        time=node.time,
+        expression=node.expression,
+        per_record=bool(getattr(scan, "emits_watermark_per_record", False)),
+        interval=200 if self.config.get("pipeline.auto-watermark-interval") is None else _interval(self.config),
+        idle=self.config.option("table.exec.source.idle-timeout"),
+        parameters=self.parameters,
+    )
+
+
+def _interval(config: TableConfig) -> int:
+    from funken.io.durations import duration_ms  # noqa: PLC0415
+
+    return duration_ms(config.get("pipeline.auto-watermark-interval") or 0)
+
+
+def _source_of(self: Translation, built: Built) -> OperatorId:
+    """Return the operator at the head of a chain without exchanges and joins."""
+    at = built.inputs[0].upstream
+    scans = self.scans
+    while at not in scans:
+        inputs = self.env.graph[at].inputs
+        if len(inputs) != 1:
+            break
+        at = inputs[0].upstream
+    return at
+
+
+# ---- rows
+
+
+def _calc(self: Translation, node: nodes.ExecCalc) -> Built:
+    return self.one(
+        node, stateless.Calc, expressions=node.expressions, condition=node.condition, parameters=self.parameters
+    )
+
+
+def _exchange(self: Translation, node: nodes.ExecExchange) -> Built:
+    below = self.of(node.input)
+    if not node.keys:
+        return _spread(below, TableGlobal(), SINGLE)
+    if below.parallelism == SINGLE and self.parallelism == SINGLE:
+        return below
+    return _spread(below, table_hash(node.keys, below.schema.arrow), self.parallelism)
+
+
+def _spread(built: Built, how: Partitioning, parallelism: int | None) -> Built:
+    inputs = tuple(NodeInput(each.upstream, how, each.index, each.side) for each in built.inputs)
+    return Built(inputs, parallelism, built.uid, built.schema)
+
+
+def _union(self: Translation, node: nodes.ExecUnion) -> Built:
+    built = [self.of(each) for each in node.relations]
+    schema = schema_of(node.row_type)
+    renamed = [
+        each
+        if each.schema.arrow.equals(schema.arrow)
+        else self.add(node, stateless.Rename, schema, each, part="rename")
+        for each in built
+    ]
+    parallelism = self._joint(renamed)
+    inputs: list[NodeInput] = []
+    for each in renamed:
+        for given in each.inputs:
+            how = given.partitioning or (TableForward() if each.parallelism == parallelism else TableGlobal())
+            inputs.append(NodeInput(given.upstream, how, 0, given.side))
+    uid = self.uid_of(node, renamed)
+    spec = TableSpec(stateless.Rename, (schema,), schema, {})
+    added = self.env.graph.add(
+        name="Union", kind="table Union", spec=spec, inputs=tuple(inputs), uid=uid, parallelism=parallelism
+    )
+    return Built((NodeInput(added.id),), parallelism, uid, schema)
+
+
+def _expand(self: Translation, node: nodes.ExecExpand) -> Built:
+    return self.one(node, stateless.Expand, projections=node.projections, parameters=self.parameters)
+
+
+def _correlate(self: Translation, node: nodes.ExecCorrelate) -> Built:
+    return self.one(
+        node, stateless.Correlate, call=node.call, kind=node.kind, condition=node.condition, parameters=self.parameters
+    )
+
+
+def _drop(self: Translation, node: nodes.ExecDropUpdateBefore) -> Built:
+    return self.one(node, stateless.DropUpdateBefore)
+
+
+def _normalize(self: Translation, node: nodes.ExecChangelogNormalize) -> Built:
+    return self.one(
+        node, changes.ChangelogNormalize, keyed=True, keys=node.keys, update_before=_updates_before(node),
+        condition=node.condition, ttl=node.ttl, bundle=None if self.batch else self.bundle(), parameters=self.parameters,
+    )  # fmt: skip
+
+
+# ---- aggregates
+
+
+def _group(self: Translation, node: nodes.ExecGroupAggregate) -> Built:
+    return self.one(
+        node, group.GroupAggregate, keyed=True, keys=node.keys, calls=node.calls, retracts=node.retracts,
+        update_before=_updates_before(node), ttl=node.ttl, bundle=self.bundle(),
+        result_of_nothing=self.batch and not node.keys,
+    )  # fmt: skip
+
+
+def _window_table(self: Translation, node: nodes.ExecWindowTable) -> Built:
+    row_type = node.input.row_type
+    time = row_type[node.window.time].time
+    return self.one(
+        node, window_rows.session_or_table(node.window), keyed=_is_session(node), window=node.window,
+        rowtime=time is TimeAttribute.ROWTIME, local=is_local(row_type, node.window.time), zone=self.zone,
+    )  # fmt: skip
+
+
+def _is_session(node: nodes.ExecWindowTable) -> bool:
+    return node.window.kind.name == "SESSION"
+
+
+def _window_aggregate(self: Translation, node: nodes.ExecWindowAggregate) -> Built:
+    return self.one(
+        node, window_aggregate.WindowAggregate, keyed=True, keys=node.keys, calls=node.calls, window=node.window,
+        rowtime=node.rowtime, properties=node.properties, window_columns=node.window_columns, retracts=node.retracts,
+        local=is_local(node.input.row_type, node.window.time), zone=self.zone,
+    )  # fmt: skip
+
+
+def _group_window(self: Translation, node: nodes.ExecGroupWindowAggregate) -> Built:
+    logic = window_aggregate.CountWindowAggregate if node.window.rows else window_aggregate.WindowAggregate
+    return self.one(
+        node, logic, keyed=True, keys=node.keys, calls=node.calls, window=node.window,
+        rowtime=node.rowtime, properties=node.properties, retracts=node.retracts, early=node.early_fire,
+        late=node.late_fire, lateness=node.allow_lateness, update_before=_updates_before(node),
+        local=is_local(node.input.row_type, node.window.time), zone=self.zone,
+    )  # fmt: skip
+
+
+def _over(self: Translation, node: nodes.ExecOver) -> Built:
+    return self.one(
+        node, over.logic_of(node.order_time), keyed=True, groups=node.groups,
+        update_before=_updates_before(node), ttl=self.config.option("table.exec.state.ttl"),
+    )  # fmt: skip
+
+
+# ---- ranks
+
+
+def _rank(self: Translation, node: nodes.ExecRank) -> Built:
+    return self.one(
+        node, rank.Rank, keyed=True, partition=node.partition, order=node.order, start=node.start, end=node.end,
+        end_column=node.end_column, number=node.number, strategy=node.strategy, unique_key=node.unique_key,
+        update_before=_updates_before(node), ttl=node.ttl,
+    )  # fmt: skip
+
+
+def _deduplicate(self: Translation, node: nodes.ExecDeduplicate) -> Built:
+    common: dict[str, Any] = {
+        "keys": node.keys,
+        "last": node.last,
+        "insert_only": node.mode.is_insert_only,
+        "update_before": _updates_before(node),
+        "ttl": node.ttl,
+    }
+    if node.rowtime:
+        return self.one(node, changes.DeduplicateByTime, keyed=True, time=node.time, **common)
+    bundle = None if self.batch else self.bundle()
+    return self.one(node, changes.DeduplicateByArrival, keyed=True, bundle=bundle, **common)
+
+
+def _window_rank(self: Translation, node: nodes.ExecWindowRank) -> Built:
+    return self.one(
+        node, window_rows.WindowRank, keyed=True, window_columns=node.window_columns, partition=node.partition,
+        order=node.order, start=node.start, end=node.end, number=node.number, rowtime=node.rowtime,
+        zone=self.zone, local=is_local(node.input.row_type, node.window.time),
+    )  # fmt: skip
+
+
+def _window_deduplicate(self: Translation, node: nodes.ExecWindowDeduplicate) -> Built:
+    return self.one(
+        node, window_rows.WindowDeduplicate, keyed=True, window_columns=node.window_columns, keys=node.keys,
+        time=node.time, last=node.last, rowtime=node.rowtime, zone=self.zone,
+        local=is_local(node.input.row_type, node.window.time),
+    )  # fmt: skip
+
+
+def _temporal_sort(self: Translation, node: nodes.ExecTemporalSort) -> Built:
+    return self.one(node, rank.TemporalSort, keyed=True, order=node.order, rowtime=node.rowtime)
+
+
+def _sort(self: Translation, node: nodes.ExecSort) -> Built:
+    return self.one(node, Sort, keyed=True, order=node.order)
+
+
+# ---- joins
+
+
+def _two(self: Translation, node: Any, logic: type[TableOperator], **arguments: Any) -> Built:
+    safe = node.null_safe or (False,) * len(node.left_keys)
+    return self.add(
+        node, logic, schema_of(node.row_type), self.of(node.left), self.of(node.right), keyed=True, kind=node.kind,
+        keys=(node.left_keys, node.right_keys), null_safe=safe, condition=node.condition, parameters=self.parameters,
+        **arguments,
+    )  # fmt: skip
+
+
+def _join(self: Translation, node: nodes.ExecJoin) -> Built:
+    return _two(
+        self, node, joins.RegularJoin, ttl=(node.left_ttl, node.right_ttl),
+        unique=(_smallest(node.left_unique), _smallest(node.right_unique)),
+        upserts=(_lacks_before(node.left), _lacks_before(node.right)),
+    )  # fmt: skip
+
+
+def _smallest(keys: Iterable[frozenset[int]]) -> tuple[int, ...] | None:
+    found = sorted((tuple(sorted(key)) for key in keys), key=lambda key: (len(key), key))
+    return found[0] if found else None
+
+
+def _lacks_before(node: ExecNode) -> bool:
+    return node.mode.is_upsert
+
+
+def _interval_join(self: Translation, node: nodes.ExecIntervalJoin) -> Built:
+    return _two(
+        self, node, time_joins.TableIntervalJoin, times=(node.left_time, node.right_time), bounds=(node.lower, node.upper),
+        rowtime=node.rowtime,
+    )  # fmt: skip
+
+
+def _temporal_join(self: Translation, node: nodes.ExecTemporalJoin) -> Built:
+    return _two(self, node, time_joins.TemporalJoin, times=(node.left_time, node.right_time))
+
+
+def _window_join(self: Translation, node: nodes.ExecWindowJoin) -> Built:
+    return _two(
+        self, node, time_joins.TableWindowJoin, windows=(node.left_window, node.right_window), rowtime=node.rowtime,
+        zone=self.zone, local=is_local(node.left.row_type, node.window.time),
+    )  # fmt: skip
+
+
+def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
+    names = list(node.table_type.names)
+    keys = sorted(node.keys, key=lambda key: key.column)
+    table = lookup_of(node.table, names, [names[key.column] for key in keys], self.config, node.options)
+    return self.one(
+        node, time_joins.LookupJoin, kind=node.kind, table=table, table_schema=schema_of(node.table_type), keys=tuple(keys),
+        calc=node.calc, calc_condition=node.calc_condition, condition=node.condition, parameters=self.parameters,
+    )  # fmt: skip
+
+
+# ---- functions over tables
+
+
+def _match(self: Translation, node: nodes.ExecMatch) -> Built:
+    match_recognize = import_module("funken.cep.sql.match_recognize").match_recognize  # a room above; needs sqlglot
+    below = node.input.input if isinstance(node.input, nodes.ExecExchange) else node.input
+    time = node.order[0].index if node.rowtime and node.order else None
+    rows = self.add(node, stateless.TableToRows, schema_of(below.row_type), self.of(below), part="rows", time=time)
+    uid = self.uid_of(node, (rows,), "match")
+    before = {each.id for each in self.env.graph}
+    stream: DataStream[Any] = DataStream(self.env, rows.inputs)
+    found = match_recognize(clause_of(node.clause), stream, processing_time=not node.rowtime)
+    width = self.parallelism if node.partition else SINGLE
+    if width is not None:
+        found.set_parallelism(width)
+    self.adopt(found, uid, before)
+    schema = schema_of(node.row_type)
+    matched = Built(tuple(found._inputs), width, uid, schema)
+    return self.add(node, MatchesToTable, schema, matched, part="matches")
+
+
+def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
+    name, scalars = node.function.upper(), dict(node.scalars)
+    if name == "TO_CHANGELOG":
+        codes = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=False)
+        return self.add(node, process.ToChangelog, schema_of(node.row_type), self.of(node.relations[0]), names=codes)
+    if name == "FROM_CHANGELOG":
+        kinds = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=True)
+        op = process.constant(scalars.get("op")) or ("op",)
+        column = node.relations[0].row_type.index(op[0] if isinstance(op, tuple | list) else op)
+        return self.add(
+            node,
+            process.FromChangelog,
+            schema_of(node.row_type),
+            self.of(node.relations[0]),
+            column=column,
+            kinds=kinds,
+        )
+    return _process_of_program(self, node)
+
+
+def _process_of_program(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
+    several = len(node.tables) > 1
+    schemas = [schema_of(node.relations[table.relation].row_type) for table in node.tables]
+    built: list[Built] = []
+    for place, table in enumerate(node.tables):
+        below = self.of(node.relations[table.relation])
+        if several:
+            tagged = process.tagged_schema(below.schema, place)
+            below = self.add(node, process.Tagged, tagged, below, part=f"table {table.name}", index=place)
+        built.append(below)
+    if not built:
+        once = BlockSchema(["row"], [BigIntType()])
+        stream: DataStream[Any] = self.env.from_collection([(0,)])
+        built = [
+            self.add(node, stateless.RowsToTable, once, Built(tuple(stream._inputs), SINGLE, "once", once), part="once")
+        ]
+    definition = node.definition
+    passes = [bool(getattr(definition, "passes_columns", lambda name: False)(table.name)) for table in node.tables]
+    timed = any(column is not None for column in node.on_time)
+    joined = Built(
+        tuple(given for each in built for given in each.inputs), self._joint(built), built[0].uid, built[0].schema
+    )
+    return self.add(
+        node, process.ProcessTable if node.tables else process.ProcessOnce, schema_of(node.row_type), joined, keyed=True,
+        function=definition, tables=node.tables, schemas=schemas, scalars=node.scalars, on_time=node.on_time,
+        modes=[node.relations[table.relation].mode for table in node.tables],
+        passes=passes, mode=node.mode, timed=timed, width=len(node.row_type),
+    )  # fmt: skip
+
+
+# ---- sinks
+
+
+def _finished(self: Translation, node: ExecSink) -> Built:
+    """Return what a sink gets: materialized, checked, of a bounded query the final rows."""
+    built = self.of(node.input)
+    schema = schema_of(node.input.row_type)
+    if self.batch and not node.input.mode.is_insert_only:
+        key = tuple(node.key)
+        built = self.add(
+            node, FinalRows, schema, _spread(built, TableGlobal(), SINGLE), keyed=True, part="final rows", keys=key
+        )
+    elif node.materialize:
+        if built.parallelism != SINGLE:
+            built = _spread(built, table_hash(node.key, built.schema.arrow), self.parallelism)
+        if node.conflict in ("NOTHING", "ERROR"):
+            built = self.add(
+                node, changes.WatermarkMaterializer, schema, built, keyed=True, part="materializer", keys=node.key,
+                input_key=node.input_key, nothing=node.conflict == "NOTHING", table=str(getattr(node.table, "path", "")),
+            )  # fmt: skip
+        else:
+            built = self.add(
+                node, changes.SinkMaterializer, schema, built, keyed=True, part="materializer", keys=node.key,
+                input_key=node.input_key, ttl=node.ttl,
+            )  # fmt: skip
+    return _enforced(self, node, built, schema)
+
+
+def _enforced(self: Translation, node: ExecSink, built: Built, schema: BlockSchema) -> Built:
+    how = self.config.option("table.exec.sink.type-length-enforcer").upper()
+    lengths: dict[int, int] = {}
+    if how != "IGNORE" and node.table is not None:
+        for place, column in enumerate(node.table.persisted):
+            length = getattr(column.type, "length", None)
+            if length is not None and length < (1 << 31) - 1:
+                lengths[place] = length
+    if not node.not_null and not lengths:
+        return built
+    drops = self.config.option("table.exec.sink.not-null-enforcer").upper() == "DROP"
+    return self.add(
+        node, stateless.Enforce, schema, built, part="constraints", not_null=node.not_null, drops=drops,
+        table=str(getattr(node.table, "path", "")), lengths=lengths, how=how,
+    )  # fmt: skip
+
+
+def _to_rows(self: Translation, node: Any, built: Built, row_type: RelationType) -> DataStream[Any]:
+    times = row_type.time_columns(TimeAttribute.ROWTIME)
+    rows = self.add(
+        node, stateless.TableToRows, schema_of(row_type), built, part="rows", time=times[0] if len(times) == 1 else None
+    )
+    return DataStream(self.env, rows.inputs)
+
+
+def translate(
+    env: StreamExecutionEnvironment, roots: Sequence[ExecSink], config: TableConfig, batch: bool = False
+) -> list[Any]:
+    """Add the operators of sinks and of all below them to the program of an environment.
+
+    Returns what each sink came to: a ``DataStreamSink`` of a table, the stream of ``Row``s with kinds of a sink of the API.
+    """
+    translation = Translation(env, config, batch)
+    return [_sink(translation, root) for root in roots]
+
+
+def _sink(self: Translation, node: ExecSink) -> Any:
+    built = _finished(self, node)
+    if node.table is None:
+        return _to_rows(self, node, built, node.input.row_type)
+    stream = _to_rows(self, node, built, node.input.row_type)
+    uid = self.uid_of(node, (built,), "sink")
+    before = {each.id for each in self.env.graph}
+    sink = sink_of(node.table, self.config, node.options)
+    added = sink.sink(stream)
+    self.adopt(stream, uid, before)
+    return added
+
+
+def to_row_stream(env: StreamExecutionEnvironment, root: ExecSink, config: TableConfig, batch: bool = False) -> Any:
+    """Return the rows of a query, with kinds, as a stream."""
+    return translate(env, [root], config, batch)[0]
+
+
+_BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
+    nodes.ExecScan: _scan,
+    nodes.ExecStream: _stream,
+    nodes.ExecValues: _values,
+    nodes.ExecWatermark: _watermark,
+    nodes.ExecCalc: _calc,
+    nodes.ExecExchange: _exchange,
+    nodes.ExecUnion: _union,
+    nodes.ExecExpand: _expand,
+    nodes.ExecCorrelate: _correlate,
+    nodes.ExecDropUpdateBefore: _drop,
+    nodes.ExecChangelogNormalize: _normalize,
+    nodes.ExecGroupAggregate: _group,
+    nodes.ExecWindowTable: _window_table,
+    nodes.ExecWindowAggregate: _window_aggregate,
+    nodes.ExecGroupWindowAggregate: _group_window,
+    nodes.ExecOver: _over,
+    nodes.ExecRank: _rank,
+    nodes.ExecDeduplicate: _deduplicate,
+    nodes.ExecWindowRank: _window_rank,
+    nodes.ExecWindowDeduplicate: _window_deduplicate,
+    nodes.ExecTemporalSort: _temporal_sort,
+    nodes.ExecSort: _sort,
+    nodes.ExecJoin: _join,
+    nodes.ExecIntervalJoin: _interval_join,
+    nodes.ExecTemporalJoin: _temporal_join,
+    nodes.ExecWindowJoin: _window_join,
+    nodes.ExecLookupJoin: _lookup,
+    nodes.ExecMatch: _match,
+    nodes.ExecProcessTableFunction: _process,
+}
+
+__all__ = ["Built", "Translation", "described", "schema_of", "to_row_stream", "translate"]

@@ -1,0 +1,87 @@
+"""Names for what has none: while a Table API call becomes SQL, its tables, windows and functions are known by names."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import InvalidProgram
+from funken.table.catalog import CatalogFunction
+from funken.table.types import quoted
+from funken.table.udf import definition_of
+
+if TYPE_CHECKING:
+    from funken.table.environment import TableEnvironment
+    from funken.table.logical import LogicalNode
+
+
+class Rendering:
+    """The names of one call, removed when it has been bound."""
+
+    def __init__(self, environment: TableEnvironment, windows: dict[str, Any] | None = None) -> None:
+        self._environment = environment
+        self._windows = windows or {}
+        self._tables: list[str] = []
+        self._functions: list[str] = []
+
+    def table(self, table: Any) -> str:
+        """Return a name for a table."""
+        if table._environment is not self._environment:
+            raise InvalidProgram("the tables of a call belong to one table environment, but one of them is of another.")
+        name = f"$table{len(self._tables)}"
+        self._environment.catalogs.create([name], table.as_view(), temporary=True, replace=True)
+        self._tables.append(name)
+        return quoted(name)
+
+    def function(self, function: Any) -> str:
+        """Return a name for a function of the program."""
+        definition = definition_of(function)
+        if hasattr(definition, "configured"):
+            definition.configured(self._environment.get_config())
+        plain = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in definition.name)
+        name = f"F_{plain}_{len(self._functions)}"
+        self._environment.catalogs.system_functions[name.upper()] = CatalogFunction(definition=definition)
+        self._functions.append(name.upper())
+        return name
+
+    def column(self, name: str) -> str:
+        """Return a column as SQL."""
+        return quoted(name)
+
+    def over_window(self, name: str | None) -> str:
+        """Return the clause of a window of rows by its alias."""
+        window = self._windows.get(name or "")
+        if window is None or not hasattr(window, "clause"):
+            known = ", ".join(self._windows) or "none"
+            raise InvalidProgram(f"there is no window of rows {name!r}; over_window() has these: {known}.")
+        text: str = window.clause(self)
+        return text
+
+    def window_property(self, name: str, suffix: str, expression: Any) -> str:
+        """Return START, END, ROWTIME or PROCTIME of the window of a group."""
+        window = self._windows.get(name)
+        if window is None or not hasattr(window, "group"):
+            known = ", ".join(self._windows) or "none"
+            raise InvalidProgram(f"{expression} is no window of a group; window() has these: {known}.")
+        kind, arguments = window.group(self)
+        return f"{kind}_{suffix}({arguments})"
+
+    def bound(self, text: str) -> LogicalNode:
+        """Return the plan of a query."""
+        from funken.table.execution import query_of  # noqa: PLC0415 - loads the parser
+
+        return query_of(self._environment, text)
+
+    def __enter__(self) -> Rendering:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in self._tables:
+            self._environment.catalogs.drop("table", [name], temporary=True, if_exists=True)
+        for name in self._functions:
+            self._environment.catalogs.system_functions.pop(name, None)
+
+
+__all__ = ["Rendering"]

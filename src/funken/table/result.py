@@ -1,0 +1,277 @@
+"""``TableResult``: what a statement returns, as an iterator of rows, or printed as Flink prints it."""
+
+from __future__ import annotations
+
+import enum
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from funken.errors import FunkenError
+from funken.table.text import sql_text
+from funken.table.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    LocalZonedTimestampType,
+    LogicalType,
+    SizedType,
+    TimeOfDayType,
+    TimestampType,
+)
+from funken.types.row import Row
+
+_MAX_WIDTH = 30
+_OP = "op"
+
+
+class ResultKind(enum.Enum):
+    """Whether a statement only succeeded, or has rows to show."""
+
+    SUCCESS = 0
+    SUCCESS_WITH_CONTENT = 1
+
+
+class RowIterator(Iterator[Row]):
+    """The rows of a result, as they come; closing it cancels the job that makes them.
+
+    >>> with RowIterator(iter([Row(1), Row(2)])) as rows:
+    ...     next(rows), rows.next()
+    (<Row(1)>, <Row(2)>)
+    """
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> RowIterator:
+        return self
+
+    def __next__(self) -> Row:
+        row: Row = next(self._rows)
+        return row
+
+    def next(self) -> Row:
+        """Return the next row, waiting for it; raises ``StopIteration`` after the last."""
+        return self.__next__()
+
+    def close(self) -> None:
+        """Cancel the job, if it runs."""
+        close = getattr(self._rows, "close", None)
+        if close is not None:
+            close()
+
+    def __enter__(self) -> RowIterator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class TableResult:
+    """The result of a statement: its columns, its rows, and the job that makes them, if there is one.
+
+    >>> from funken.table.types import DataTypes
+    >>> TableResult(["table name"], [DataTypes.STRING()], [Row("orders")]).print()
+    +------------+
+    | table name |
+    +------------+
+    |     orders |
+    +------------+
+    1 row in set
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] = ("result",),
+        types: Sequence[LogicalType] = (),
+        rows: Iterable[Row] = (),
+        *,
+        job: Any = None,
+        kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+        schema: Any = None,
+        streaming: bool = False,
+        widths_of_types: bool = False,
+        max_width: int = _MAX_WIDTH,
+    ) -> None:
+        self._names = list(names)
+        self._types = list(types)
+        self._rows = rows
+        self._job = job
+        self._kind = kind
+        self._schema = schema
+        self._streaming = streaming
+        self._by_type = widths_of_types
+        self._max_width = max_width
+
+    @staticmethod
+    def ok() -> TableResult:
+        """Return the result of a statement that has nothing to show.
+
+        >>> TableResult.ok().print()
+        OK
+        """
+        from funken.table.types import STRING  # noqa: PLC0415 - the name would hide DataTypes'
+
+        return TableResult(["result"], [STRING], [Row("OK")], kind=ResultKind.SUCCESS)
+
+    def get_job_client(self) -> Any:
+        """Return the job that makes the rows or writes them; ``None`` for a statement without one."""
+        return self._job
+
+    def get_result_kind(self) -> ResultKind:
+        """Return whether there is more than success."""
+        return self._kind
+
+    def get_resolved_schema(self) -> Any:
+        """Return the columns of the result."""
+        return self._schema
+
+    def get_table_schema(self) -> Any:
+        """Return the columns of the result (the older name)."""
+        return self._schema
+
+    def wait(self, timeout_ms: int | None = None) -> None:
+        """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or what made the job fail."""
+        if self._job is None:
+            return
+        seconds = None if timeout_ms is None else timeout_ms / 1000
+        try:
+            self._job.get_job_execution_result().result(timeout=seconds)
+        except TimeoutError:
+            raise TimeoutError(f"the job has not ended within {timeout_ms} ms; it goes on.") from None
+
+    def collect(self) -> RowIterator:
+        """Return the rows as they come, with their kinds; they can be read once."""
+        return self._rows if isinstance(self._rows, RowIterator) else RowIterator(iter(self._rows))
+
+    def print(self) -> None:
+        """Print the rows as a table, while they come; the changes of a stream have a column ``op``."""
+        write = sys.stdout.write
+        if self._kind is ResultKind.SUCCESS and self._job is None:
+            write("OK\n")
+            return
+        with self.collect() as rows:
+            for line in self.lines(rows):
+                write(line + "\n")
+                sys.stdout.flush()
+
+    def lines(self, rows: Iterable[Row]) -> Iterator[str]:
+        """Return the lines that ``print`` prints of some rows."""
+        source: Iterable[Row] = rows
+        if self._by_type:
+            cells: Iterable[list[str]] = (self._cells(row) for row in source)
+            widths = [self._type_width(name, type_) for name, type_ in zip(self._names, self._types, strict=True)]
+            widths = [2, *widths] if self._streaming else widths
+        else:
+            cells = found = [self._cells(row) for row in source]
+            names = self._header()
+            widths = [
+                max(
+                    _width(line) for cell in (names[index], *(row[index] for row in found)) for line in cell.split("\n")
+                )
+                for index in range(len(names))
+            ]
+        yield from _boxed(self._header(), cells, widths, cut=self._by_type)
+
+    def _header(self) -> list[str]:
+        return [_OP, *self._names] if self._streaming else self._names
+
+    def _cells(self, row: Row) -> list[str]:
+        texts = [sql_text(value, type_) for value, type_ in zip(row, self._types, strict=True)]
+        return [str(row.get_row_kind()), *texts] if self._streaming else texts
+
+    def _type_width(self, name: str, type_: LogicalType) -> int:
+        return min(max(_width(name), _least_width(type_, self._max_width)), max(self._max_width, _width(name)))
+
+
+def _least_width(type_: LogicalType, longest: int) -> int:
+    """Return how wide values of a type may be, as Flink reserves for them."""
+    if isinstance(type_, IntegralType):
+        return type_.digits + 1
+    if isinstance(type_, DecimalType):
+        return type_.precision + 3
+    if isinstance(type_, BooleanType):
+        return 5
+    if isinstance(type_, DateType):
+        return 10
+    if isinstance(type_, TimeOfDayType):
+        return 8 if type_.precision == 0 else type_.precision + 9
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
+        return 19 if type_.precision == 0 else type_.precision + 20
+    if isinstance(type_, SizedType):
+        return min(type_.length, longest)
+    return longest
+
+
+def _boxed(header: list[str], rows: Iterable[list[str]], widths: list[int], *, cut: bool) -> Iterator[str]:
+    border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    count = 0
+    for cells in rows:
+        if not count:
+            yield border
+            yield _line(header, widths, cut)
+            yield border
+        count += 1
+        for parts in _stacked(cells):
+            yield _line(parts, widths, cut)
+    if count:
+        yield border
+        yield f"{count} row{'s' if count > 1 else ''} in set"
+    else:
+        yield "Empty set"
+
+
+def _stacked(cells: list[str]) -> Iterator[list[str]]:
+    """Return the lines of cells that contain line breaks, one below the other."""
+    if not any("\n" in cell for cell in cells):
+        yield cells
+        return
+    parts = [cell.split("\n") for cell in cells]
+    for index in range(max(map(len, parts))):
+        yield [part[index] if index < len(part) else "" for part in parts]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], cut: bool) -> str:
+    return "|" + "|".join(f" {_fit(cell, width, cut)} " for cell, width in zip(cells, widths, strict=True)) + "|"
+
+
+def _fit(cell: str, width: int, cut: bool) -> str:
+    """Align a cell to the right; one that is too wide ends in ``...``."""
+    space = width - _width(cell)
+    if space >= 0:
+        return " " * space + cell
+    if not cut:
+        return cell
+    kept, used = "", 0
+    for character in cell:
+        used += _width(character)
+        if used > width - 3:
+            break
+        kept += character
+    return kept + "..." + " " * (width - 3 - _width(kept))
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for a character of East Asian scripts.
+
+    >>> _width("abc"), _width("日本")
+    (3, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+class TableError(FunkenError):
+    """A table or statement cannot be used as the program wants it."""
+
+
+__all__ = ["ResultKind", "RowIterator", "TableResult"]

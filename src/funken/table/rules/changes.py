@@ -1,0 +1,201 @@
+"""Which updates come with the row before (-U): from the sinks down, every operator is asked for what its consumer needs.
+
+An operator first tries to do without -U, if its consumer can; what it cannot it refuses, and gets asked for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+from funken.expr.ir import input_refs
+from funken.table import exec_nodes as nodes
+from funken.table.changelog import ChangelogMode
+from funken.table.exec_nodes import ExecNode
+from funken.table.rules.functions import produced, traits_of
+from funken.types.row import RowKind
+
+
+class Need(Enum):
+    """What a consumer needs of updates: the row before and after, or after only."""
+
+    BOTH = "both"
+    AFTER = "after"
+
+
+def _before(mode: ChangelogMode) -> bool:
+    return mode.contains(RowKind.UPDATE_BEFORE)
+
+
+def _updates(mode: ChangelogMode) -> bool:
+    return mode.contains(RowKind.UPDATE_AFTER)
+
+
+def without_before(mode: ChangelogMode) -> ChangelogMode:
+    """Return a mode without the rows before an update."""
+    return ChangelogMode(mode.kinds - {RowKind.UPDATE_BEFORE}, mode.key_only_deletes)
+
+
+_FORWARD = (
+    nodes.ExecCalc,
+    nodes.ExecExchange,
+    nodes.ExecWatermark,
+    nodes.ExecCorrelate,
+    nodes.ExecExpand,
+    nodes.ExecWindowTable,
+    nodes.ExecLookupJoin,
+)
+_OWN = (
+    nodes.ExecGroupAggregate,
+    nodes.ExecRank,
+    nodes.ExecDeduplicate,
+    nodes.ExecOver,
+    nodes.ExecGroupWindowAggregate,
+)
+
+
+class Settler:
+    """Settles the changes of every operator; what is asked twice for the same becomes one object."""
+
+    def __init__(self) -> None:
+        self._done: dict[tuple[int, Need, bool], ExecNode | None] = {}
+        self._kept: list[ExecNode] = []
+
+    def of(self, node: ExecNode, need: Need, partial: bool = False) -> ExecNode | None:
+        """Return a node that gives what is needed; ``None`` if it cannot. ``partial``: deletes may have only their key."""
+        key = (id(node), need, partial)
+        if key not in self._done:
+            self._kept.append(node)
+            self._done[key] = self._settled(node, need, partial)
+        return self._done[key]
+
+    def must(self, node: ExecNode, need: Need, partial: bool = False) -> ExecNode:
+        """Return a node that gives what is needed, which it can."""
+        found = self.of(node, need, partial)
+        assert found is not None, f"{type(node).__name__} cannot give {need}"
+        return found
+
+    def _settled(self, node: ExecNode, need: Need, partial: bool) -> ExecNode | None:
+        if isinstance(node, nodes.ExecScan | nodes.ExecStream | nodes.ExecValues):
+            return self._source(node, need)
+        if isinstance(node, _FORWARD):
+            return self._forwarded(node, need, partial)
+        if isinstance(node, nodes.ExecChangelogNormalize):
+            return self._normalized(node, need, partial)
+        if isinstance(node, _OWN):
+            return self._own(node, need)
+        if isinstance(node, nodes.ExecUnion):
+            relations = [self.of(each, need, partial) for each in node.relations]
+            if any(each is None for each in relations):
+                return None
+            kinds = frozenset(kind for each in relations if each is not None for kind in each.mode.kinds)
+            return replace(node, relations=tuple(relations), mode=replace(node.mode, kinds=kinds))  # type: ignore[arg-type]
+        if isinstance(node, nodes.ExecJoin):
+            return self._join(node, need, partial)
+        if isinstance(node, nodes.ExecProcessTableFunction) and hasattr(node.definition, "changelog_mode"):
+            return self._process(node, need, partial)
+        return self._fixed(node, need)
+
+    def _process(self, node: nodes.ExecProcessTableFunction, need: Need, partial: bool) -> ExecNode | None:
+        """A process table function: its tables say what they need, and it what it gives for what is wanted."""
+        relations = []
+        for table in node.tables:
+            below = node.relations[table.relation]
+            traits = traits_of(node.definition, table.name)
+            keyed = any(key == set(table.partition or ()) for key in below.upsert_keys)
+            found = None
+            if keyed and "update_before" not in traits:
+                found = self.of(below, Need.AFTER, "full_deletes" not in traits)
+            relations.append(self.must(below, Need.BOTH) if found is None else found)
+        requested = ChangelogMode.all() if need is Need.BOTH else ChangelogMode.upsert(partial)
+        mode = produced(node.definition, node.tables, relations, requested)
+        found = replace(node, relations=tuple(relations), mode=mode)
+        if _updates(mode) and need is Need.AFTER and _before(mode):
+            return nodes.ExecDropUpdateBefore(
+                found, row_type=found.row_type, mode=without_before(mode), upsert_keys=found.upsert_keys
+            )
+        return None if _updates(mode) and need is Need.BOTH and not _before(mode) else found
+
+    def _source(self, node: ExecNode, need: Need) -> ExecNode | None:
+        if not _updates(node.mode):
+            return node
+        if need is Need.AFTER and _before(node.mode):
+            return nodes.ExecDropUpdateBefore(
+                node, row_type=node.row_type, mode=without_before(node.mode), upsert_keys=node.upsert_keys
+            )
+        return None if need is Need.BOTH and not _before(node.mode) else node
+
+    def _forwarded(self, node: Any, need: Need, partial: bool) -> ExecNode | None:
+        if (
+            isinstance(node, nodes.ExecCalc)
+            and node.condition is not None
+            and need is Need.AFTER
+            and _updates(node.mode)
+            and not any(input_refs(node.condition) <= key for key in node.input.upsert_keys)
+        ):
+            return None
+        if partial and isinstance(node, nodes.ExecCalc):
+            partial = bool(node.upsert_keys) and node.condition is None
+        below = self.of(node.input, need, partial and isinstance(node, nodes.ExecCalc | nodes.ExecExchange))
+        return None if below is None else replace(node, input=below, mode=below.mode)
+
+    def _normalized(self, node: nodes.ExecChangelogNormalize, need: Need, partial: bool) -> ExecNode | None:
+        below = self.must(node.input, Need.AFTER, True)
+        whole = partial or not below.mode.key_only_deletes
+        upserts = not _before(_bottom(node.input).mode)
+        if need is Need.AFTER and node.condition is None and whole and upserts:
+            return below.input if isinstance(below, nodes.ExecExchange) else below
+        mode = node.mode if need is Need.BOTH else without_before(node.mode)
+        return replace(node, input=below, mode=mode)
+
+    def _own(self, node: Any, need: Need) -> ExecNode:
+        asks = Need.AFTER if isinstance(node, nodes.ExecRank) and node.strategy == "update" else Need.BOTH
+        below = self.must(node.input, asks)
+        found: ExecNode = replace(node, input=below, mode=node.mode if need is Need.BOTH else without_before(node.mode))
+        return found
+
+    def _join(self, node: nodes.ExecJoin, need: Need, partial: bool) -> ExecNode | None:
+        sides = []
+        for side, keys in ((node.left, node.left_keys), (node.right, node.right_keys)):
+            if need is Need.AFTER:
+                if _updates(side.mode) and not any(set(keys) <= key for key in side.upsert_keys):
+                    return None
+                found = self.of(side, Need.AFTER, partial and any(key == set(keys) for key in side.upsert_keys))
+            else:
+                found = self.of(side, Need.BOTH)
+            if found is None:
+                return None
+            sides.append(found)
+        mode = node.mode if need is Need.BOTH else without_before(node.mode)
+        return replace(node, left=sides[0], right=sides[1], mode=mode)
+
+    def _fixed(self, node: ExecNode, need: Need) -> ExecNode | None:
+        """Operators that take complete changes, and make what they make."""
+        inputs = [self.must(each, Need.BOTH) for each in node.inputs]  # type: ignore[arg-type]
+        found = node.with_inputs(inputs)
+        if isinstance(node, nodes.ExecSort | nodes.ExecTemporalJoin):
+            found = replace(found, mode=inputs[0].mode)
+        if _updates(found.mode) and need is Need.AFTER and _before(found.mode):
+            return nodes.ExecDropUpdateBefore(
+                found, row_type=found.row_type, mode=without_before(found.mode), upsert_keys=found.upsert_keys
+            )
+        return None if _updates(found.mode) and need is Need.BOTH and not _before(found.mode) else found
+
+
+def _bottom(node: ExecNode) -> ExecNode:
+    while isinstance(node, nodes.ExecExchange | nodes.ExecCalc | nodes.ExecWatermark | nodes.ExecDropUpdateBefore):
+        node = node.input
+    return node
+
+
+def settled(roots: Sequence[tuple[ExecNode, Sequence[Need], bool]], settler: Settler) -> list[ExecNode]:
+    """Return the inputs of sinks, each asked for its needs in order of preference."""
+    found = []
+    for node, needs, partial in roots:
+        choices = (settler.of(node, need, partial) for need in needs)
+        made = next((choice for choice in choices if choice is not None), None)
+        assert made is not None
+        found.append(made)
+    return found

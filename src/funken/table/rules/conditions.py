@@ -1,0 +1,117 @@
+"""Conditions as lists of conjuncts, and expressions moved through projections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, rewrite, shifted, walk
+from funken.expr.rules import Determinism, FunctionRule
+from funken.expr.sql.functions import FUNCTIONS
+from funken.table.types import IntegralType, LogicalType, SizedType, is_text
+
+
+def conjuncts(node: Node | None) -> list[Node]:
+    """Return the parts that AND joins; TRUE is none."""
+    if node is None or (isinstance(node, Literal) and node.value is True):
+        return []
+    if isinstance(node, Call) and node.function == "AND":
+        return [part for arg in node.args for part in conjuncts(arg)]
+    if isinstance(node, Call) and node.function == "BETWEEN" and is_deterministic(node.args[0]):
+        value, low, high = node.args
+        return [FUNCTIONS.call(">=", [value, low]), FUNCTIONS.call("<=", [value, high])]
+    return [node]
+
+
+def conjunction(parts: Sequence[Node]) -> Node | None:
+    """Return all conditions as one; ``None`` is TRUE."""
+    unique = list(dict.fromkeys(parts))
+    if not unique:
+        return None
+    return unique[0] if len(unique) == 1 else FUNCTIONS.call("AND", unique)
+
+
+def is_deterministic(node: Node) -> bool:
+    """Return True if an expression gives the same value whenever it is computed."""
+    for each in walk(node):
+        if not isinstance(each, Call):
+            continue
+        if each.handle is not None:
+            if not getattr(each.handle, "deterministic", True):
+                return False
+        elif each.function in FUNCTIONS:
+            rule = FUNCTIONS.get(each.function)
+            if isinstance(rule, FunctionRule) and rule.determinism is not Determinism.DETERMINISTIC:
+                return False
+    return True
+
+
+def substituted(node: Node, expressions: Sequence[Node]) -> Node:
+    """Return an expression over the columns of a projection as one over those of the projection's input."""
+    return rewrite(node, lambda each: expressions[each.index] if isinstance(each, InputRef) else each)
+
+
+def moved(node: Node, by: int) -> Node:
+    """Return an expression whose columns stand ``by`` places further right."""
+    return shifted(node, lambda index: index + by)
+
+
+def refs_of(nodes: Iterable[Node]) -> set[int]:
+    """Return the columns that expressions read."""
+    return {index for node in nodes for index in input_refs(node)}
+
+
+_STRICT = {
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "LIKE",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "CAST",
+    "IS NOT NULL",
+    "IS TRUE",
+    "IS FALSE",
+}
+
+
+def rejects_null(node: Node, columns: set[int]) -> bool:
+    """Return True if a condition cannot be TRUE where these columns are NULL."""
+    if isinstance(node, Call) and node.function in {"AND"}:
+        return any(rejects_null(arg, columns) for arg in node.args)
+    if isinstance(node, Call) and node.function == "OR":
+        return all(rejects_null(arg, columns) for arg in node.args)
+    return isinstance(node, Call) and node.function in _STRICT and any(_is_null(arg, columns) for arg in node.args)
+
+
+def _is_null(node: Node, columns: set[int]) -> bool:
+    if isinstance(node, InputRef):
+        return node.index in columns
+    return (
+        isinstance(node, Call)
+        and node.function in _STRICT - {"IS NOT NULL", "IS TRUE", "IS FALSE"}
+        and any(_is_null(arg, columns) for arg in node.args)
+    )
+
+
+def keeps_identity(node: Node) -> int | None:
+    """Return the column of which an expression has a distinct value for each value: a reference, or a lossless cast of one."""
+    while isinstance(node, Call) and node.function == "CAST" and lossless(node.args[0].type, node.type):
+        node = node.args[0]
+    return node.index if isinstance(node, InputRef) else None
+
+
+def lossless(source: LogicalType, target: LogicalType) -> bool:
+    """Return True if a cast never makes two values one."""
+    if source.as_nullable() == target.as_nullable():
+        return True
+    if isinstance(source, IntegralType) and isinstance(target, IntegralType):
+        return source.bits <= target.bits
+    if isinstance(source, SizedType) and isinstance(target, SizedType) and source.family == target.family:
+        return target.varying and source.length <= target.length
+    return isinstance(source, IntegralType) and is_text(target) and getattr(target, "length", 0) >= 20

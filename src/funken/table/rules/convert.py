@@ -1,0 +1,367 @@
+"""From rewritten logical plans to optimized ones: which operator does what, and which changes it makes.
+
+Every relation is converted after its inputs, so that the kinds of change and upsert keys of these are known. What -U nobody
+needs is left to ``changes.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from funken.expr.sql.literals import literal
+from funken.table import exec_nodes as nodes
+from funken.table.changelog import ChangelogMode
+from funken.table.connectors.resolved import scan_of
+from funken.table.exec_nodes import ExecNode
+from funken.table.logical import (
+    LogicalAggregate,
+    LogicalCorrelate,
+    LogicalFilter,
+    LogicalJoin,
+    LogicalMatch,
+    LogicalNode,
+    LogicalOver,
+    LogicalProject,
+    LogicalScan,
+    LogicalSetOperation,
+    LogicalSort,
+    LogicalStream,
+    LogicalTableFunction,
+    LogicalTemporalJoin,
+    LogicalValues,
+    LogicalWatermark,
+    LogicalWindowTable,
+    OutputColumn,
+    RelationType,
+    SortKey,
+    TimeAttribute,
+    WindowKind,
+)
+from funken.table.rules.aggregates import aggregate
+from funken.table.rules.building import (
+    ALL,
+    BIGINT,
+    DELETES,
+    calc,
+    deletes,
+    exchange,
+    insert_only,
+    merged,
+    rank_keys,
+    refs,
+    refuse,
+    updates,
+)
+from funken.table.rules.functions import table_function
+from funken.table.rules.joins import join, temporal_join
+from funken.table.rules.properties import (
+    NO_KEYS,
+    monotonic,
+)
+from funken.table.rules.ranks import over, ranked
+from funken.types.row import RowKind
+
+
+class Converter:
+    """Converts logical nodes; equal ones become one object."""
+
+    def __init__(self, config: Any, batch: bool) -> None:
+        self.config = config
+        self.batch = batch
+        self.ttl: int = config.option("table.exec.state.ttl")
+        self._done: dict[str, ExecNode] = {}
+
+    def of(self, node: LogicalNode) -> ExecNode:
+        """Return the optimized form of a relation."""
+        found = self._done.get(node.fingerprint)
+        if found is None:
+            rule = _RULES.get(type(node))
+            if rule is None:
+                refuse(f"{type(node).__name__.removeprefix('Logical')} has no operator")
+            found = rule(self, node)
+            self._done[node.fingerprint] = found
+        return found
+
+    # -- sources
+
+    def scan(self, node: LogicalScan) -> ExecNode:
+        """Read a table; its changes are completed."""
+        return self.normalized(self.raw_scan(node))
+
+    def raw_scan(self, node: LogicalScan) -> ExecNode:
+        """Read a table as its connector gives it."""
+        names = node.row_type.names
+        scan = scan_of(node.table, list(names), self.config, node.options)
+        columns = {column.name: column for column in node.table.table.columns}
+        metadata = tuple(columns[name].metadata_key or name for name in names if columns[name].is_metadata)
+        key = tuple(names.index(name) for name in node.table.table.primary_key if name in names)
+        mode = scan.changelog_mode
+        if getattr(scan, "deletes_by_key", False) and not mode.key_only_deletes:
+            mode = ChangelogMode(mode.kinds, True)
+        return nodes.ExecScan(
+            node.table,
+            names,
+            metadata,
+            node.options,
+            key,
+            row_type=node.row_type,
+            mode=mode,
+            upsert_keys=frozenset([frozenset(key)]) if key else NO_KEYS,
+        )
+
+    def stream(self, node: LogicalStream) -> ExecNode:
+        """Read what the API gives."""
+        return self.normalized(
+            nodes.ExecStream(
+                node.source,
+                row_type=node.row_type,
+                mode=ChangelogMode.parse(node.kinds),
+                upsert_keys=frozenset([frozenset(node.key)]) if node.key else NO_KEYS,
+            ),
+            node.key,
+        )
+
+    def normalized(self, node: ExecNode, key: tuple[int, ...] | None = None) -> ExecNode:
+        """A source whose changes are complete: an upsert stream, or one with duplicates, gets a normalizer."""
+        mode = node.mode
+        source = _source_of(node)
+        if key is None:
+            key = _source_key(node, source)
+        duplicates = self.config.option("table.exec.source.cdc-events-duplicate") and not mode.is_insert_only
+        upserts = mode.is_upsert or (deletes(mode) and mode.key_only_deletes)
+        if mode.is_insert_only or not (upserts or duplicates):
+            return node
+        if not key:
+            what = f"'{source.table.path}'" if isinstance(source, nodes.ExecScan) else "the stream"
+            if upserts:
+                refuse(
+                    f"Table {what} produces a changelog stream contains UPDATE_AFTER but no UPDATE_BEFORE, this "
+                    "requires to define primary key on the table."
+                )
+            refuse(
+                "Configuration 'table.exec.source.cdc-events-duplicate' is enabled which requires the changelog "
+                "sources to define a PRIMARY KEY. "
+                f"However, table {what} doesn't have a primary key."
+            )
+        produced = mode.kinds | ({RowKind.UPDATE_BEFORE} if updates(mode) else set())
+        return nodes.ExecChangelogNormalize(
+            exchange(node, key),
+            key,
+            row_type=node.row_type,
+            mode=ChangelogMode(frozenset(produced)),
+            upsert_keys=frozenset([frozenset(key)]),
+            ttl=self.ttl,
+        )
+
+    def values(self, node: LogicalValues) -> ExecNode:
+        """Read constant rows."""
+        return nodes.ExecValues(node.rows, row_type=node.row_type)
+
+    def watermark(self, node: LogicalWatermark) -> ExecNode:
+        """A watermark is that of the source: it comes before the normalizer, as do the columns that it needs."""
+        below = node.input
+        project = below if isinstance(below, LogicalProject) else None
+        scan = project.input if project is not None else below
+        if isinstance(scan, LogicalScan):
+            source = self.raw_scan(scan)
+            clocked = False
+            if project is not None:
+                source = calc(source, project.expressions, project.row_type.names)
+                clocked = any(column.time is TimeAttribute.PROCTIME for column in source.row_type)
+            if not clocked or source.mode.is_insert_only:
+                return self.normalized(_watermarked(source, node))
+        return _watermarked(self.of(below), node)
+
+    # -- rows
+
+    def project(self, node: LogicalProject) -> ExecNode:
+        """Compute columns."""
+        return calc(self.of(node.input), node.expressions, node.row_type.names)
+
+    def filter(self, node: LogicalFilter) -> ExecNode:
+        """Keep rows; those of some positions are a rank."""
+        if isinstance(node.input, LogicalOver):
+            found = ranked(self, node, node.input)
+            if found is not None:
+                return found
+        below = self.of(node.input)
+        return calc(below, refs(below.row_type), below.row_type.names, node.condition)
+
+    def correlate(self, node: LogicalCorrelate) -> ExecNode:
+        """Call a table function."""
+        below = self.of(node.input)
+        columns = RelationType(below.row_type.columns + node.row_type.columns[len(below.row_type) :])
+        return nodes.ExecCorrelate(below, node.call, node.kind, node.condition, row_type=columns, mode=below.mode)
+
+    def union(self, node: LogicalSetOperation) -> ExecNode:
+        """Put relations together."""
+        relations = tuple(self.of(each) for each in node.relations)
+        columns = []
+        for place, column in enumerate(node.row_type):
+            times = {relation.row_type[place].time for relation in relations}
+            columns.append(replace(column, time=times.pop() if len(times) == 1 else None))
+        mode = merged(relation.mode for relation in relations)
+        return nodes.ExecUnion(relations, row_type=RelationType(tuple(columns)), mode=mode)
+
+    def sort(self, node: LogicalSort) -> ExecNode:
+        """Sort and cut."""
+        below = self.of(node.input)
+        if node.fetch is None and not node.offset:
+            return self.sorted(node, below)
+        if node.fetch is None:
+            refuse("OFFSET without FETCH keeps every row for ever: add FETCH or LIMIT.")
+        if node.fetch == 0:
+            return calc(below, refs(below.row_type), below.row_type.names, literal(False))
+        name = "SortLimit" if node.order else "Limit"
+        end = node.offset + node.fetch
+        return self.rank(below, (), node.order, node.offset + 1, end, None, False, name)
+
+    def sorted(self, node: LogicalSort, below: ExecNode) -> ExecNode:
+        """Sort all rows, or by time."""
+        first = node.order[0]
+        time = below.row_type[first.index].time
+        if self.batch or (time is None and self.config.get("__table.exec.sort.non-temporal.enabled__") == "true"):
+            return nodes.ExecSort(
+                exchange(below, ()), node.order, row_type=below.row_type, mode=below.mode, upsert_keys=below.upsert_keys
+            )
+        if time is None:
+            refuse("Sort on a non-time-attribute field is not supported.")
+        if not first.ascending:
+            refuse("Primary sort order of a streaming table must be ascending on time.")
+        insert_only(below, "TemporalSort")
+        return nodes.ExecTemporalSort(
+            exchange(below, ()),
+            node.order,
+            time is TimeAttribute.ROWTIME,
+            row_type=below.row_type,
+            upsert_keys=below.upsert_keys,
+        )
+
+    def rank(
+        self,
+        below: ExecNode,
+        partition: tuple[int, ...],
+        order: tuple[SortKey, ...],
+        start: int,
+        end: int | None,
+        end_column: int | None,
+        number: bool,
+        name: str = "Rank",
+        number_column: OutputColumn | None = None,
+    ) -> ExecNode:
+        """The rows of some positions of each partition."""
+        strategy = "append"
+        unique: tuple[int, ...] = ()
+        if not below.mode.is_insert_only:
+            strategy = "retract"
+            for key in sorted(below.upsert_keys, key=lambda key: (len(key), sorted(key))):
+                grows = monotonic(below)
+                moving = [each for each in order if each.index not in key]
+                if (
+                    set(partition) <= key
+                    and moving
+                    and not deletes(below.mode)
+                    and all(grows.get(each.index) is (not each.ascending) for each in moving)
+                ):
+                    strategy, unique = "update", tuple(sorted(key))
+                    break
+        columns = below.row_type.columns
+        place = len(columns)
+        if number:
+            columns = (*columns, number_column or OutputColumn("rank", BIGINT))
+        return nodes.ExecRank(
+            exchange(below, partition),
+            partition,
+            order,
+            start,
+            end,
+            end_column,
+            number,
+            strategy,
+            unique,
+            self.ttl,
+            name,
+            row_type=RelationType(columns),
+            mode=DELETES if not order and below.mode.is_insert_only else ALL,
+            upsert_keys=rank_keys(below, partition, start, end, place if number else None),
+        )
+
+    def window_table(self, node: LogicalWindowTable) -> ExecNode:
+        """Assign windows."""
+        below = self.of(node.input)
+        column = below.row_type[node.window.time]
+        if column.time is None:
+            refuse(
+                f"The window function requires the timecol is a time attribute type, but is {column.type} "
+                f"of column '{column.name}'."
+            )
+        columns = list(node.row_type.columns)
+        columns[: len(below.row_type)] = below.row_type.columns
+        columns[-1] = replace(columns[-1], time=column.time)
+        if node.window.kind is WindowKind.SESSION:
+            below = exchange(below, node.window.partition)
+        return nodes.ExecWindowTable(below, node.window, row_type=RelationType(tuple(columns)), mode=below.mode)
+
+    def match(self, node: LogicalMatch) -> ExecNode:
+        """Find patterns."""
+        below = self.of(node.input)
+        insert_only(below, "Match Recognize")
+        time = below.row_type[node.order[0].index].time
+        if time is None or not node.order[0].ascending:
+            refuse("You must specify either rowtime or proctime for order by as the first one, in ascending order.")
+        return nodes.ExecMatch(
+            exchange(below, node.partition),
+            node.partition,
+            node.order,
+            node.clause,
+            time is TimeAttribute.ROWTIME,
+            row_type=node.row_type,
+        )
+
+
+def _watermarked(source: ExecNode, node: LogicalWatermark) -> ExecNode:
+    columns = list(source.row_type)
+    columns[node.time] = replace(columns[node.time], time=TimeAttribute.ROWTIME)
+    return nodes.ExecWatermark(
+        source,
+        node.time,
+        node.expression,
+        row_type=RelationType(tuple(columns)),
+        mode=source.mode,
+        upsert_keys=source.upsert_keys,
+    )
+
+
+def _source_of(node: ExecNode) -> ExecNode:
+    while isinstance(node, nodes.ExecCalc | nodes.ExecWatermark):
+        node = node.input
+    return node
+
+
+def _source_key(node: ExecNode, source: ExecNode) -> tuple[int, ...]:
+    """The primary key of a source, at its places behind the computed columns."""
+    if not isinstance(source, nodes.ExecScan) or not source.key:
+        return ()
+    names = [source.row_type[place].name for place in source.key]
+    return tuple(node.row_type.index(name) for name in names if name in node.row_type.names)
+
+
+_RULES: dict[type, Any] = {
+    LogicalScan: Converter.scan,
+    LogicalStream: Converter.stream,
+    LogicalValues: Converter.values,
+    LogicalWatermark: Converter.watermark,
+    LogicalProject: Converter.project,
+    LogicalFilter: Converter.filter,
+    LogicalCorrelate: Converter.correlate,
+    LogicalSetOperation: Converter.union,
+    LogicalSort: Converter.sort,
+    LogicalWindowTable: Converter.window_table,
+    LogicalOver: over,
+    LogicalAggregate: aggregate,
+    LogicalJoin: join,
+    LogicalTemporalJoin: temporal_join,
+    LogicalMatch: Converter.match,
+    LogicalTableFunction: table_function,
+}

@@ -1,0 +1,74 @@
+"""EXPLAIN in Flink's three parts, with its names and notations: the logical plan, the physical one, the plan of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funken.table.exec_nodes import ExecNode, ExecSink
+from funken.table.logical import LogicalSink
+from funken.table.rules.notation import Notation, length_text
+from funken.table.rules.optimizer import optimize
+from funken.table.rules.printing import Printer, line
+from funken.table.rules.trees import logical_lines
+
+
+def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = ()) -> str:
+    """Return the three parts for one or several sinks; ``details`` may be CHANGELOG_MODE and PLAN_ADVICE."""
+    named = {str(detail).upper() for detail in details}
+    roots = optimize(sinks, config, getattr(config, "batch", False))
+    parts = ["== Abstract Syntax Tree =="]
+    parts += [line for sink in sinks for line in [*logical_lines(sink if sink.table is not None else sink.input), ""]]
+    parts.append("== Optimized Physical Plan ==")
+    for root in roots:
+        parts += [*Printer(Notation(infix=False), named).lines(_shown(root)), ""]
+    parts.append("== Optimized Execution Plan ==")
+    shared = _shared(roots)
+    printer = Printer(Notation(infix=True), set(), shared)
+    for root in roots:
+        parts += [*printer.lines(_shown(root)), ""]
+    if "PLAN_ADVICE" in named:
+        parts += ["== State ==", *_states(roots), ""]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _shown(root: ExecSink) -> ExecNode:
+    """A query is shown without the sink that collects it."""
+    return root if root.table is not None else root.input
+
+
+def _shared(roots: Sequence[ExecNode]) -> dict[int, int]:
+    """How often each operator is read."""
+    uses: dict[int, int] = {}
+
+    def visit(node: ExecNode) -> None:
+        uses[id(node)] = uses.get(id(node), 0) + 1
+        if uses[id(node)] == 1:
+            for each in node.inputs:
+                visit(each)  # type: ignore[arg-type]
+
+    for root in roots:
+        visit(root)
+    return {key: 0 for key, count in uses.items() if count > 1}
+
+
+def _states(roots: Sequence[ExecNode]) -> list[str]:
+    """Which operators keep state, and for how long."""
+    found, seen = [], set()
+
+    def visit(node: ExecNode) -> None:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        for name in ("ttl", "left_ttl", "right_ttl"):
+            ttl = getattr(node, name, None)
+            if ttl is not None and not isinstance(node, ExecSink):
+                side = name.removesuffix("ttl").removesuffix("_")
+                text = f"expires {length_text(ttl)} after the last write" if ttl else "never expires"
+                found.append(f"{line(node)}: {side + ' ' if side else ''}state {text}")
+        for each in node.inputs:
+            visit(each)  # type: ignore[arg-type]
+
+    for root in roots:
+        visit(root)
+    return found or ["no operator keeps state without end"]

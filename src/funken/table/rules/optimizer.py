@@ -1,0 +1,24 @@
+"""The whole way from logical sinks to optimized ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funken.table.exec_nodes import ExecSink
+from funken.table.logical import LogicalSink
+from funken.table.rules.changes import Settler
+from funken.table.rules.convert import Converter
+from funken.table.rules.pruning import pruned
+from funken.table.rules.rewrites import Rewriter
+from funken.table.rules.sinks import sink
+
+
+def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
+    """Return the optimized plans of sinks; what they have in common is one object in all of them."""
+    rewriter, converter, settler = Rewriter(), Converter(config, batch), Settler()
+    relations = pruned([rewriter.push(root.input) for root in sinks])
+    return [
+        sink(root, converter.of(relation), settler, config, batch)
+        for root, relation in zip(sinks, relations, strict=True)
+    ]

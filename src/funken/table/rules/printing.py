@@ -1,0 +1,475 @@
+"""Operators of the optimized plan as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funken.table import exec_nodes as nodes
+from funken.table.exec_nodes import ExecNode, ExecSink
+from funken.table.logical import (
+    AggregateCall,
+    JoinType,
+    OverGroup,
+    RelationType,
+    SortKey,
+    WindowShape,
+    WindowKind,
+    WindowProperty,
+)
+from funken.table.rules.notation import Notation, length_text, type_text
+
+
+def line(node: ExecNode, reused: Any = None) -> str:
+    """Return an operator as EXPLAIN shows it."""
+    return Printer(Notation(infix=False), set()).line(node)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{', '.join(names)}]"
+
+
+class Printer:
+    """Prints the tree below an operator."""
+
+    def __init__(self, notation: Notation, details: set[str], shared: dict[int, int] | None = None) -> None:
+        self.notation = notation
+        self.details = details
+        self.shared = shared or {}
+        self._count = 0
+
+    def lines(self, node: ExecNode) -> list[str]:
+        """Return the lines of an operator and of all below."""
+        if self.shared.get(id(node)):
+            return [f"Reused(reference_id=[{self.shared[id(node)]}])"]
+        text = self.line(node)
+        if id(node) in self.shared:
+            self._count += 1
+            self.shared[id(node)] = self._count
+            text += f"(reuse_id=[{self._count}])"
+        found = [text]
+        inputs = list(node.inputs)
+        for place, each in enumerate(inputs):
+            last = place == len(inputs) - 1
+            below = self.lines(each)  # type: ignore[arg-type]
+            found.append(("+- " if last else ":- ") + below[0])
+            found += [("   " if last else ":  ") + text for text in below[1:]]
+        return found
+
+    def line(self, node: ExecNode) -> str:
+        """Return the line of an operator."""
+        name, parts = self.described(node)
+        if "CHANGELOG_MODE" in self.details:
+            mode = "[NONE]" if isinstance(node, ExecSink) else _mode(node)
+            parts = [*parts, f"changelogMode={mode}"]
+        if "PLAN_ADVICE" in self.details and node.upsert_keys:
+            keys = sorted(sorted(key) for key in node.upsert_keys)
+            parts = [
+                *parts,
+                f"upsertKeys={_listed([_listed([node.row_type[place].name for place in key]) for key in keys])}",
+            ]
+        return f"{name}({', '.join(parts)})"
+
+    def described(self, node: ExecNode) -> tuple[str, list[str]]:
+        """Return an operator's name and the parts of its line."""
+        rule = _LINES.get(type(node))
+        if rule is None:
+            return type(node).__name__.removeprefix("Exec"), []
+        found: tuple[str, list[str]] = rule(self, node)
+        return found
+
+    def names(self, node: ExecNode, places: Sequence[int]) -> str:
+        """Return the names of columns."""
+        return _listed([node.row_type[place].name for place in places])
+
+    def order(self, node: ExecNode, order: Sequence[SortKey]) -> str:
+        """Return sort keys."""
+        return _listed([f"{node.row_type[key.index].name} {'ASC' if key.ascending else 'DESC'}" for key in order])
+
+    def text(self, expression: Any, row_type: RelationType) -> str:
+        """Return an expression."""
+        return self.notation.text(expression, row_type.names)
+
+    def aliased(self, expression: Any, name: str, row_type: RelationType) -> str:
+        """Return an expression with its name."""
+        text = self.text(expression, row_type)
+        return text if text == name else f"{text} AS {name}"
+
+    def call(self, call: AggregateCall, row_type: RelationType, retracts: bool) -> str:
+        """Return the call of an aggregate."""
+        args = ", ".join(row_type[place].name for place in call.args) or "*"
+        if call.order:
+            args += ""
+        name = (
+            f"{call.function.upper()}_RETRACT"
+            if retracts and _RETRACTS.get(call.function, True)
+            else call.function.upper()
+        )
+        text = f"{name}({'DISTINCT ' if call.distinct else ''}{args})"
+        return text + (f" FILTER {row_type[call.filter].name}" if call.filter is not None else "")
+
+    def calls(self, node: Any, properties: Sequence[tuple[str, str]] = ()) -> str:
+        """Return the keys and calls of an aggregate."""
+        below = node.input.row_type
+        retracts = getattr(node, "retracts", False)
+        shown = [below[place].name for place in node.keys]
+        columns = node.row_type.columns[len(node.keys) :]
+        for call, column in zip(node.calls, columns, strict=False):
+            shown.append(f"{self.call(call, below, retracts)} AS {column.name}")
+        shown += [f"{text} AS {name}" for text, name in properties]
+        return _listed(shown)
+
+    # -- operators
+
+    def scan(self, node: nodes.ExecScan) -> tuple[str, list[str]]:
+        """Describe a scan."""
+        path = node.table.path
+        parts = [path.catalog, path.database, path.name]
+        return "TableSourceScan", [
+            f"table=[{_listed(parts)}]",
+            f"fields={_listed(node.columns)}",
+            *_hints(node.options),
+        ]
+
+    def values(self, node: nodes.ExecValues) -> tuple[str, list[str]]:
+        """Describe constant rows."""
+        rows = ", ".join("{ " + ", ".join(self.notation.text(item, ()) for item in row) + " }" for row in node.rows)
+        return "Values", [f"tuples=[[{rows}]]"]
+
+    def watermark(self, node: nodes.ExecWatermark) -> tuple[str, list[str]]:
+        """Describe a watermark assigner."""
+        return "WatermarkAssigner", [
+            f"rowtime={self.names(node, [node.time])}",
+            f"watermark=[{self.text(node.expression, node.input.row_type)}]",
+        ]
+
+    def calc(self, node: nodes.ExecCalc) -> tuple[str, list[str]]:
+        """Describe a projection and filter."""
+        below = node.input.row_type
+        shown = [
+            self.aliased(each, column.name, below) for each, column in zip(node.expressions, node.row_type, strict=True)
+        ]
+        parts = [f"select={_listed(shown)}"]
+        if node.condition is not None:
+            parts.append(f"where=[{self.text(node.condition, below)}]")
+        return "Calc", parts
+
+    def exchange(self, node: nodes.ExecExchange) -> tuple[str, list[str]]:
+        """Describe an exchange."""
+        return "Exchange", [f"distribution=[{'hash' + self.names(node, node.keys) if node.keys else 'single'}]"]
+
+    def union(self, node: nodes.ExecUnion) -> tuple[str, list[str]]:
+        """Describe a union."""
+        return "Union", ["all=[true]", f"union={_listed(node.row_type.names)}"]
+
+    def expand(self, node: nodes.ExecExpand) -> tuple[str, list[str]]:
+        """Describe an expand."""
+        below = node.input.row_type
+        shown = [
+            "{"
+            + ", ".join(self.aliased(each, column.name, below) for each, column in zip(row, node.row_type, strict=True))
+            + "}"
+            for row in node.projections
+        ]
+        return "Expand", [f"projects={_listed(shown)}"]
+
+    def correlate(self, node: nodes.ExecCorrelate) -> tuple[str, list[str]]:
+        """Describe the call of a table function."""
+        args = ", ".join(self.text(each, node.input.row_type) for each in node.call.args)
+        parts = [
+            f"invocation=[{node.call.function}({args})]",
+            f"select={_listed(node.row_type.names)}",
+            f"joinType=[{'INNER' if node.kind is JoinType.INNER else 'LEFT'}]",
+        ]
+        if node.condition is not None:
+            parts.append(f"condition=[{self.text(node.condition, node.row_type)}]")
+        return "Correlate", parts
+
+    def group(self, node: nodes.ExecGroupAggregate) -> tuple[str, list[str]]:
+        """Describe a group aggregate."""
+        keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
+        return "GroupAggregate", [*keys, f"select={self.calls(node)}"]
+
+    def window_text(self, window: WindowShape, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
+        """Return a window."""
+        if columns is None:
+            where = f"time_col=[{row_type[window.time].name}]"
+        else:
+            where = f"win_start=[{row_type[columns[0]].name}], win_end=[{row_type[columns[1]].name}]"
+        parts = [where]
+        if window.kind is WindowKind.SESSION:
+            parts.append(f"gap=[{length_text(window.gap)}]")
+            if window.partition:
+                parts.append(f"partition keys={_listed([row_type[place].name for place in window.partition])}")
+        elif window.kind is WindowKind.TUMBLE:
+            parts.append(f"size=[{length_text(window.size)}]")
+        elif window.kind is WindowKind.HOP:
+            parts += [f"size=[{length_text(window.size)}]", f"slide=[{length_text(window.slide)}]"]
+        else:
+            parts += [f"max_size=[{length_text(window.size)}]", f"step=[{length_text(window.slide)}]"]
+        if window.offset:
+            parts.append(f"offset=[{length_text(window.offset)}]")
+        return f"[{window.kind.value}({', '.join(parts)})]"
+
+    def window_table(self, node: nodes.ExecWindowTable) -> tuple[str, list[str]]:
+        """Describe a window table function."""
+        return "WindowTableFunction", [f"window={self.window_text(node.window, node.input.row_type)}"]
+
+    def window_aggregate(self, node: nodes.ExecWindowAggregate) -> tuple[str, list[str]]:
+        """Describe a window aggregate."""
+        keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
+        first = len(node.keys) + len(node.calls)
+        texts = {
+            WindowProperty.START: "start('w$)",
+            WindowProperty.END: "end('w$)",
+            WindowProperty.ROWTIME: "rowtime('w$)",
+            WindowProperty.PROCTIME: "proctime('w$)",
+        }
+        shown = [(texts[each], node.row_type[first + place].name) for place, each in enumerate(node.properties)]
+        window = self.window_text(node.window, node.input.row_type, node.window_columns)
+        return "WindowAggregate", [*keys, f"window={window}", f"select={self.calls(node, shown)}"]
+
+    def legacy(self, node: nodes.ExecGroupWindowAggregate) -> tuple[str, list[str]]:
+        """Describe a legacy window aggregate."""
+        keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
+        name = {"TUMBLE": "TumblingGroupWindow", "HOP": "SlidingGroupWindow", "SESSION": "SessionGroupWindow"}
+        lengths = [each for each in (node.window.size, node.window.slide, node.window.gap) if each]
+        time = node.input.row_type[node.window.time].name
+        window = f"{name[node.window.kind.value]}('w$, {time}, {', '.join(map(str, lengths))})"
+        return "GroupWindowAggregate", [*keys, f"window=[{window}]", f"select={self.calls(node)}"]
+
+    def over(self, node: nodes.ExecOver) -> tuple[str, list[str]]:
+        """Describe an OVER aggregate."""
+        group: OverGroup = node.groups[0]
+        below = node.input.row_type
+        parts = [f"partitionBy={self.names(node.input, group.partition)}"] if group.partition else []
+        frame = f" {'ROWS' if group.rows else 'RANGE'} BETWEEN {group.lower} AND {group.upper}"
+        calls = [
+            f"{self.call(call, below, node.retracts)} AS {call.name}" for each in node.groups for call in each.calls
+        ]
+        return "OverAggregate", [
+            *parts,
+            f"orderBy={self.order(node.input, group.order)}",
+            f"window=[{frame}]",
+            f"select={_listed([*below.names, *calls])}",
+        ]
+
+    def rank(self, node: nodes.ExecRank) -> tuple[str, list[str]]:
+        """Describe a rank, sort with limit, or limit."""
+        below = node.input
+        if node.name == "Limit":
+            return "Limit", [f"offset=[{node.start - 1}]", f"fetch=[{(node.end or 0) - node.start + 1}]"]
+        strategy = {
+            "append": "AppendFastStrategy",
+            "retract": "RetractStrategy",
+            "update": f"UpdateFastStrategy[{','.join(map(str, node.unique_key))}]",
+        }[node.strategy]
+        order = self.order(below, node.order)
+        if node.name == "SortLimit":
+            return "SortLimit", [
+                f"orderBy={order}",
+                f"offset=[{node.start - 1}]",
+                f"fetch=[{(node.end or 0) - node.start + 1}]",
+                f"strategy=[{strategy}]",
+            ]
+        bound = (
+            f"rankEnd={node.end}" if node.end is not None else f"rankEnd={below.row_type[node.end_column or 0].name}"
+        )
+        return "Rank", [
+            f"strategy=[{strategy}]",
+            "rankType=[ROW_NUMBER]",
+            f"rankRange=[rankStart={node.start}, {bound}]",
+            f"partitionBy={self.names(below, node.partition)}",
+            f"orderBy={order}",
+            f"select={_listed(node.row_type.names)}",
+        ]
+
+    def deduplicate(self, node: nodes.ExecDeduplicate) -> tuple[str, list[str]]:
+        """Describe a deduplication."""
+        return "Deduplicate", [
+            f"keep=[{'LastRow' if node.last else 'FirstRow'}]",
+            f"key={self.names(node.input, node.keys)}",
+            f"order=[{'ROWTIME' if node.rowtime else 'PROCTIME'}]",
+        ]
+
+    def window_rank(self, node: nodes.ExecWindowRank) -> tuple[str, list[str]]:
+        """Describe a rank per window."""
+        return "WindowRank", [
+            f"window={self.window_text(node.window, node.input.row_type, node.window_columns)}",
+            "rankType=[ROW_NUMBER]",
+            f"rankRange=[rankStart={node.start}, rankEnd={node.end}]",
+            f"partitionBy={self.names(node.input, node.partition)}",
+            f"orderBy={self.order(node.input, node.order)}",
+            f"select={_listed(node.row_type.names)}",
+        ]
+
+    def window_deduplicate(self, node: nodes.ExecWindowDeduplicate) -> tuple[str, list[str]]:
+        """Describe a deduplication per window."""
+        return "WindowDeduplicate", [
+            f"window={self.window_text(node.window, node.input.row_type, node.window_columns)}",
+            f"keep=[{'LastRow' if node.last else 'FirstRow'}]",
+            f"partitionKeys={self.names(node.input, node.keys)}",
+            f"orderKey={self.names(node.input, [node.time])}",
+            f"order=[{'ROWTIME' if node.rowtime else 'PROCTIME'}]",
+        ]
+
+    # -- joins
+
+    def join_parts(self, node: nodes.EquiJoin) -> list[str]:
+        """Return what all joins by keys show."""
+        both = _side_names(node)
+        width = len(node.left.row_type)
+        parts = []
+        safe = node.null_safe or (False,) * len(node.left_keys)
+        for left, right, null_safe in zip(node.left_keys, node.right_keys, safe, strict=True):
+            parts.append(self.notation.equal(both[left], both[width + right], null_safe))
+        if node.condition is not None:
+            parts.append(self.notation.text(node.condition, both))
+        where = self.notation.conjunction(parts)
+        return [f"joinType=[{node.kind.value}]", f"where=[{where}]", f"select={_listed(node.row_type.names)}"]
+
+    def join(self, node: nodes.ExecJoin) -> tuple[str, list[str]]:
+        """Describe a regular join."""
+
+        def spec(unique: nodes.UpsertKeys, contained: bool) -> str:
+            return "JoinKeyContainsUniqueKey" if contained else ("HasUniqueKey" if unique else "NoUniqueKey")
+
+        return "Join", [
+            *self.join_parts(node),
+            f"leftInputSpec=[{spec(node.left_unique, node.left_key_is_unique)}]",
+            f"rightInputSpec=[{spec(node.right_unique, node.right_key_is_unique)}]",
+        ]
+
+    def interval_join(self, node: nodes.ExecIntervalJoin) -> tuple[str, list[str]]:
+        """Describe an interval join."""
+        kind, where, select = self.join_parts(node)
+        bounds = (
+            f"windowBounds=[isRowTime={str(node.rowtime).lower()}, leftLowerBound={node.lower}, leftUpperBound={node.upper}, "
+            f"leftTimeIndex={node.left_time}, rightTimeIndex={node.right_time}]"
+        )
+        return "IntervalJoin", [kind, bounds, where, select]
+
+    def window_join(self, node: nodes.ExecWindowJoin) -> tuple[str, list[str]]:
+        """Describe a window join."""
+        return "WindowJoin", [
+            f"leftWindow={self.window_text(node.window, node.left.row_type, node.left_window)}",
+            f"rightWindow={self.window_text(node.window, node.right.row_type, node.right_window)}",
+            *self.join_parts(node),
+        ]
+
+    def temporal_join(self, node: nodes.ExecTemporalJoin) -> tuple[str, list[str]]:
+        """Describe a temporal join."""
+        return "TemporalJoin", self.join_parts(node)
+
+    def lookup_join(self, node: nodes.ExecLookupJoin) -> tuple[str, list[str]]:
+        """Describe a lookup join."""
+        below = node.input.row_type
+        keys = []
+        for key in node.keys:
+            value = below[key.left].name if key.left is not None else self.notation.text(key.constant, ())
+            keys.append(f"{node.table_type[key.column].name}={value}")
+        parts = [f"table=[{node.table.path}]", f"joinType=[{node.kind.value}]", f"lookup={_listed(keys)}"]
+        if node.condition is not None:
+            names = [*below.names, *node.row_type.names[len(below) :]]
+            parts.append(f"joinCondition=[{self.notation.text(node.condition, names)}]")
+        if node.calc_condition is not None:
+            parts.append(f"where=[{self.notation.text(node.calc_condition, node.table_type.names)}]")
+        return "LookupJoin", [*parts, f"select={_listed(node.row_type.names)}"]
+
+    # -- the rest
+
+    def temporal_sort(self, node: Any) -> tuple[str, list[str]]:
+        """Describe a sort."""
+        name = type(node).__name__.removeprefix("Exec")
+        return name, [f"orderBy={self.order(node.input, node.order)}"]
+
+    def match(self, node: nodes.ExecMatch) -> tuple[str, list[str]]:
+        """Describe MATCH_RECOGNIZE."""
+        parts = [f"partitionBy={self.names(node.input, node.partition)}"] if node.partition else []
+        return "Match", [
+            *parts,
+            f"orderBy={self.order(node.input, node.order)}",
+            f"select={_listed(node.row_type.names)}",
+        ]
+
+    def process(self, node: nodes.ExecProcessTableFunction) -> tuple[str, list[str]]:
+        """Describe a process table function."""
+        tables = ", ".join(f"TABLE(#{place})" for place in range(len(node.tables)))
+        columns = ", ".join(f"{type_text(column.type)} {column.name}" for column in node.row_type)
+        name = "MLPredictTableFunction" if node.function.upper() == "ML_PREDICT" else "ProcessTableFunction"
+        parts = [f"invocation=[{node.function}({tables})]", f"rowType=[RecordType({columns})]"]
+        return name, [*parts, *([f"uid=[{node.uid}]"] if node.uid else [])]
+
+    def normalize(self, node: nodes.ExecChangelogNormalize) -> tuple[str, list[str]]:
+        """Describe a changelog normalizer."""
+        parts = [f"key={self.names(node, node.keys)}"]
+        if node.condition is not None:
+            parts.append(f"condition=[{self.text(node.condition, node.row_type)}]")
+        return "ChangelogNormalize", parts
+
+    def sink(self, node: ExecSink) -> tuple[str, list[str]]:
+        """Describe a sink."""
+        if node.table is None:
+            return "Sink", [f"table=[{node.collect}]", f"fields={_listed(node.row_type.names)}"]
+        parts = [f"table=[{node.table.path}]"]
+        if node.target_columns is not None:
+            parts.append(f"targetColumns=[{','.join(f'[{place}]' for place in node.target_columns)}]")
+        parts.append(f"fields={_listed(node.row_type.names)}")
+        if node.materialize:
+            parts += ["upsertMaterialize=[true]", f"conflictStrategy=[{node.conflict}]"]
+        return "Sink", parts
+
+
+def _mode(node: ExecNode) -> str:
+    text = str(node.mode)
+    return text.replace("D]", "PD]") if node.mode.key_only_deletes else text
+
+
+def _hints(options: Sequence[tuple[str, str]]) -> list[str]:
+    if not options:
+        return []
+    return [f"hints=[[[OPTIONS options:{{{', '.join(f'{key}={value}' for key, value in options)}}}]]]"]
+
+
+def _side_names(node: nodes.EquiJoin) -> list[str]:
+    """The names of both sides; those that come twice get a number, as in the result."""
+    found: list[str] = []
+    for name in [*node.left.row_type.names, *node.right.row_type.names]:
+        unique, count = name, 0
+        while unique in found:
+            unique, count = f"{name}{count}", count + 1
+        found.append(unique)
+    return found
+
+
+_RETRACTS = {"SINGLE_VALUE": False, "ROW_NUMBER": False, "RANK": False, "DENSE_RANK": False}
+_LINES: dict[type, Any] = {
+    nodes.ExecScan: Printer.scan,
+    nodes.ExecValues: Printer.values,
+    nodes.ExecWatermark: Printer.watermark,
+    nodes.ExecCalc: Printer.calc,
+    nodes.ExecExchange: Printer.exchange,
+    nodes.ExecUnion: Printer.union,
+    nodes.ExecExpand: Printer.expand,
+    nodes.ExecCorrelate: Printer.correlate,
+    nodes.ExecGroupAggregate: Printer.group,
+    nodes.ExecWindowTable: Printer.window_table,
+    nodes.ExecWindowAggregate: Printer.window_aggregate,
+    nodes.ExecGroupWindowAggregate: Printer.legacy,
+    nodes.ExecOver: Printer.over,
+    nodes.ExecRank: Printer.rank,
+    nodes.ExecDeduplicate: Printer.deduplicate,
+    nodes.ExecWindowRank: Printer.window_rank,
+    nodes.ExecWindowDeduplicate: Printer.window_deduplicate,
+    nodes.ExecJoin: Printer.join,
+    nodes.ExecIntervalJoin: Printer.interval_join,
+    nodes.ExecWindowJoin: Printer.window_join,
+    nodes.ExecTemporalJoin: Printer.temporal_join,
+    nodes.ExecLookupJoin: Printer.lookup_join,
+    nodes.ExecTemporalSort: Printer.temporal_sort,
+    nodes.ExecSort: Printer.temporal_sort,
+    nodes.ExecMatch: Printer.match,
+    nodes.ExecProcessTableFunction: Printer.process,
+    nodes.ExecChangelogNormalize: Printer.normalize,
+    nodes.ExecSink: Printer.sink,
+}

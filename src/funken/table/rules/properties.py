@@ -1,0 +1,228 @@
+"""What is known of the rows of an optimized plan: upsert keys, windows, monotonic columns, where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
+
+from funken.expr.ir import InputRef, Node
+from funken.table import exec_nodes as nodes
+from funken.table.exec_nodes import ExecNode, UpsertKeys
+from funken.table.logical import JoinType, TimeAttribute, WindowShape, WindowProperty
+from funken.table.rules.conditions import keeps_identity
+
+NO_KEYS: UpsertKeys = frozenset()
+MAX_KEYS = 16
+
+
+@dataclass(frozen=True)
+class WindowColumns:
+    """The columns of a relation that say the window of its rows; ``window`` is the shape of the windows."""
+
+    starts: frozenset[int]
+    ends: frozenset[int]
+    times: frozenset[int]
+    window: WindowShape
+    rowtime: bool
+    time_type: Any
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What equal windows have in common."""
+        window = self.window
+        return (window.kind, window.size, window.slide, window.gap, window.offset, self.rowtime)
+
+
+def renamed_keys(keys: Iterable[frozenset[int]], expressions: Sequence[Node]) -> UpsertKeys:
+    """Upsert keys of a projection: those whose columns are all handed on."""
+    places: dict[int, list[int]] = {}
+    for place, expression in enumerate(expressions):
+        index = keeps_identity(expression)
+        if index is not None:
+            places.setdefault(index, []).append(place)
+    found = set()
+    for key in keys:
+        if all(index in places for index in key):
+            found.add(frozenset(places[index][0] for index in key))
+    return limited(found)
+
+
+def limited(keys: Iterable[frozenset[int]]) -> UpsertKeys:
+    """The smallest of many keys. One that contains another is kept: a sink may have that key."""
+    return frozenset(sorted(set(keys), key=lambda key: (len(key), sorted(key)))[:MAX_KEYS])
+
+
+def join_keys(node: nodes.EquiJoin) -> UpsertKeys:
+    """Upsert keys of a regular join."""
+    left, right = node.left.upsert_keys, node.right.upsert_keys
+    if not node.kind.keeps_right:
+        return left
+    width = len(node.left.row_type)
+    moved = frozenset(frozenset(index + width for index in key) for key in right)
+    right_unique = any(key <= set(node.right_keys) for key in right)
+    left_unique = any(key <= set(node.left_keys) for key in left)
+    found = {one | other for one in left for other in moved}
+    if right_unique and not node.kind.pads_left:
+        found |= left
+    if left_unique and not node.kind.pads_right:
+        found |= moved
+    return limited(found)
+
+
+@singledispatch
+def windows_of(node: ExecNode) -> WindowColumns | None:
+    """Return the window columns of a relation, if its rows are those of windows."""
+    return None
+
+
+@windows_of.register
+def _(node: nodes.ExecWindowTable) -> WindowColumns | None:
+    width = len(node.input.row_type)
+    column = node.input.row_type[node.window.time]
+    rowtime = column.time is not TimeAttribute.PROCTIME
+    one = frozenset
+    return WindowColumns(one([width]), one([width + 1]), one([width + 2]), node.window, rowtime, column)
+
+
+@windows_of.register
+def _(node: nodes.ExecCalc) -> WindowColumns | None:
+    below = windows_of(node.input)
+    return None if below is None else projected(below, node.expressions)
+
+
+def projected(below: WindowColumns, expressions: Sequence[Node]) -> WindowColumns | None:
+    """Window columns behind a projection."""
+
+    def places(columns: frozenset[int]) -> frozenset[int]:
+        return frozenset(
+            place
+            for place, expression in enumerate(expressions)
+            if isinstance(expression, InputRef) and expression.index in columns
+        )
+
+    starts, ends, times = places(below.starts), places(below.ends), places(below.times)
+    if not starts and not ends and not times:
+        return None
+    return replace(below, starts=starts, ends=ends, times=times)
+
+
+@windows_of.register(nodes.ExecExchange)
+@windows_of.register(nodes.ExecWindowRank)
+@windows_of.register(nodes.ExecWindowDeduplicate)
+@windows_of.register(nodes.ExecCorrelate)
+def _(node: Any) -> WindowColumns | None:
+    return windows_of(node.input)
+
+
+@windows_of.register
+def _(node: nodes.ExecExpand) -> WindowColumns | None:
+    below = windows_of(node.input)
+    return None if below is None else projected(below, node.projections[0])
+
+
+@windows_of.register
+def _(node: nodes.ExecUnion) -> WindowColumns | None:
+    found = [windows_of(each) for each in node.relations]
+    first = found[0]
+    if first is None:
+        return None
+    for each in found[1:]:
+        if each is None or each.shape != first.shape or (each.starts, each.ends) != (first.starts, first.ends):
+            return None
+    return first
+
+
+@windows_of.register
+def _(node: nodes.ExecWindowAggregate) -> WindowColumns | None:
+    width = len(node.keys) + len(node.calls)
+    places: dict[WindowProperty, list[int]] = {}
+    for place, each in enumerate(node.properties):
+        places.setdefault(each, []).append(width + place)
+    times = places.get(WindowProperty.ROWTIME, []) + places.get(WindowProperty.PROCTIME, [])
+    column = node.input.row_type[node.window.time]
+    return WindowColumns(
+        frozenset(places.get(WindowProperty.START, ())),
+        frozenset(places.get(WindowProperty.END, ())),
+        frozenset(times),
+        node.window,
+        node.rowtime,
+        column,
+    )
+
+
+@windows_of.register
+def _(node: nodes.ExecWindowJoin) -> WindowColumns | None:
+    left, right = windows_of(node.left), windows_of(node.right)
+    if left is None or right is None or not node.kind.keeps_right:
+        return left
+    width = len(node.left.row_type)
+
+    def both(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
+        rights = frozenset(index + width for index in other)
+        if node.kind is JoinType.LEFT:
+            return one
+        if node.kind is JoinType.RIGHT:
+            return rights
+        return frozenset() if node.kind is JoinType.FULL else one | rights
+
+    return replace(
+        left,
+        starts=both(left.starts, right.starts),
+        ends=both(left.ends, right.ends),
+        times=both(left.times, right.times),
+    )
+
+
+@singledispatch
+def monotonic(node: ExecNode) -> Mapping[int, bool]:
+    """Return the columns whose values of one upsert key only grow (True) or only fall (False)."""
+    return {}
+
+
+@monotonic.register
+def _(node: nodes.ExecGroupAggregate) -> Mapping[int, bool]:
+    below = monotonic(node.input)
+    found = {place: below[key] for place, key in enumerate(node.keys) if key in below}
+    if node.retracts:
+        return {}
+    for place, call in enumerate(node.calls, len(node.keys)):
+        if call.function in {"COUNT", "MAX", "APPROX_COUNT_DISTINCT"}:
+            found[place] = True
+        elif call.function == "MIN":
+            found[place] = False
+        elif call.function in {"SUM", "SUM0"} and call.filter is None and is_positive(node.input, call.args[0]):
+            found[place] = True
+    return found
+
+
+def is_positive(node: ExecNode, column: int) -> bool:
+    """Return True if the values of a column are never negative: those of a COUNT."""
+    if isinstance(node, nodes.ExecExchange):
+        return is_positive(node.input, column)
+    if isinstance(node, nodes.ExecCalc):
+        expression = node.expressions[column]
+        if isinstance(expression, InputRef):
+            return is_positive(node.input, expression.index)
+        return isinstance(getattr(expression, "value", None), int) and getattr(expression, "value", -1) >= 0
+    if isinstance(node, nodes.ExecGroupAggregate):
+        place = column - len(node.keys)
+        return place >= 0 and node.calls[place].function == "COUNT"
+    return False
+
+
+@monotonic.register
+def _(node: nodes.ExecCalc) -> Mapping[int, bool]:
+    below = monotonic(node.input)
+    found = {}
+    for place, expression in enumerate(node.expressions):
+        index = keeps_identity(expression)
+        if index is not None and index in below:
+            found[place] = below[index]
+    return found
+
+
+@monotonic.register
+def _(node: nodes.ExecExchange) -> Mapping[int, bool]:
+    return monotonic(node.input)

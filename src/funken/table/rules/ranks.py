@@ -1,0 +1,236 @@
+"""ROW_NUMBER with a bound becomes Rank or Deduplicate, of windows if it is partitioned by them; other OVER windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from funken.expr.ir import Call, InputRef, Literal, Node
+from funken.table import exec_nodes as nodes
+from funken.table.exec_nodes import ExecNode
+from funken.table.logical import (
+    BoundKind,
+    LogicalFilter,
+    LogicalOver,
+    OutputColumn,
+    OverGroup,
+    RelationType,
+    TimeAttribute,
+)
+from funken.table.rules.building import (
+    ALL,
+    INSERTS,
+    PlanConversion,
+    calc,
+    check_orderable,
+    exchange,
+    insert_only,
+    refs,
+    refuse,
+    with_time,
+)
+from funken.table.rules.conditions import conjunction, conjuncts
+from funken.table.rules.properties import windows_of
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+class Bounds:
+    """The positions that a filter keeps: from ``start`` to ``end`` or to the value of a column; ``rest`` is what else it says."""
+
+    def __init__(self, conditions: list[Node], rank: int) -> None:
+        self.start = 1
+        self.end: int | None = None
+        self.column: int | None = None
+        self.rest: list[Node] = []
+        for condition in conditions:
+            if not self.read(condition, rank):
+                self.rest.append(condition)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the positions have an end."""
+        return self.end is not None or self.column is not None
+
+    def read(self, condition: Node, rank: int) -> bool:
+        """Take a condition on the position; return whether it is one."""
+        if not isinstance(condition, Call) or condition.function not in _FLIPPED:
+            return False
+        left, right = (_uncast(arg) for arg in condition.args)
+        operator = condition.function
+        if isinstance(right, InputRef) and right.index == rank:
+            left, right, operator = right, left, _FLIPPED[operator]
+        if not isinstance(left, InputRef) or left.index != rank:
+            return False
+        if isinstance(right, InputRef) and right.index != rank and operator in {"<=", "="} and not self.bounded:
+            if operator == "=":
+                return False
+            self.column = right.index
+            return True
+        if not isinstance(right, Literal) or not isinstance(right.value, int):
+            return False
+        value = right.value
+        if operator in {"<", "<=", "="}:
+            end = value - 1 if operator == "<" else value
+            self.end = end if self.end is None else min(self.end, end)
+        if operator in {">", ">=", "="}:
+            self.start = max(self.start, value + 1 if operator == ">" else value)
+        return True
+
+
+def _uncast(node: Node) -> Node:
+    return node.args[0] if isinstance(node, Call) and node.function == "CAST" else node
+
+
+def ranked(converter: PlanConversion, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:
+    """Return the operator of a filter on the position of a row; ``None`` if it is another filter."""
+    calls = [call for group in over.groups for call in group.calls]
+    functions = {call.function for call in calls}
+    if len(calls) != 1 or not functions & {"ROW_NUMBER", "RANK", "DENSE_RANK"}:
+        return None
+    below = converter.of(over.input)
+    rank = len(below.row_type)
+    bounds = Bounds(conjuncts(node.condition), rank)
+    if not bounds.bounded:
+        return None
+    if functions != {"ROW_NUMBER"}:
+        if converter.batch:
+            return None
+        refuse(f"{calls[0].function}() on streaming table is not supported currently")
+    group = over.groups[0]
+    column = OutputColumn(calls[0].name, calls[0].type)
+    found = _windowed(below, group, bounds, column)
+    if found is None:
+        found = _deduplicated(converter, below, group, bounds, column)
+    if found is None:
+        one = bounds.start == bounds.end
+        found = converter.rank(
+            below, group.partition, group.order, bounds.start, bounds.end, bounds.column, not one, number_column=column
+        )
+        if one:
+            found = _numbered(found, column, bounds.start)
+    return calc(found, refs(found.row_type), found.row_type.names, conjunction(bounds.rest))
+
+
+def _numbered(node: ExecNode, column: OutputColumn, number: int = 1) -> ExecNode:
+    """The rows with a constant position."""
+    one = Literal(number, type=column.type)
+    return calc(node, [*refs(node.row_type), one], [*node.row_type.names, column.name])
+
+
+def _deduplicated(
+    converter: PlanConversion, below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn
+) -> ExecNode | None:
+    if (bounds.start, bounds.end) != (1, 1) or len(group.order) != 1 or not below.mode.is_insert_only:
+        return None
+    (key,) = group.order
+    time = below.row_type[key.index].time
+    if time is None:
+        return None
+    last = not key.ascending
+    node = nodes.ExecDeduplicate(
+        exchange(below, group.partition),
+        group.partition,
+        key.index,
+        time is TimeAttribute.ROWTIME,
+        last,
+        converter.ttl,
+        row_type=below.row_type,
+        mode=ALL if last else INSERTS,
+        upsert_keys=frozenset([frozenset(group.partition)]),
+    )
+    return _numbered(node, column)
+
+
+def _windowed(below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputColumn) -> ExecNode | None:
+    """Rank or deduplication per window."""
+    info = windows_of(below)
+    if info is None or bounds.end is None:
+        return None
+    starts, ends = set(group.partition) & info.starts, set(group.partition) & info.ends
+    if not starts or not ends:
+        return None
+    width = len(below.row_type)
+    node, time = with_time(below, info)
+    insert_only(node, "WindowRank")
+    keys = tuple(place for place in group.partition if place not in info.starts | info.ends)
+    window = replace(info.window, time=time)
+    columns = (min(starts), min(ends))
+    order = group.order
+    attribute = below.row_type[order[0].index].time if len(order) == 1 else None
+    found: ExecNode
+    if (bounds.start, bounds.end) == (1, 1) and attribute is TimeAttribute.ROWTIME:
+        found = nodes.ExecWindowDeduplicate(
+            exchange(node, keys),
+            window,
+            columns,
+            keys,
+            order[0].index,
+            not order[0].ascending,
+            info.rowtime,
+            row_type=node.row_type,
+            upsert_keys=frozenset([frozenset((*keys, *columns))]),
+        )
+        found = _numbered(found, column)
+        place = len(node.row_type)
+    else:
+        found = nodes.ExecWindowRank(
+            exchange(node, keys),
+            window,
+            columns,
+            keys,
+            order,
+            bounds.start,
+            bounds.end,
+            True,
+            info.rowtime,
+            row_type=RelationType((*node.row_type.columns, column)),
+            upsert_keys=frozenset([frozenset((*keys, *columns, len(node.row_type)))]),
+        )
+        place = len(node.row_type)
+    shown = [*refs(found.row_type)[:width], InputRef(place, type=column.type)]
+    return calc(found, shown, [*below.row_type.names, column.name])
+
+
+def over(converter: PlanConversion, node: LogicalOver) -> ExecNode:
+    """The windows of OVER, one operator per partition, order and frame."""
+    found = converter.of(node.input)
+    for group in node.groups:
+        found = _over(found, group, converter)
+    return found
+
+
+def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecNode:
+    for call in group.calls:
+        if call.function == "LEAD" and not converter.batch:
+            refuse("LEAD Function is not supported in stream mode.")
+        if call.function in {"NTILE", "CUME_DIST", "PERCENT_RANK"} and not converter.batch:
+            refuse(f"{call.function} Function is not supported in stream mode.")
+    if not group.order:
+        refuse("The window can only be ordered by a single time column.")
+    if group.upper.kind in {BoundKind.FOLLOWING, BoundKind.UNBOUNDED_FOLLOWING}:
+        refuse("OVER RANGE FOLLOWING windows are not supported yet.")
+    for key in (*group.order, *()):
+        check_orderable(below.row_type[key.index].type)
+    time = below.row_type[group.order[0].index].time
+    if time is not None and len(group.order) == 1:
+        if not group.order[0].ascending:
+            refuse("The window can only be ordered in ASCENDING mode.")
+        insert_only(below, "OverAggregate")
+        mode = INSERTS
+    else:
+        time, mode = None, ALL
+        if group.upper.kind is not BoundKind.CURRENT_ROW or group.lower.kind is not BoundKind.UNBOUNDED_PRECEDING:
+            refuse(
+                "Non-time attribute window is only supported for UNBOUNDED PRECEDING to CURRENT ROW: "
+                "order by a time attribute for other frames."
+            )
+    columns = tuple(OutputColumn(call.name, call.type) for call in group.calls)
+    return nodes.ExecOver(
+        exchange(below, group.partition),
+        (group,),
+        time,
+        not below.mode.is_insert_only,
+        row_type=RelationType(below.row_type.columns + columns),
+        mode=mode,
+        upsert_keys=below.upsert_keys,
+    )

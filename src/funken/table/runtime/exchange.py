@@ -1,0 +1,193 @@
+"""How rows of SQL are spread over subtasks: partitionings that carry ``TableBlock``s, and their writers.
+
+A key is the tuple of the values of the key columns, of their declared types; NULL is a value of it. Its hash and its key group
+are those of ``state/keygroups.py``, which keyed state goes by: so rows are where their state is, at any parallelism.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from funken.columnar.block import Block
+from funken.columnar.keyed.owners import KeyOwners
+from funken.dataclass import dataclass
+from funken.operators.user_functions import UserFunction
+from funken.plan.nodes import Forward, Global, Hash, Rebalance
+from funken.runtime.exchange.columnar_writer import (
+    ColumnarOneTargetWriter,
+    ColumnarRebalanceWriter,
+    ColumnsWriter,
+)
+from funken.runtime.exchange.hash_writer import HashWriter
+from funken.runtime.exchange.wire import ITSELF
+from funken.state.keys.normal import normal_key
+from funken.table.runtime.block import TableBlock, block_of_rows, concatenated, plain_values
+
+_TAG = bytes([ITSELF])
+
+
+def hashable(value: Any) -> Any:
+    """Return a plain value, or one of a program, as part of a key: equal for equal values of SQL.
+
+    >>> hashable([1, (2,)]), hashable("x")
+    ((1, (2,)), 'x')
+    """
+    return tuple(map(hashable, value)) if isinstance(value, list | tuple) else normal_key(value)
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind))
+
+
+def key_tuples(batch: pa.RecordBatch, columns: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return the keys of the rows of a batch.
+
+    >>> key_tuples(pa.record_batch({"a": [1, None], "b": ["x", "y"]}), (1, 0))
+    [('x', 1), ('y', None)]
+    """
+    found = []
+    for column in columns:
+        array = batch.column(column)
+        values = plain_values(array)
+        special = _is_nested(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)
+        found.append(list(map(hashable, values)) if special else values)
+    return list(zip(*found, strict=True)) if found else [()] * batch.num_rows
+
+
+class KeyOf:
+    """The key selector of records that are ``Row``s: those that were on their way when a checkpoint was taken."""
+
+    def __init__(self, columns: Sequence[int], schema: pa.Schema) -> None:
+        self.columns = tuple(columns)
+        self.schema = schema
+
+    def __call__(self, row: Any) -> tuple[Any, ...]:
+        """Return the key of a row."""
+        return key_tuples(block_of_rows([row], self.schema).batch, self.columns)[0]
+
+
+@dataclass(frozen=True)
+class TableHash(Hash):
+    """Rows with equal keys to the subtask that owns their key group."""
+
+    columns: tuple[int, ...] = ()
+    to_records = False
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "HASH"
+
+    def writer(self) -> Any:
+        """Return the class of its writer."""
+        return TableHashWriter
+
+
+def table_hash(columns: Sequence[int], schema: pa.Schema) -> TableHash:
+    """Return the partitioning by the values of some columns."""
+    return TableHash(UserFunction(KeyOf(columns, schema)), tuple(columns))
+
+
+@dataclass(frozen=True)
+class TableForward(Forward):
+    """``Forward`` of tables."""
+
+    to_records = False
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "FORWARD"
+
+    def writer(self) -> Any:
+        """Return the class of its writer."""
+        return TableOneTargetWriter
+
+
+@dataclass(frozen=True)
+class TableGlobal(Global):
+    """``Global`` of tables."""
+
+    to_records = False
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "GLOBAL"
+
+    def writer(self) -> Any:
+        """Return the class of its writer."""
+        return TableOneTargetWriter
+
+
+@dataclass(frozen=True)
+class TableRebalance(Rebalance):
+    """``Rebalance`` of tables."""
+
+    to_records = False
+
+    @property
+    def label(self) -> str:
+        """The name that ``explain()`` prints."""
+        return "REBALANCE"
+
+    def writer(self) -> Any:
+        """Return the class of its writer."""
+        return TableRebalanceWriter
+
+
+class _TableForm(ColumnsWriter):
+    """What is special about tables: how blocks are joined and written down."""
+
+    form = TableBlock
+
+    def _joinable(self, first: Any, block: Any) -> bool:
+        return first.schema.equals(block.schema) and (first.timestamps is None) is (block.timestamps is None)
+
+    def _joined(self, waiting: list[Any]) -> tuple[Block, bytes]:
+        block = concatenated(waiting)
+        return block, _TAG + pickle.dumps(block, 5)
+
+
+class TableOneTargetWriter(_TableForm, ColumnarOneTargetWriter):
+    """Everything to one target."""
+
+
+class TableRebalanceWriter(_TableForm, ColumnarRebalanceWriter):
+    """Round robin, row by row."""
+
+
+class TableHashWriter(_TableForm, HashWriter):
+    """Rows with equal keys to one target, by key group."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._columns = self.edge.partitioning.columns  # type: ignore[attr-defined]
+        self._deal_out: Callable[[list[Any]], list[list[int]]] = KeyOwners(
+            self.edge.target_max_parallelism, self.targets, 1 << 10
+        ).deal
+
+    def _buffer(self, block: Any) -> None:
+        if self.targets == 1:
+            self._put(0, block)
+            return
+        for target, positions in enumerate(self._deal_out(key_tuples(block.batch, self._columns))):
+            if positions:
+                self._put(target, block.take(np.array(positions)) if len(positions) < len(block) else block)
+
+
+__all__ = [
+    "KeyOf",
+    "TableForward",
+    "TableGlobal",
+    "TableHash",
+    "TableRebalance",
+    "hashable",
+    "key_tuples",
+    "table_hash",
+]

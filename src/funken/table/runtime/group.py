@@ -1,0 +1,214 @@
+"""GROUP BY over a changelog: per input row the change of its group, or per bundle of rows one change of each group.
+
+State per key: how many rows the group has (if rows may be taken back), and the accumulators. A row that takes back what no group
+has is ignored and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funken.ids import MAX_WATERMARK
+from funken.operators.base import Output
+from funken.operators.context import OperatorContext
+from funken.table.logical import AggregateCall
+from funken.table.runtime.aggregates import AggregateCalls
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
+from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
+
+Tuple = tuple[Any, ...]
+
+
+class Bundle:
+    """How rows are gathered before they are handled: ``size`` at most, or for ``latency`` ms; with neither, all of the input.
+
+    A barrier or the end of the input ends a bundle, too.
+    """
+
+    def __init__(self, size: int, latency: int) -> None:
+        self.size, self.latency = size, latency
+
+
+class Bundled(KeyedTableOperator):
+    """Base of operators that may handle rows in bundles: ``one`` handles a row, ``many`` the rows of a key."""
+
+    bundle: Bundle | None = None
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._gathered: dict[Any, list[tuple[Tuple, int]]] = {}
+        self._count = 0
+        self._due: int | None = None
+        if self.bundle is not None:
+            context.before_snapshot.append(self.finish_bundle)
+
+    def gather(self, key: Tuple, row: Tuple, kind: int) -> None:
+        """Keep a row until its bundle is full."""
+        assert self.bundle is not None
+        if not self._count and self.bundle.latency:
+            self._due = self.now() + self.bundle.latency
+        self._gathered.setdefault(key, []).append((row, kind))
+        self._count += 1
+        if 0 < self.bundle.size <= self._count:
+            self.finish_bundle()
+
+    def finish_bundle(self) -> None:
+        """Handle the rows that were gathered."""
+        gathered, self._gathered, self._count, self._due = self._gathered, {}, 0, None
+        self.context.next_time()
+        for key, rows in gathered.items():
+            self.store.current_key = key
+            self.many(key, rows)
+        self.flush()
+
+    def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
+        """Handle the rows of a key, which is current."""
+        raise NotImplementedError
+
+    def watermark(self, watermark: int) -> None:
+        """End the bundle."""
+        if self.bundle is not None and (self.bundle.size or self.bundle.latency or watermark == MAX_WATERMARK):
+            self.finish_bundle()
+        super().watermark(watermark)
+
+    def next_tick(self) -> int | None:
+        """Return when the bundle is due, or a timer."""
+        due = [at for at in (super().next_tick(), self._due) if at is not None]
+        return min(due) if due else None
+
+    def tick(self, now: int) -> None:
+        """End the bundle, and fire timers."""
+        if self._due is not None and self._due <= now:
+            self.finish_bundle()
+        super().tick(now)
+
+    def pause(self) -> None:
+        """A micro-batch has come to its end."""
+        if self.bundle is not None:
+            self.finish_bundle()
+
+
+class GroupAggregate(Bundled):
+    """Results per key, as a changelog."""
+
+    def __init__(
+        self,
+        keys: Sequence[int],
+        calls: Sequence[AggregateCall],
+        retracts: bool,
+        update_before: bool,
+        ttl: int = 0,
+        bundle: Bundle | None = None,
+        result_of_nothing: bool = False,
+    ) -> None:
+        self._keys, self._calls, self._retracts, self._before, self._ttl = keys, calls, retracts, update_before, ttl
+        self.bundle = bundle
+        self._nothing = result_of_nothing
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
+        self._state = self.value_state("acc", self._ttl)
+        self._ignored = self.context.metrics.counter("numRetractionsOfUnknownRows")
+        self._any = False
+
+    def block(self, block: TableBlock) -> None:
+        """Handle the rows of a block; accumulators are read and written once per key."""
+        if self.bundle is not None:
+            for key, row, kind in self.keyed_rows(block, self._keys):
+                self.gather(key, row, kind)
+            return
+        known: dict[Any, list[Any]] = {}
+        for key, row, kind in self.keyed_rows(block, self._keys):
+            group = known.get(key)
+            if group is None:
+                self.store.current_key = key
+                group = known[key] = self._load()
+            self._one(group, row, kind)
+        for key, group in known.items():
+            self.store.current_key = key
+            self._save(group)
+
+    def _load(self) -> list[Any]:
+        """Return a group: number of rows, accumulators (``None``: there is no group), last results."""
+        stored = self._state.value()
+        if stored is None:
+            return [0, None, None]
+        return [stored[0], stored[1], self._aggregates.values(stored[1])]
+
+    def _save(self, group: list[Any]) -> None:
+        if group[1] is None:
+            self._state.clear()
+        else:
+            self._state.update((group[0], group[1]))
+
+    def _add(self, group: list[Any], row: Tuple, kind: int) -> bool:
+        """Change a group by a row; return False if there is nothing to take it back from."""
+        adds = is_accumulate(kind)
+        if group[1] is None:
+            if not adds:
+                self._ignored.inc()
+                return False
+            group[0], group[1] = 0, self._aggregates.create()
+        if adds:
+            group[0] += 1
+            self._aggregates.accumulate(group[1], row)
+        else:
+            group[0] -= 1
+            self._aggregates.retract(group[1], row)
+        return True
+
+    def _one(self, group: list[Any], row: Tuple, kind: int) -> None:
+        first = group[1] is None
+        if self._add(group, row, kind):
+            self._emit(group, tuple(row[place] for place in self._keys), first)
+
+    def _emit(self, group: list[Any], key: Tuple, first: bool) -> None:
+        old = group[2]
+        if self._retracts and group[0] == 0:
+            group[1] = group[2] = None
+            if not first:
+                self.collect((*key, *old), DELETE)
+            return
+        new = group[2] = self._aggregates.values(group[1])
+        if first:
+            self.collect((*key, *new), INSERT)
+        elif old != new or self._ttl:
+            if self._before:
+                self.collect((*key, *old), UPDATE_BEFORE)
+            self.collect((*key, *new), UPDATE_AFTER)
+
+    def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
+        """Change a group by the rows of a bundle, and emit what has become of it."""
+        group = self._load()
+        first = group[1] is None
+        if first:  # what comes before the first row of a new group takes nothing back
+            while rows and not is_accumulate(rows[0][1]):
+                self._ignored.inc()
+                rows.pop(0)
+        changed = False
+        for row, kind in rows:
+            changed |= self._add(group, row, kind)
+        if changed:
+            self._emit(group, tuple(rows[0][0][place] for place in self._keys), first)
+            self._save(group)
+
+    def process_block(self, block: Any) -> None:
+        """Note that there is input."""
+        self._any = self._any or len(block) > 0
+        super().process_block(block)
+
+    def before_end(self) -> None:
+        """Emit the result of no rows, which a bounded query without GROUP BY has."""
+        if self._nothing and not self._any:
+            self.collect(self._aggregates.values(self._aggregates.create()), INSERT)
+
+    def close(self) -> None:
+        """Close the functions."""
+        if hasattr(self, "_aggregates"):
+            self._aggregates.close()
+
+
+__all__ = ["Bundle", "Bundled", "GroupAggregate"]

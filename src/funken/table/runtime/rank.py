@@ -1,0 +1,241 @@
+"""Top-N and its like: the rows at some positions of each partition, kept up to date; and rows in the order of event time.
+
+State per partition: the rows in their order. Of an insert-only input no more than the last position are kept; a row that does not
+get in can never come up. What is taken back may let a later row in, so all of them are kept then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from funken.table.logical import SortKey
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
+from funken.table.runtime.exchange import hashable
+from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
+from funken.table.runtime.order import sort_key
+
+Tuple = tuple[Any, ...]
+_NANOS = 1_000_000
+
+
+class _Partition:
+    """The rows of a partition and their sort keys, in order."""
+
+    __slots__ = ("end", "keys", "rows")
+
+    def __init__(self, rows: list[Tuple], keys: list[Any], end: int | None) -> None:
+        self.rows, self.keys, self.end = rows, keys, end
+
+
+class Rank(KeyedTableOperator):
+    """The rows of the positions ``start`` to ``end`` of each partition, as a changelog; with ``number``, and the position."""
+
+    def __init__(
+        self,
+        partition: Sequence[int],
+        order: Sequence[SortKey],
+        start: int,
+        end: int | None,
+        number: bool,
+        strategy: str,
+        update_before: bool,
+        end_column: int | None = None,
+        unique_key: Sequence[int] = (),
+        ttl: int = 0,
+    ) -> None:
+        self._columns, self._order = partition, order
+        self._start, self._end, self._end_column = start, end, end_column
+        self._number, self._strategy, self._before = number, strategy, update_before
+        self._unique, self._ttl = tuple(unique_key), ttl
+
+    def open(self) -> None:
+        """Open the state."""
+        self._state = self.value_state("rows", self._ttl)
+        self._key_of = sort_key(self._order)
+        self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
+        self._positions = self._number or self._start > 1
+        self._top1 = self._strategy != "retract" and (self._start, self._end) == (1, 1)
+
+    def block(self, block: TableBlock) -> None:
+        """Handle the rows of a block; a partition is read and written once."""
+        known: dict[Any, _Partition] = {}
+        for key, row, kind in self.keyed_rows(block, self._columns):
+            part = known.get(key)
+            if part is None:
+                self.store.current_key = key
+                part = known[key] = self._load(row)
+            self._one(part, row, kind)
+        for key, part in known.items():
+            self.store.current_key = key
+            if part.rows or self._end_column is not None:
+                self._state.update((part.rows, part.end))
+            else:
+                self._state.clear()
+
+    def _load(self, row: Tuple) -> _Partition:
+        stored = self._state.value()
+        if stored is None:
+            end = self._end if self._end_column is None else row[self._end_column]
+            return _Partition([], [], end)
+        rows = list(stored[0])
+        return _Partition(rows, list(map(self._key_of, rows)), stored[1])
+
+    def _one(self, part: _Partition, row: Tuple, kind: int) -> None:
+        if not is_accumulate(kind):
+            self._remove(part, row)
+        elif self._top1:
+            self._best(part, row)
+        elif self._strategy == "update":
+            self._replace(part, row)
+        else:
+            self._add(part, row)
+
+    # ---- changes
+
+    def _best(self, part: _Partition, row: Tuple) -> None:
+        key = self._key_of(row)
+        if not part.rows:
+            part.rows, part.keys = [row], [key]
+            self._emit(row, 1, INSERT)
+            return
+        old = part.rows[0]
+        same = self._strategy == "update" and self._same_key(old, row)
+        if key < part.keys[0] or (same and old != row):
+            part.rows, part.keys = [row], [key]
+            if self._before:
+                self._emit(old, 1, UPDATE_BEFORE)
+            self._emit(row, 1, UPDATE_AFTER)
+
+    def _same_key(self, one: Tuple, other: Tuple) -> bool:
+        return all(hashable(one[place]) == hashable(other[place]) for place in self._unique)
+
+    def _add(self, part: _Partition, row: Tuple) -> None:
+        key = self._key_of(row)
+        place = bisect_right(part.keys, key)
+        limited = self._strategy != "retract" and part.end is not None
+        if limited and place >= part.end:  # type: ignore[operator]
+            return
+        old = self._visible(part)
+        part.rows.insert(place, row)
+        part.keys.insert(place, key)
+        self._emit_changes(old, self._visible(part), part)
+        if limited:
+            del part.rows[part.end :], part.keys[part.end :]
+
+    def _replace(self, part: _Partition, row: Tuple) -> None:
+        place = next((i for i, each in enumerate(part.rows) if self._same_key(each, row)), None)
+        if place is None:
+            self._add(part, row)
+            return
+        old, before = self._visible(part), part.rows[place]
+        del part.rows[place], part.keys[place]
+        key = self._key_of(row)
+        at = bisect_right(part.keys, key)
+        part.rows.insert(at, row)
+        part.keys.insert(at, key)
+        if self._positions:
+            self._emit_changes(old, self._visible(part), part)
+        elif before != row:
+            if self._before:
+                self._emit(before, 0, UPDATE_BEFORE)
+            self._emit(row, 0, UPDATE_AFTER)
+
+    def _remove(self, part: _Partition, row: Tuple) -> None:
+        key = self._key_of(row)
+        place = bisect_left(part.keys, key)
+        wanted = hashable(row)
+        while place < len(part.keys) and part.keys[place] == key and hashable(part.rows[place]) != wanted:
+            place += 1
+        if place == len(part.keys) or part.keys[place] != key:
+            self._unknown.inc()
+            return
+        old = self._visible(part)
+        del part.rows[place], part.keys[place]
+        self._emit_changes(old, self._visible(part), part)
+
+    def _visible(self, part: _Partition) -> list[Tuple]:
+        return part.rows[self._start - 1 : part.end]
+
+    def _emit_changes(self, old: list[Tuple], new: list[Tuple], part: _Partition) -> None:
+        if not self._positions:
+            self._emit_difference(old, new)
+            return
+        for place in range(max(len(old), len(new))):
+            before = old[place] if place < len(old) else None
+            after = new[place] if place < len(new) else None
+            number = self._start + place
+            if before is None:
+                assert after is not None
+                self._emit(after, number, INSERT)
+            elif after is None:
+                self._emit(before, number, DELETE)
+            elif before != after:
+                if self._before:
+                    self._emit(before, number, UPDATE_BEFORE)
+                self._emit(after, number, UPDATE_AFTER)
+
+    def _emit_difference(self, old: list[Tuple], new: list[Tuple]) -> None:
+        """Emit the row that leaves and the row that comes, of rows whose positions do not matter."""
+        first = next((i for i in range(min(len(old), len(new))) if old[i] is not new[i]), min(len(old), len(new)))
+        if len(new) > len(old):
+            self._emit(new[first], 0, INSERT)
+        elif len(new) < len(old):
+            self._emit(old[first], 0, DELETE)
+        elif first < len(old):
+            came = first + 1 == len(old) or new[first + 1] is old[first]
+            self._emit(old[-1] if came else old[first], 0, DELETE)
+            self._emit(new[first] if came else new[-1], 0, INSERT)
+
+    def _emit(self, row: Tuple, number: int, kind: int) -> None:
+        self.collect((*row, number) if self._number else row, kind)
+
+
+class TemporalSort(KeyedTableOperator):
+    """Rows in the order of time, then of further keys, then of arrival; one that is not later than the last emitted is late."""
+
+    def __init__(self, order: Sequence[SortKey], rowtime: bool) -> None:
+        self._order, self._rowtime = order, rowtime
+
+    def open(self) -> None:
+        """Open the state."""
+        self._waiting = self.map_state("waiting")
+        self._last = self.value_state("last")
+        self._key_of = sort_key(self._order[1:])
+        self._late = self.context.metrics.counter("numLateRecordsDropped")
+
+    def block(self, block: TableBlock) -> None:
+        """Keep the rows of a block until their time."""
+        self.store.current_key = ()
+        self.context.next_time()
+        rows = self.inputs[0].tuples(block.batch)
+        last = self._last.value()
+        found: dict[int, list[Tuple]] = {}
+        for row in rows:
+            time = row[self._order[0].index] // _NANOS if self._rowtime else self.now()
+            if self._rowtime and last is not None and time <= last:
+                self._late.inc()
+                continue
+            found.setdefault(time, []).append(row)
+        for time, some in found.items():
+            self._waiting.put(time, [*(self._waiting.get(time) or ()), *some])
+            if self._rowtime:
+                self.timers.register_event_time_timer((), None, time)
+            else:
+                self.timers.register_processing_time_timer((), None, time + 1)
+
+    def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Emit the rows of a time."""
+        rows: list[Tuple] = list(self._waiting.get(timestamp) or ())
+        rows.sort(key=self._key_of)
+        self.collect_all(rows)
+        self._waiting.remove(timestamp)
+        self._last.update(timestamp)
+
+    def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Emit the rows of a time."""
+        self.on_event_time(timestamp - 1, key, namespace)
+
+
+__all__ = ["Rank", "TemporalSort"]

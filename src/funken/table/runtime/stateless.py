@@ -1,0 +1,439 @@
+"""Operators without state: between records and tables, Calc, watermarks, Expand, windows as rows, table functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from funken.columnar.block import Block, RowBlock
+from funken.errors import InvalidProgram
+from funken.expr.evaluate import EvaluationContext, evaluate
+from funken.expr.ir import Node
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.context import OperatorContext
+from funken.table.logical import JoinType, TableCall, WindowShape
+from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
+from funken.table.runtime.operator import TableOperator, millis_of, rowtimes
+from funken.table.runtime.table_functions import RowFunction, table_function
+from funken.table.runtime.windows import WallTime, windows_of
+
+NANOS = 1_000_000
+"""Nanoseconds of a millisecond."""
+
+
+class Expressions:
+    """Expressions that are computed a block at a time; ``parameters`` are the query's."""
+
+    def __init__(self, nodes: Sequence[Node], operator: Operator, parameters: dict[str, Any]) -> None:
+        from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - the whole table, only where SQL runs
+
+        self.nodes = list(nodes)
+        for node in self.nodes:
+            open_functions(node, operator.context)
+
+        def watermark() -> int | None:
+            return None if operator.current_watermark == MIN_TIMESTAMP else operator.current_watermark
+
+        self.context = EvaluationContext(
+            FUNCTIONS,
+            parameters.get("time_zone", "UTC"),
+            operator.context.processing_time,
+            watermark,
+            parameters,
+        )
+
+    def arrays(self, batch: pa.RecordBatch) -> list[Any]:
+        """Return a column per expression."""
+        return [_whole(array) for array in evaluate(self.nodes, batch, self.context)]
+
+    def mask(self, batch: pa.RecordBatch) -> Any:
+        """Return where the first expression is TRUE."""
+        return pc.fill_null(self.arrays(batch)[0], False)
+
+
+def _whole(array: Any) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def open_functions(node: Node, context: OperatorContext) -> None:
+    """Open the functions of the program that an expression calls."""
+    handle = getattr(node, "handle", None)
+    if handle is not None and hasattr(handle, "open"):
+        handle.open(context)
+    for child in node.children:
+        open_functions(child, context)
+
+
+def close_functions(node: Node) -> None:
+    """Close the functions of the program that an expression calls."""
+    handle = getattr(node, "handle", None)
+    if handle is not None and hasattr(handle, "close"):
+        handle.close()
+    for child in node.children:
+        close_functions(child)
+
+
+# ---- between records and tables
+
+
+class RowsToTable(TableOperator):
+    """Makes blocks of tables of records: ``Row``s with kinds, tuples, or batches of Arrow."""
+
+    def process_block(self, block: Block) -> None:
+        """Convert a block."""
+        if isinstance(block, TableBlock):
+            self.output.emit_block(block)
+            return
+        values, stamps = block.rows()
+        if values and isinstance(values[0], pa.RecordBatch):
+            for batch in values:
+                arrays = [
+                    column.cast(field.type) for column, field in zip(batch.columns, self.schema.arrow, strict=True)
+                ]
+                self.emit(TableBlock(pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)))
+            return
+        made = self.schema.of_rows(
+            [row if isinstance(row, list | tuple) or hasattr(row, "_kind") else (row,) for row in values]
+        )
+        made.timestamps = None if stamps is None else np.array(stamps, np.int64)
+        self.emit(made)
+
+
+class TableToRows(TableOperator):
+    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps."""
+
+    columnar = True
+
+    def __init__(self, time: int | None = None) -> None:
+        self._time = time
+
+    def block(self, block: TableBlock) -> None:
+        """Convert a block."""
+        stamps = None if self._time is None else millis_of(block.batch.column(self._time))
+        if len(block):
+            rows: list[Any] = self.schema.rows(block)
+            self.output.emit_block(RowBlock(rows, None if stamps is None else list(map(_stamp, stamps))))
+
+
+def _stamp(millis: int | None) -> int:
+    return int(MIN_TIMESTAMP) if millis is None else millis
+
+
+# ---- Calc and its like
+
+
+class Calc(TableOperator):
+    """Keeps the rows for which a condition is TRUE, and computes columns."""
+
+    def __init__(
+        self, expressions: Sequence[Node], condition: Node | None = None, parameters: dict[str, Any] | None = None
+    ) -> None:
+        self._nodes, self._condition, self._parameters = expressions, condition, parameters or {}
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._computed = Expressions(self._nodes, self, self._parameters)
+        self._kept = None
+        if self._condition is not None:
+            self._kept = Expressions([self._condition], self, self._parameters)
+
+    def block(self, block: TableBlock) -> None:
+        """Compute a block."""
+        if self._kept is not None:
+            mask = self._kept.mask(block.batch)
+            kept = mask.true_count
+            if not kept:
+                return
+            if kept < len(block):
+                block = block.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
+        self.emit(block.with_columns(_cast(self._computed.arrays(block.batch), self.schema), self.schema.arrow))
+
+    def close(self) -> None:
+        """Close the functions."""
+        for node in (*self._nodes, *filter(None, [self._condition])):
+            close_functions(node)
+
+
+def _cast(arrays: Sequence[pa.Array], schema: BlockSchema) -> list[pa.Array]:
+    """Give columns the Arrow types that are declared; values stay the same."""
+    return [
+        array if array.type == field.type else array.cast(field.type) if not pa.types.is_null(array.type)
+        else pa.nulls(len(array), field.type)
+        for array, field in zip(arrays, schema.arrow, strict=True)
+    ]  # fmt: skip
+
+
+class Expand(TableOperator):
+    """One row per projection for each row: row by row, as the next operator is to see them."""
+
+    def __init__(self, projections: Sequence[Sequence[Node]], parameters: dict[str, Any] | None = None) -> None:
+        self._projections, self._parameters = projections, parameters or {}
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._computed = [Expressions(nodes, self, self._parameters) for nodes in self._projections]
+
+    def block(self, block: TableBlock) -> None:
+        """Compute a block."""
+        width = len(self._computed)
+        parts = [_cast(computed.arrays(block.batch), self.schema) for computed in self._computed]
+        order = pa.array(np.arange(width * len(block)).reshape(width, len(block)).T.ravel())
+        arrays = [pa.concat_arrays(column).take(order) for column in zip(*parts, strict=True)]
+        kinds = None if block.kinds is None else np.repeat(block.kinds, width)
+        self.emit(TableBlock(pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow), kinds))
+
+
+class DropUpdateBefore(TableOperator):
+    """Drops -U."""
+
+    def block(self, block: TableBlock) -> None:
+        """Filter a block."""
+        if block.kinds is None or not (block.kinds == UPDATE_BEFORE).any():
+            self.emit(block)
+        else:
+            self.emit(block.take(np.flatnonzero(block.kinds != UPDATE_BEFORE)))
+
+
+class Enforce(TableOperator):
+    """What a sink demands of its rows: columns that are not NULL, texts that are not too long."""
+
+    def __init__(self, not_null: Sequence[int], drops: bool, table: str, lengths: dict[int, int], how: str) -> None:
+        self._not_null, self._drops, self._table = not_null, drops, table
+        self._lengths, self._how = lengths, how
+
+    def block(self, block: TableBlock) -> None:
+        """Check a block."""
+        for place in self._not_null:
+            column = block.batch.column(place)
+            if not column.null_count:
+                continue
+            if not self._drops:
+                name = self.schema.names[place]
+                raise InvalidProgram(
+                    f"Column '{name}' is NOT NULL, however, a null value is being written into it. You can set job "
+                    "configuration 'table.exec.sink.not-null-enforcer'='DROP' to suppress this exception and drop such "
+                    f"records silently. (table {self._table})"
+                )
+            block = block.take(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
+        self.emit(self._limited(block) if self._lengths else block)
+
+    def _limited(self, block: TableBlock) -> TableBlock:
+        arrays = list(block.batch.columns)
+        for place, length in self._lengths.items():
+            column = arrays[place]
+            is_text = pa.types.is_string(column.type)
+            long = pc.greater(pc.utf8_length(column) if is_text else pc.binary_length(column), length)
+            if not pc.any(long).as_py():
+                continue
+            if self._how == "ERROR":
+                raise InvalidProgram(
+                    f"Column '{self.schema.names[place]}' is limited to {length} characters, however, a longer value is being "
+                    f"written into it. Set 'table.exec.sink.type-length-enforcer' to TRIM_PAD to cut it. (table {self._table})"
+                )
+            cut = [None if v is None else v[:length] for v in column.to_pylist()]
+            arrays[place] = pa.array(cut, column.type)
+        return block.with_columns(arrays, self.schema.arrow)
+
+
+# ---- time
+
+
+class WatermarkAssigner(TableOperator):
+    """Emits the running maximum of an expression as watermark, and drops those that come from before it.
+
+    ``per_record``: after every record. Otherwise when it has risen by more than ``interval`` ms, and every ``interval`` ms of
+    processing time if it has risen. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
+    """
+
+    def __init__(
+        self, time: int, expression: Node, per_record: bool, interval: int, idle: int, parameters: dict[str, Any]
+    ) -> None:
+        self._time, self._expression, self._parameters = time, expression, parameters
+        self._per_record, self._interval, self._idle_after = per_record, interval, idle
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._reached = int(MIN_TIMESTAMP)
+        self._emitted = int(MIN_TIMESTAMP)
+        self._due: int | None = None
+        self._seen = 0
+        self._is_idle = False
+
+    def open(self) -> None:
+        """Start the clock."""
+        self._computed = Expressions([self._expression], self, self._parameters)
+        now = self.context.processing_time()
+        self._seen = now
+        if not self._per_record and self._interval > 0:
+            self._due = now + self._interval
+        elif self._idle_after:
+            self._due = now + self._idle_after
+
+    def block(self, block: TableBlock) -> None:
+        """Pass a block on, and note or emit its watermarks."""
+        rowtimes(block, self._time)
+        self._seen = self.context.processing_time()
+        if self._is_idle:
+            self._is_idle = False
+            self.output.idle(False)
+        start = 0
+        for place, at in enumerate(millis_of(self._computed.arrays(block.batch)[0])):
+            if at is None or at <= self._reached:
+                continue
+            self._reached = at
+            if self._per_record or at - max(self._emitted, 0) > self._interval > 0:
+                self.emit(block[start : place + 1])
+                start = place + 1
+                self._advance()
+        self.emit(block[start:])
+
+    def _advance(self) -> None:
+        if self._reached > self._emitted:
+            self._emitted = self.current_watermark = self._reached
+            self.output.watermark(self._reached)
+
+    def watermark(self, watermark: int) -> None:
+        """Take the end of event time only."""
+        if watermark == MAX_WATERMARK:
+            self.current_watermark = watermark
+            self.output.watermark(watermark)
+
+    def idle(self, idle: bool) -> None:
+        """Whether there is something to come is seen by the records."""
+
+    def next_tick(self) -> int | None:
+        """Return when to look next."""
+        return self._due
+
+    def tick(self, now: int) -> None:
+        """Emit the watermark."""
+        if not self._per_record:
+            self._advance()
+        if self._idle_after and not self._is_idle and now - self._seen >= self._idle_after:
+            self._is_idle = True
+            self.output.idle(True)
+        period = self._interval if not self._per_record and self._interval > 0 else self._idle_after
+        self._due = now + period
+
+    def pause(self) -> None:
+        """A micro-batch has come to its end."""
+        self._advance()
+
+    def snapshot(self) -> Any:
+        """Return the watermark that was emitted."""
+        return {"watermark": self._emitted}
+
+    def restore(self, snapshot: Any) -> None:
+        """Begin with no watermark: other sources may be behind."""
+
+
+class WindowTable(TableOperator):
+    """A window table function: each row once per window that it is in, with start, end and time of the window."""
+
+    def __init__(self, window: WindowShape, rowtime: bool, local: bool, zone: str) -> None:
+        self._window, self._rowtime, self._zone = window, rowtime, zone
+        self._local = local  # whether the time is an instant, so that windows are in the zone's wall time
+
+    def open(self) -> None:
+        """Prepare the zone."""
+        self._wall = WallTime(self._zone if self._local else None)
+
+    def block(self, block: TableBlock) -> None:
+        """Assign windows to the rows of a block."""
+        times = rowtimes(block, self._window.time) if self._rowtime else [self.context.processing_time()] * len(block)
+        kinds = block.kind_list()
+        for row, kind, time in zip(self.inputs[0].tuples(block.batch), kinds, times, strict=True):
+            for start, end in windows_of(self._window, self._wall.local(time)):
+                last = self._wall.instant(end - 1)
+                self.collect((*row, start * NANOS, end * NANOS, last * NANOS), kind)
+
+
+# ---- table functions
+
+
+class Correlate(TableOperator):
+    """Calls a table function for each row; LEFT pads a row without results with NULLs."""
+
+    def __init__(
+        self, call: TableCall, kind: JoinType, condition: Node | None = None, parameters: dict[str, Any] | None = None
+    ) -> None:
+        self._call, self._kind, self._condition, self._parameters = call, kind, condition, parameters or {}
+
+    def open(self) -> None:
+        """Open the function."""
+        self._args = Expressions(self._call.args, self, self._parameters)
+        self._schemas = BlockSchema(
+            [str(place) for place in range(len(self._call.args))], [node.type for node in self._call.args]
+        )
+        self._function: RowFunction = table_function(self._call, self.context)
+        self._width = len(self._call.row_type)
+        self._kept = None
+        if self._condition is not None:
+            self._kept = Expressions([self._condition], self, self._parameters)
+
+    def block(self, block: TableBlock) -> None:
+        """Call the function for the rows of a block."""
+        arrays = self._args.arrays(block.batch)
+        arguments: Any = zip(*(self._schemas.values(array, i) for i, array in enumerate(arrays)), strict=True)
+        if not arrays:
+            arguments = [()] * len(block)
+        pad = (None,) * self._width
+        keep = self._matching if self._kept is not None else None
+        rows = zip(self.inputs[0].tuples(block.batch), block.kind_list(), arguments, strict=True)
+        for row, kind, args in rows:
+            made = [(*row, *result) for result in self._function(args)]
+            if keep is not None and made:
+                made = keep(made)
+            if made:
+                self.collect_all(made, kind)
+            elif self._kind is JoinType.LEFT:
+                self.collect((*row, *pad), kind)
+
+    def _matching(self, rows: list[Any]) -> list[Any]:
+        assert self._kept is not None
+        mask = self._kept.mask(self.schema.batch(rows)).to_pylist()
+        return [row for row, kept in zip(rows, mask, strict=True) if kept]
+
+    def close(self) -> None:
+        """Close the function."""
+        if hasattr(self, "_function"):
+            self._function.close()
+
+
+class Rename(TableOperator):
+    """Passes blocks on: what joins the inputs of a union, whose columns have other names."""
+
+    def block(self, block: TableBlock) -> None:
+        """Rename the columns of a block."""
+        if block.schema.equals(self.schema.arrow):
+            self.emit(block)
+        else:
+            self.emit(block.with_columns(_cast(block.batch.columns, self.schema), self.schema.arrow))
+
+
+__all__ = [
+    "INSERT",
+    "NANOS",
+    "Calc",
+    "Callable",
+    "Correlate",
+    "DropUpdateBefore",
+    "Enforce",
+    "Expand",
+    "Expressions",
+    "Rename",
+    "RowsToTable",
+    "TableToRows",
+    "Timestamps",
+    "Values",
+    "WatermarkAssigner",
+    "WindowTable",
+    "close_functions",
+    "open_functions",
+]

@@ -1,0 +1,347 @@
+"""Joins by time: of intervals, of versions, of windows; and lookups in a table outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from funken.expr.ir import Node
+from funken.ids import MAX_WATERMARK
+from funken.operators.base import Output
+from funken.operators.context import OperatorContext
+from funken.table.connectors.contract import LookupTable
+from funken.table.exec_nodes import LookupKey
+from funken.table.logical import JoinType
+from funken.table.runtime.block import BlockSchema, TableBlock
+from funken.table.runtime.joins import JoinBase
+from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
+from funken.table.runtime.stateless import NANOS, Expressions, open_functions
+from funken.table.runtime.windows import WallTime
+
+Tuple = tuple[Any, ...]
+
+
+class TableIntervalJoin(JoinBase):
+    """Rows meet if ``right time + lower <= left time <= right time + upper`` (ms); a row is kept as long as partners may come.
+
+    A row without a partner is padded when it goes.
+    """
+
+    def __init__(
+        self,
+        kind: JoinType,
+        keys: tuple[Sequence[int], Sequence[int]],
+        times: tuple[int, int],
+        bounds: tuple[int, int],
+        rowtime: bool,
+        null_safe: Sequence[bool] = (),
+        condition: Node | None = None,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(kind, keys, null_safe, condition, parameters)
+        self._times, self._rowtime = times, rowtime
+        lower, upper = bounds
+        #: for each side, how much earlier and later (ms) the times of its partners are
+        self._reach = ((-upper, -lower), (lower, upper))
+
+    def open(self) -> None:
+        """Open the state: lists of rows, each with whether it had a partner, by time."""
+        super().open()
+        self._rows = (self.map_state("left"), self.map_state("right"))
+
+    def side(self, block: TableBlock, index: int) -> None:
+        """Join the rows of a block with those of the other side."""
+        now = self.now()
+        times = rowtimes(block, self._times[index]) if self._rowtime else [now] * len(block)
+        reached = self.current_watermark if self._rowtime else now
+        for (key, row, kind), time in zip(self.keyed_rows(block, self._keys[index], index), times, strict=True):
+            if not is_accumulate(kind):
+                continue
+            self.store.current_key = key
+            met = self._meet(row, time, index) if self.has_partners(key) else False
+            low, high = time + self._reach[index][0], time + self._reach[index][1]
+            if reached < high and self.has_partners(key) and low <= high:
+                rows = self._rows[index]
+                rows.put(time, [*(rows.get(time) or ()), [row, met]])
+                register = self.timers.register_event_time_timer
+                if not self._rowtime:
+                    register = self.timers.register_processing_time_timer
+                register(key, (index, time), high + 1)
+            elif not met and self.is_outer(index):
+                self.collect(self.padded(row, index))
+
+    def _meet(self, row: Tuple, time: int, index: int) -> bool:
+        low, high = time + self._reach[index][0], time + self._reach[index][1]
+        other = self._rows[1 - index]
+        met = False
+        for at, entries in sorted(other.items()):
+            if not low <= at <= high:
+                continue
+            mask = self.matching(row, [entry[0] for entry in entries], index)
+            if not any(mask):
+                continue
+            met = True
+            for entry, matches in zip(entries, mask, strict=True):
+                if matches:
+                    self.collect(self.pair(row, entry[0], index))
+            if self.is_outer(1 - index):
+                other.put(at, [[entry[0], entry[1] or matches] for entry, matches in zip(entries, mask, strict=True)])
+        return met
+
+    def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Let the rows of a time go."""
+        index, time = namespace
+        entries = self._rows[index].get(time) or ()
+        if self.is_outer(index):
+            for row, met in entries:
+                if not met:
+                    self.collect(self.padded(row, index))
+        self._rows[index].remove(time)
+
+    def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Let the rows of a time go."""
+        self.on_event_time(timestamp, key, namespace)
+
+    def watermark_after(self, watermark: int) -> int:
+        """Return the watermark of what follows: rows that are joined later may be as old as they are kept."""
+        if watermark == MAX_WATERMARK or not self._rowtime:
+            return watermark
+        return watermark - max(0, *(high for _, high in self._reach))
+
+
+class TemporalJoin(JoinBase):
+    """Each left row meets the version of the right row of its key that holds at its time, when the watermark has passed that."""
+
+    def __init__(
+        self,
+        kind: JoinType,
+        keys: tuple[Sequence[int], Sequence[int]],
+        times: tuple[int, int],
+        null_safe: Sequence[bool] = (),
+        condition: Node | None = None,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(kind, keys, null_safe, condition, parameters)
+        self._times = times
+
+    def open(self) -> None:
+        """Open the state: left rows in the order of arrival by time, and versions of the right row by time."""
+        super().open()
+        self._left = self.map_state("left")
+        self._right = self.map_state("right")
+
+    def side(self, block: TableBlock, index: int) -> None:
+        """Keep the rows of a block until the watermark."""
+        times = rowtimes(block, self._times[index])
+        for (key, row, kind), time in zip(self.keyed_rows(block, self._keys[index], index), times, strict=True):
+            self.store.current_key = key
+            if index == 0:
+                self._left.put(time, [*(self._left.get(time) or ()), (row, kind)])
+                self.timers.register_event_time_timer(key, None, max(time, self.current_watermark))
+            else:
+                before = self._right.get(time)
+                if is_accumulate(kind) or before is None or not before[1] or before[0] == row:
+                    self._right.put(time, (row, is_accumulate(kind)))
+                self.timers.register_event_time_timer(key, None, max(time, self.current_watermark))
+
+    def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Join the left rows up to the watermark, and forget versions that none of them can see any more."""
+        versions = sorted(self._right.items())
+        reached = self.timers.current_watermark if self.timers.current_watermark > timestamp else timestamp
+        for time, rows in sorted(self._left.items()):
+            if time > reached:
+                break
+            version = None
+            for at, (row, holds) in versions:
+                if at > time:
+                    break
+                version = row if holds else None
+            for row, kind in rows:
+                self._emit(row, kind, version, self.has_partners(key))
+            self._left.remove(time)
+        for at, _ in [each for each in versions if each[0] <= reached][:-1]:
+            self._right.remove(at)
+
+    def _emit(self, row: Tuple, kind: int, version: Tuple | None, has: bool) -> None:
+        if has and version is not None and self.matching(row, [version], 0)[0]:
+            self.collect(self.pair(row, version, 0), kind)
+        elif self._kind is JoinType.LEFT:
+            self.collect(self.padded(row, 0), kind)
+
+
+class TableWindowJoin(JoinBase):
+    """Joins the rows of equal windows, when the watermark has passed their end."""
+
+    def __init__(
+        self,
+        kind: JoinType,
+        keys: tuple[Sequence[int], Sequence[int]],
+        windows: tuple[tuple[int, int], tuple[int, int]],
+        rowtime: bool,
+        zone: str,
+        local: bool,
+        null_safe: Sequence[bool] = (),
+        condition: Node | None = None,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(kind, keys, null_safe, condition, parameters)
+        self._windows, self._rowtime, self._zone = windows, rowtime, zone if local else None
+
+    def open(self) -> None:
+        """Open the state: the rows of both sides by the end of their window."""
+        super().open()
+        self._rows = (self.map_state("left"), self.map_state("right"))
+        self._wall = WallTime(self._zone)
+        self._late = self.context.metrics.counter("numLateRecordsDropped")
+
+    def side(self, block: TableBlock, index: int) -> None:
+        """Keep the rows of a block until their window ends."""
+        start_column, end_column = self._windows[index]
+        for key, row, kind in self.keyed_rows(block, self._keys[index], index):
+            if not is_accumulate(kind):
+                continue
+            end = row[end_column] // NANOS
+            fires = self._wall.instant(end - 1)
+            if fires <= (self.current_watermark if self._rowtime else self.now()):
+                self._late.inc()
+                continue
+            self.store.current_key = key
+            window = (row[start_column] // NANOS, end)
+            self._rows[index].put(window, [*(self._rows[index].get(window) or ()), row])
+            register = self.timers.register_event_time_timer
+            if not self._rowtime:
+                register = self.timers.register_processing_time_timer
+            register(key, window, fires)
+
+    def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Join the rows of a window."""
+        left, right = (list(rows.get(namespace) or ()) for rows in self._rows)
+        for rows in self._rows:
+            rows.remove(namespace)
+        met = [False] * len(right)
+        has = self.has_partners(key)
+        for row in left:
+            mask = self.matching(row, right, 0) if has else [False] * len(right)
+            self._emit(row, right, mask)
+            met = [one or other for one, other in zip(met, mask, strict=True)]
+        if self._kind.pads_left:
+            self.collect_all(self.padded(row, 1) for row, found in zip(right, met, strict=True) if not found)
+
+    def _emit(self, row: Tuple, right: list[Tuple], mask: list[bool]) -> None:
+        if self._kind is JoinType.SEMI or self._kind is JoinType.ANTI:
+            if any(mask) is (self._kind is JoinType.SEMI):
+                self.collect(row)
+        elif any(mask):
+            self.collect_all(self.pair(row, other, 0) for other, matches in zip(right, mask, strict=True) if matches)
+        elif self._kind.pads_right:
+            self.collect(self.padded(row, 0))
+
+    def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Join the rows of a window."""
+        self.on_event_time(timestamp, key, namespace)
+
+
+class LookupJoin(TableOperator):
+    """Asks a table outside for the rows that each row is joined with, a block at a time. A NULL key is not asked for."""
+
+    def __init__(
+        self,
+        kind: JoinType,
+        table: LookupTable,
+        table_schema: BlockSchema,
+        keys: Sequence[LookupKey],
+        calc: Sequence[Node],
+        calc_condition: Node | None = None,
+        condition: Node | None = None,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        self._kind, self._table, self._table_schema, self._keys = kind, table, table_schema, keys
+        self._calc, self._calc_condition, self._condition = calc, calc_condition, condition
+        self._parameters = parameters or {}
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._opened = False
+
+    def open(self) -> None:
+        """Open the table."""
+        for node in self._calc:
+            open_functions(node, self.context)
+        self._computed = Expressions(self._calc, self, self._parameters)
+        self._kept = self._optional(self._calc_condition)
+        self._matches = self._optional(self._condition)
+        self._calc_schema = BlockSchema(
+            [f"c{place}" for place in range(len(self._calc))], [node.type for node in self._calc]
+        )
+        left, right = self.inputs[0], self._calc_schema
+        names = [f"{side}{place}" for side, schema in enumerate((left, right)) for place in range(len(schema))]
+        self._both = BlockSchema(names, [*left.types, *right.types])
+        self._constants = {
+            key.column: Expressions([key.constant], self, self._parameters)
+            for key in self._keys
+            if key.constant is not None
+        }
+        self._table.open()
+        self._opened = True
+
+    def _optional(self, node: Node | None) -> Expressions | None:
+        return None if node is None else Expressions([node], self, self._parameters)
+
+    def block(self, block: TableBlock) -> None:
+        """Join a block."""
+        keys = self._key_rows(block)
+        asked = [place for place, key in enumerate(keys) if None not in key]
+        results: dict[int, list[Tuple]] = {}
+        if asked:
+            distinct = list(dict.fromkeys(keys[place] for place in asked))
+            found = dict(zip(distinct, self._table.lookup(distinct), strict=True))
+            right = {key: self._rows_of(list(rows)) for key, rows in found.items()}
+            results = {place: right[keys[place]] for place in asked}
+        pad = (None,) * len(self._calc)
+        rows = zip(self.inputs[0].tuples(block.batch), block.kind_list(), strict=True)
+        for place, (row, kind) in enumerate(rows):
+            pairs = [(*row, *other) for other in results.get(place, ())]
+            if pairs and self._matches is not None:
+                mask = self._matches.mask(self._both.batch(pairs)).to_pylist()
+                pairs = [pair for pair, matches in zip(pairs, mask, strict=True) if matches]
+            if pairs:
+                self.collect_all(pairs, kind)
+            elif self._kind is JoinType.LEFT:
+                self.collect((*row, *pad), kind)
+
+    def _key_rows(self, block: TableBlock) -> list[Tuple]:
+        from funken.table.values import to_python  # noqa: PLC0415
+
+        columns = []
+        for key in self._keys:
+            kind = self._table_schema.types[key.column]
+            if key.left is not None:
+                array = block.batch.column(key.left)
+                columns.append(to_python(array, self.inputs[0].types[key.left]))
+            else:
+                array = self._constants[key.column].arrays(block.batch)[0]
+                columns.append(to_python(array.cast(self._table_schema.arrow.field(key.column).type), kind))
+        return list(zip(*columns, strict=True))
+
+    def _rows_of(self, rows: list[Any]) -> list[Tuple]:
+        """Return what the right side is of rows that were looked up."""
+        if not rows:
+            return []
+        batch = self._table_schema.of_rows([tuple(row) for row in rows]).batch
+        if self._kept is not None:
+            batch = batch.filter(self._kept.mask(batch))
+        arrays = self._computed.arrays(batch)
+        cast = [array.cast(field.type) for array, field in zip(arrays, self._calc_schema.arrow, strict=True)]
+        made = pa.RecordBatch.from_arrays(cast, schema=self._calc_schema.arrow) if cast else batch
+        return self._calc_schema.tuples(made) if cast else [()] * batch.num_rows
+
+    def close(self) -> None:
+        """Close the table."""
+        if getattr(self, "_opened", False):
+            self._table.close()
+
+
+__all__ = ["LookupJoin", "TableIntervalJoin", "TableWindowJoin", "TemporalJoin"]

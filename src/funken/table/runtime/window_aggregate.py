@@ -1,0 +1,300 @@
+"""Aggregates of windows: one result per key and window when the watermark has passed its end.
+
+State per key: the accumulators of each window that has rows. A row that comes for a window that has fired is late, and counts for
+the other windows that it is in. Legacy windows may fire before their end, and again after it as long as lateness is allowed: then
+results are an updating stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from funken.table.logical import AggregateCall, WindowShape, WindowKind, WindowProperty
+from funken.table.runtime.aggregates import AggregateCalls
+from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
+from funken.table.runtime.operator import KeyedTableOperator, is_accumulate, rowtimes
+from funken.table.runtime.stateless import NANOS
+from funken.table.runtime.windows import WallTime, Window, windows_of
+
+Tuple = tuple[Any, ...]
+_EARLY, _LATE, _CLEAN = "early", "late", "clean"
+
+
+class _Contents:
+    """What is known of a window: how many rows, accumulators, whether it has fired, and what was emitted last."""
+
+    __slots__ = ("accumulators", "count", "emitted", "fired", "group")
+
+    def __init__(
+        self, group: Tuple, accumulators: list[Any], count: int = 0, fired: bool = False, emitted: Any = None
+    ) -> None:
+        self.group, self.accumulators, self.count, self.fired, self.emitted = group, accumulators, count, fired, emitted
+
+    def stored(self) -> Tuple:
+        """Return it as plain data."""
+        return self.group, self.accumulators, self.count, self.fired, self.emitted
+
+
+class WindowAggregate(KeyedTableOperator):
+    """Windows of time, from a time column, or from the columns that a window table function has added."""
+
+    def __init__(
+        self,
+        keys: Sequence[int],
+        calls: Sequence[AggregateCall],
+        window: WindowShape,
+        rowtime: bool,
+        properties: Sequence[WindowProperty],
+        local: bool,
+        zone: str,
+        window_columns: tuple[int, int] | None = None,
+        retracts: bool = False,
+        early: int | None = None,
+        late: int | None = None,
+        lateness: int = 0,
+        update_before: bool = True,
+    ) -> None:
+        self._keys, self._calls, self._window, self._rowtime = keys, calls, window, rowtime
+        self._properties, self._zone, self._columns = properties, zone if local else None, window_columns
+        self._retracts, self._early, self._late_delay, self._lateness = retracts, early, late, lateness
+        self._before = update_before
+        self._merges = window.kind is WindowKind.SESSION and window_columns is None
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
+        self._state = self.map_state("windows")
+        self._wall = WallTime(self._zone)
+        self._dropped = self.context.metrics.counter("numLateRecordsDropped")
+        self._known: dict[tuple[Any, Window], _Contents] = {}
+
+    # ---- rows
+
+    def block(self, block: TableBlock) -> None:
+        """Add the rows of a block to their windows; a window is read and written once."""
+        times = self._times(block) if self._columns is None else [0] * len(block)
+        for (key, row, kind), time in zip(self.keyed_rows(block, self._keys), times, strict=True):
+            self.store.current_key = key
+            alive = False
+            for window in self._windows(row, time):
+                if self._is_late(window):
+                    continue
+                alive = True
+                if self._merges:
+                    window = self._merged(key, window)  # noqa: PLW2901
+                self._add(key, window, row, kind)
+            if not alive:
+                self._dropped.inc()
+        self._write()
+
+    def _times(self, block: TableBlock) -> list[int]:
+        if self._rowtime:
+            return [self._wall.local(time) for time in rowtimes(block, self._window.time)]
+        return [self._wall.local(self.now())] * len(block)
+
+    def _windows(self, row: Tuple, time: int) -> Iterable[Window]:
+        if self._columns is None:
+            return windows_of(self._window, time)
+        start, end = self._columns
+        last = row[end] // NANOS if end >= 0 else row[start] // NANOS + self._window.size
+        return ((row[start] // NANOS if start >= 0 else last - self._window.size, last),)
+
+    def _fires_at(self, window: Window) -> int:
+        return self._wall.instant(window[1] - 1)
+
+    def _is_late(self, window: Window) -> bool:
+        if not self._rowtime:
+            return False
+        return self._fires_at(window) + self._lateness <= self.current_watermark
+
+    def _add(self, key: Tuple, window: Window, row: Tuple, kind: int) -> None:
+        contents = self._contents(key, window)
+        if contents is None:
+            group = tuple(row[place] for place in self._keys)
+            contents = self._known[key, window] = _Contents(group, self._aggregates.create())
+            self._register(key, window)
+        if is_accumulate(kind):
+            contents.count += 1
+            self._aggregates.accumulate(contents.accumulators, row)
+        else:
+            contents.count -= 1
+            self._aggregates.retract(contents.accumulators, row)
+        self._fire_on_row(key, window, contents)
+
+    def _contents(self, key: Tuple, window: Window) -> _Contents | None:
+        contents = self._known.get((key, window))
+        if contents is None:
+            stored = self._state.get(window)
+            if stored is None:
+                return None
+            contents = self._known[key, window] = _Contents(*stored)
+        return contents
+
+    def _write(self) -> None:
+        for (key, window), contents in self._known.items():
+            self.store.current_key = key
+            self._state.put(window, contents.stored())
+        self._known.clear()
+
+    def _register(self, key: Tuple, window: Window) -> None:
+        fires = self._fires_at(window)
+        if self._rowtime:
+            if fires > self.current_watermark:
+                self.timers.register_event_time_timer(key, window, fires)
+            if self._lateness:
+                self.timers.register_event_time_timer(key, (*window, _CLEAN), fires + self._lateness)
+        else:
+            self.timers.register_processing_time_timer(key, window, fires)
+
+    # ---- early and late results
+
+    def _fire_on_row(self, key: Tuple, window: Window, contents: _Contents) -> None:
+        fires = self._fires_at(window)
+        over = self._rowtime and fires <= self.current_watermark
+        delay = self._late_delay if over else self._early
+        if over and delay is None and self._lateness:
+            delay = 0
+        if delay is None:
+            return
+        if delay == 0:
+            self._emit(window, contents)
+        else:
+            at = self.now() + delay
+            self.timers.register_processing_time_timer(key, (*window, _LATE if over else _EARLY), at - at % delay)
+
+    # ---- sessions
+
+    def _merged(self, key: Tuple, window: Window) -> Window:
+        """Merge a session of one row with those that it touches; return the session."""
+        others = {other for place, other in self._known if place == key} | set(self._state.keys())
+        touched = [other for other in others if other[0] <= window[1] and window[0] <= other[1]]
+        start, end = min([window[0], *(one[0] for one in touched)]), max([window[1], *(one[1] for one in touched)])
+        merged = (start, end)
+        if touched == [merged]:
+            return merged
+        contents = [found for found in (self._contents(key, other) for other in sorted(touched)) if found is not None]
+        for other in touched:
+            self._forget(key, other)
+        if contents:
+            first = contents[0]
+            for more in contents[1:]:
+                self._aggregates.merge(first.accumulators, more.accumulators)
+                first.count += more.count
+            self._known[key, merged] = first
+            self._register(key, merged)
+        return merged
+
+    def _forget(self, key: Tuple, window: Window) -> None:
+        self._known.pop((key, window), None)
+        self._state.remove(window)
+        fires = self._fires_at(window)
+        if self._rowtime:
+            self.timers.delete_event_time_timer(key, window, fires)
+            if self._lateness:
+                self.timers.delete_event_time_timer(key, (*window, _CLEAN), fires + self._lateness)
+        else:
+            self.timers.delete_processing_time_timer(key, window, fires)
+
+    # ---- results
+
+    def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Emit the result of a window, or forget it."""
+        if namespace[-1] == _CLEAN:
+            self._state.remove(namespace[:2])
+            return
+        self._fire(namespace)
+
+    def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Emit the result of a window, final or early."""
+        if namespace[-1] in (_EARLY, _LATE):
+            stored = self._state.get(namespace[:2])
+            if stored is not None and (namespace[-1] == _LATE or not stored[3]):
+                contents = _Contents(*stored)
+                self._emit(namespace[:2], contents)
+                self._state.put(namespace[:2], contents.stored())
+            return
+        self._fire(namespace)
+
+    def _fire(self, window: Window) -> None:
+        stored = self._state.get(window)
+        if stored is None:
+            return
+        contents = _Contents(*stored)
+        self._emit(window, contents)
+        contents.fired = True
+        if self._lateness:
+            self._state.put(window, contents.stored())
+        else:
+            self._state.remove(window)
+
+    def _emit(self, window: Window, contents: _Contents) -> None:
+        if self._retracts and contents.count == 0:
+            return
+        row = (*contents.group, *self._aggregates.values(contents.accumulators), *self._of_window(window))
+        before = contents.emitted
+        if self._early is None and not self._lateness:
+            self.collect(row)
+            return
+        contents.emitted = row
+        if before is None:
+            self.collect(row, INSERT)
+        elif before != row:
+            if self._before:
+                self.collect(before, UPDATE_BEFORE)
+            self.collect(row, UPDATE_AFTER)
+
+    def _of_window(self, window: Window) -> Iterable[int]:
+        for each in self._properties:
+            match each:
+                case WindowProperty.START:
+                    yield window[0] * NANOS
+                case WindowProperty.END:
+                    yield window[1] * NANOS
+                case WindowProperty.ROWTIME:
+                    yield self._wall.instant(window[1] - 1) * NANOS
+                case WindowProperty.PROCTIME:
+                    yield self.now() * NANOS
+
+    def close(self) -> None:
+        """Close the functions."""
+        if hasattr(self, "_aggregates"):
+            self._aggregates.close()
+
+
+class CountWindowAggregate(KeyedTableOperator):
+    """Windows of a number of rows of a key: tumbling, or sliding by ``slide`` rows."""
+
+    def __init__(self, keys: Sequence[int], calls: Sequence[AggregateCall], window: WindowShape, **other: Any) -> None:
+        self._keys, self._calls, self._size = keys, calls, window.size
+        self._slide = window.slide or window.size
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
+        self._state = self.value_state("rows")
+
+    def block(self, block: TableBlock) -> None:
+        """Add the rows of a block."""
+        for key, row, kind in self.keyed_rows(block, self._keys):
+            if not is_accumulate(kind):
+                continue
+            self.store.current_key = key
+            seen, rows = self._state.value() or (0, [])
+            rows = [*rows, row][-self._size :]
+            seen += 1
+            if seen >= self._size and (seen - self._size) % self._slide == 0:
+                accumulators = self._aggregates.create()
+                for each in rows:
+                    self._aggregates.accumulate(accumulators, each)
+                group = tuple(row[place] for place in self._keys)
+                self.collect((*group, *self._aggregates.values(accumulators)))
+            self._state.update((seen, rows))
+
+    def close(self) -> None:
+        """Close the functions."""
+        if hasattr(self, "_aggregates"):
+            self._aggregates.close()
+
+
+__all__ = ["CountWindowAggregate", "WindowAggregate"]

@@ -1,0 +1,329 @@
+"""GROUP BY, grouping sets, legacy group windows and OVER: from placeholders to aggregates over columns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from funken.expr.ir import InputRef, Literal, Node
+from funken.expr.sql.literals import literal
+from funken.table.logical import (
+    AggregateCall,
+    LogicalAggregate,
+    LogicalNode,
+    LogicalOver,
+    OutputColumn,
+    OverGroup,
+    SortKey,
+    TimeAttribute,
+    WindowShape,
+    WindowKind,
+    WindowProperty,
+    project,
+)
+from funken.table.sql import subqueries
+from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
+from funken.table.sql.scopes import OuterRef, fail
+from funken.table.types import DayTimeIntervalType
+
+
+class ColumnList:
+    """Expressions that become the columns of a projection, each once."""
+
+    def __init__(self, below: LogicalNode, nodes: Sequence[Node] = ()) -> None:
+        self.below = below
+        self.nodes: list[Node] = list(nodes)
+
+    def place(self, node: Node) -> int:
+        """Return the position of an expression; a new one is added."""
+        if node in self.nodes:
+            return self.nodes.index(node)
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def order(self, keys: Sequence[tuple[Node, bool, bool]]) -> tuple[SortKey, ...]:
+        """Return sort keys over columns."""
+        return tuple(SortKey(self.place(key), up, first) for key, up, first in keys)
+
+    def call(self, reference: AggregateRef, name: str) -> AggregateCall:
+        """Return the call of an aggregate over columns."""
+        return AggregateCall(
+            reference.function,
+            tuple(self.place(arg) for arg in reference.args),
+            reference.type,
+            reference.distinct,
+            None if reference.filter is None else self.place(reference.filter),
+            self.order(reference.order),
+            name,
+            reference.definition,
+            reference.options,
+        )
+
+    def node(self) -> LogicalNode:
+        """Return the projection."""
+        names = self.below.row_type.names
+        nodes = self.nodes or [literal(0)]
+        labels: list[str] = []
+        for place, node in enumerate(nodes):
+            label = names[node.index] if isinstance(node, InputRef) else f"$f{place}"
+            labels.append(label if label not in labels else f"{label}${place}")
+        if nodes == [InputRef(index, type=column.type) for index, column in enumerate(self.below.row_type)]:
+            return self.below
+        return project(self.below, nodes, labels)
+
+
+class Aggregation:
+    """The aggregation of a SELECT: its keys, and the aggregates in ``nodes``."""
+
+    def __init__(self, select: Any, group: Any, nodes: Sequence[Node], names: Sequence[str] = ()) -> None:
+        self.select = select
+        self.nodes = list(nodes)
+        self.names = dict(zip(nodes[: len(names)][::-1], names[::-1], strict=True))
+        self.window: WindowShape | None = None
+        self.window_kind = ""
+        self.keys: list[Node] = []
+        self.sets: list[list[int]] | None = None
+        self.group = group
+        self.needed = group is not None or any(has(node, AggregateRef) and self.aggregated(node) for node in nodes)
+        if group is not None:
+            self.read_group(group)
+
+    @staticmethod
+    def aggregated(node: Node) -> bool:
+        """Whether a tree has an aggregate that is not that of an OVER window."""
+        if isinstance(node, AggregateRef):
+            return True
+        return any(Aggregation.aggregated(child) for child in node.children)
+
+    def read_group(self, group: exp.Group) -> None:
+        """Read the keys and grouping sets of GROUP BY."""
+        parts = ("grouping_sets", "rollup", "cube")
+        trees = [*group.expressions, *(tree for part in parts for tree in group.args.get(part) or ())]
+        sets = [self.element(tree) for tree in trees]
+        if all(len(choices) == 1 for choices in sets):
+            return
+        self.sets = []
+        for choice in itertools.product(*sets):
+            self.sets.append(sorted(set(itertools.chain.from_iterable(choice))))
+
+    def element(self, tree: Any) -> list[list[int]]:
+        """The sets of positions of keys that one element of GROUP BY stands for."""
+        if isinstance(tree, exp.GroupingSets):
+            return list(itertools.chain.from_iterable(self.element(each) for each in tree.expressions))
+        if isinstance(tree, exp.Rollup | exp.Cube):
+            parts = [self.columns(each) for each in tree.expressions]
+            if isinstance(tree, exp.Rollup):
+                chosen = [parts[:length] for length in range(len(parts), -1, -1)]
+            else:
+                chosen = [
+                    list(group)
+                    for length in range(len(parts), -1, -1)
+                    for group in itertools.combinations(parts, length)
+                ]
+            return [list(itertools.chain.from_iterable(group)) for group in chosen]
+        return [self.columns(tree)]
+
+    def columns(self, tree: Any) -> list[int]:
+        """Return the positions of the keys that an element names."""
+        if isinstance(tree, exp.Tuple):
+            return [place for each in tree.expressions for place in self.columns(each)]
+        if isinstance(tree, exp.Paren):
+            return self.columns(tree.this)
+        name = tree.this.upper() if isinstance(tree, exp.Anonymous) and isinstance(tree.this, str) else ""
+        if name in WINDOW_FUNCTIONS:
+            self.read_window(tree, name)
+            return []
+        node = self.select.expressions.bind(tree)
+        if has(node, AggregateRef, OverRef):
+            fail(tree, "Aggregates and windows are not allowed in GROUP BY")
+        node = subqueries.attach(self.select, node)
+        if node not in self.keys:
+            self.keys.append(node)
+        return [self.keys.index(node)]
+
+    def read_window(self, tree: exp.Anonymous, name: str) -> None:
+        """Read a legacy window of GROUP BY."""
+        if self.window is not None:
+            fail(tree, "Only one group window is allowed in GROUP BY")
+        binder = self.select.expressions
+        time = binder.bind(tree.expressions[0])
+        if not isinstance(time, InputRef):
+            fail(tree, f"{name} needs a time attribute as its first argument")
+        lengths = [milliseconds(self.select.binder.folded(binder.bind(each)), each) for each in tree.expressions[1:]]
+        attribute = self.select.node.row_type[time.index].time
+        if attribute is None:
+            fail(
+                tree, f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered."
+            )
+        self.window_kind = name
+        if name == "TUMBLE":
+            self.window = WindowShape(WindowKind.TUMBLE, time.index, size=lengths[0], offset=sum(lengths[1:]))
+        elif name == "HOP":
+            self.window = WindowShape(
+                WindowKind.HOP, time.index, slide=lengths[0], size=lengths[1], offset=sum(lengths[2:])
+            )
+        else:
+            self.window = WindowShape(WindowKind.SESSION, time.index, gap=lengths[0])
+
+    def apply(self) -> list[Node]:
+        """Put the aggregate on the plan, and return the nodes over its columns."""
+        select = self.select
+        correlated = self.correlated()
+        calls: list[AggregateRef] = []
+        properties: list[PropertyRef] = []
+        for node in self.nodes:
+            _collect(node, calls, properties)
+        columns = ColumnList(select.node)
+        keys = tuple(columns.place(key) for key in self.keys)
+        if len(set(keys)) != len(keys):
+            keys = tuple(dict.fromkeys(keys))
+        made = tuple(self.call(columns, call, place) for place, call in enumerate(calls))
+        window = self.window
+        if window is not None:
+            time = InputRef(window.time, type=select.node.row_type[window.time].type)
+            window = replace(window, time=columns.place(time))
+        aggregate = LogicalAggregate(
+            columns.node(),
+            keys,
+            made,
+            None if self.sets is None else tuple(tuple(group) for group in self.sets),
+            window,
+            tuple(self.property(each, place) for place, each in enumerate(properties)),
+            select.hints,
+        )
+        select.node = aggregate
+        row_type = aggregate.row_type
+
+        def replaced(node: Node) -> Node | None:
+            if node in self.keys:
+                place = self.keys.index(node)
+            elif isinstance(node, AggregateRef):
+                place = len(keys) + calls.index(node)
+            elif isinstance(node, PropertyRef):
+                place = len(keys) + len(calls) + properties.index(node)
+            elif isinstance(node, InputRef):
+                name = columns.below.row_type[node.index].name
+                fail(self.tree_of(name), f"Expression '{name}' is not being grouped")
+            else:
+                return None
+            return InputRef(place, type=row_type[place].type)
+
+        select.conditions = [change(condition, replaced) for condition in correlated]
+        return [change(node, replaced) for node in self.nodes]
+
+    def tree_of(self, name: str) -> Any:
+        """Return where a column is named, for messages."""
+        for column in self.select.tree.find_all(exp.Column):
+            if column.name == name:
+                return column
+        return self.select.tree
+
+    def correlated(self) -> list[Node]:
+        """The conditions on queries around: their inner sides become keys."""
+        conditions: list[Node] = self.select.conditions
+        for condition in conditions:
+            for inner in inner_sides(condition):
+                if inner not in self.keys:
+                    self.keys.append(inner)
+                    if self.sets is not None:
+                        for group in self.sets:
+                            group.append(len(self.keys) - 1)
+        return conditions
+
+    def call(self, columns: ColumnList, reference: AggregateRef, place: int) -> AggregateCall:
+        """Return the call of an aggregate over columns."""
+        name = self.names.get(reference, f"$f{place}")
+        if name in columns.below.row_type.names:
+            name = f"$f{place}"
+        if reference.function not in GROUPING:
+            return columns.call(reference, name)
+        args = []
+        for arg in reference.args:
+            if arg not in self.keys:
+                fail(self.select.tree, "Argument to GROUPING operator must be a grouped expression")
+            args.append(self.keys.index(arg))
+        return AggregateCall(reference.function, tuple(args), reference.type, name=name)
+
+    def property(self, reference: PropertyRef, place: int) -> tuple[WindowProperty, OutputColumn]:
+        """Return a property of the window, and its column."""
+        if self.window is None or reference.window != self.window_kind:
+            fail(
+                self.select.tree,
+                f"{reference.window}_{reference.property.name} needs {reference.window} in GROUP BY",
+            )
+        time = {WindowProperty.ROWTIME: TimeAttribute.ROWTIME, WindowProperty.PROCTIME: TimeAttribute.PROCTIME}
+        column = OutputColumn(f"w${reference.property.value}", reference.type, time.get(reference.property))
+        return reference.property, column
+
+
+def _collect(node: Node, calls: list[AggregateRef], properties: list[PropertyRef]) -> None:
+    if isinstance(node, AggregateRef):
+        if node not in calls:
+            calls.append(node)
+        return
+    if isinstance(node, PropertyRef) and node not in properties:
+        properties.append(node)
+    if isinstance(node, OverRef):
+        for child in node.children:
+            _collect(child, calls, properties)
+        return
+    for child in node.children:
+        _collect(child, calls, properties)
+
+
+def inner_sides(condition: Node) -> list[Node]:
+    """The parts of a condition over the sub-query alone, as large as possible."""
+    if not has(condition, OuterRef):
+        return [condition] if has(condition, InputRef) else []
+    return [part for child in condition.children for part in inner_sides(child)]
+
+
+def milliseconds(node: Node, tree: Any) -> int:
+    """The length of a constant interval."""
+    if not isinstance(node, Literal) or not isinstance(node.type, DayTimeIntervalType):
+        fail(tree, "The length of a window must be a constant INTERVAL of days to seconds")
+    return int(node.value)
+
+
+def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
+    """Put the windows of OVER on the plan, and return the nodes over its columns."""
+    found: list[OverRef] = []
+
+    def collect(node: Node) -> None:
+        if isinstance(node, OverRef):
+            if node not in found:
+                found.append(node)
+            if any(has(child, OverRef) for child in node.children):
+                fail(select.tree, "Windows of OVER cannot be nested")
+            return
+        for child in node.children:
+            collect(child)
+
+    for node in nodes:
+        collect(node)
+    below = select.node
+    columns = ColumnList(below, [InputRef(index, type=column.type) for index, column in enumerate(below.row_type)])
+    groups: dict[Any, list[tuple[OverRef, AggregateCall]]] = {}
+    for number, over in enumerate(found):
+        partition = tuple(columns.place(each) for each in over.partition)
+        key = (partition, columns.order(over.order), over.rows, over.lower, over.upper)
+        call = columns.call(over.call, f"w0$o{number}")
+        groups.setdefault(key, []).append((over, call))
+    made = tuple(OverGroup(*key, calls=tuple(call for _, call in calls)) for key, calls in groups.items())
+    select.node = LogicalOver(columns.node(), made, select.hints)
+    width = len(columns.nodes)
+    places = {over: width + place for place, (over, _) in enumerate(itertools.chain.from_iterable(groups.values()))}
+
+    def replaced(node: Node) -> Node | None:
+        if isinstance(node, OverRef):
+            return InputRef(places[node], type=node.type)
+        return None
+
+    return [change(node, replaced) for node in nodes]
+
+
+__all__ = ["Aggregation", "ColumnList", "inner_sides", "milliseconds", "overs"]

@@ -1,0 +1,535 @@
+"""The binder: from a parsed query and the catalog to a typed logical plan.
+
+A query is bound in the order of its clauses: FROM (``relations.py``), WHERE, GROUP BY, HAVING, the windows of OVER,
+QUALIFY, SELECT, DISTINCT, ORDER BY, LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from funken.expr.ir import InputRef, Literal, Node
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.literals import literal
+from funken.table.catalog import CatalogManager, CatalogView, ResolvedTable
+from funken.table.constants import fold
+from funken.table.logical import (
+    LogicalAggregate,
+    LogicalFilter,
+    LogicalNode,
+    LogicalScan,
+    LogicalSink,
+    LogicalSort,
+    LogicalValues,
+    LogicalWatermark,
+    OutputColumn,
+    RelationType,
+    SetKind,
+    SortKey,
+    WindowProperty,
+    project,
+)
+from funken.table.sql import subqueries
+from funken.table.sql.aggregates import Aggregation, overs
+from funken.table.sql.expressions import (
+    AggregateRef,
+    ExpressionBinder,
+    OverRef,
+    SubQueryRef,
+    has,
+)
+from funken.table.sql.inserts import insert, sink
+from funken.table.sql.parser import parse_expression, parse_query
+from funken.table.sql.relations import bind_from
+from funken.table.sql.scopes import OuterRef, Scope, fail
+from funken.table.sql.statements import InvalidQuery
+from funken.table.sql.trees import (
+    Bound,
+    Environment,
+    cast,
+    conjuncts,
+    has_modifiers,
+    hints_of,
+    moved,
+    ordinal,
+    references,
+    renamed,
+    set_operation,
+    with_queries,
+)
+from funken.table.types import LogicalType, TimestampType, common_type
+
+
+class Binder:
+    """Binds queries, expressions and INSERTs against the catalogs of a session."""
+
+    def __init__(self, catalogs: CatalogManager, config: Any = None) -> None:
+        self.catalogs = catalogs
+        self.config = config
+        self.environment = Environment()
+        self._views: dict[int, LogicalNode] = {}
+        self._tables: dict[Any, LogicalNode] = {}
+
+    # -- what the API calls
+
+    def query(self, tree: Any) -> LogicalNode:
+        """Return the plan of a query: a tree of the parser, or its text."""
+        if isinstance(tree, str):
+            tree = parse_query(tree)
+        bound = self.bound(tree, None)
+        if bound.conditions:
+            raise InvalidQuery(
+                "SQL validation failed. A query refers to columns of a query around it, but there is none."
+            )
+        return bound.node
+
+    def expression(self, text: Any, columns: Iterable[tuple[str, LogicalType]] | RelationType = ()) -> Node:
+        """Return an expression over columns: of CREATE TABLE, or of ``call_sql``."""
+        if not isinstance(columns, RelationType):
+            columns = RelationType(tuple(OutputColumn(name, type_) for name, type_ in columns))
+        scope = Scope()
+        scope.add(None, columns)
+        tree = parse_expression(text) if isinstance(text, str) else text
+        node = ExpressionBinder(scope, self).bind(tree)
+        if has(node, AggregateRef, OverRef, SubQueryRef):
+            fail(tree, "An expression over one row may have no aggregates, windows and sub-queries")
+        return node
+
+    def insert(self, record: Any) -> LogicalSink:
+        """Return the sink of an INSERT."""
+        return insert(self, record)
+
+    def insert_plan(
+        self, plan: LogicalNode, table: ResolvedTable, overwrite: bool = False, conflict: str | None = None, **rest: Any
+    ) -> LogicalSink:
+        """INSERT of a plan: columns by position, with implicit casts."""
+        return sink(plan, table, overwrite=overwrite, conflict=conflict, **rest)
+
+    def table(self, parts: Sequence[str], options: Mapping[str, str] | None = None) -> LogicalNode:
+        """Return the plan of a table: scan, computed columns, watermark; a view is its query."""
+        found = self.catalogs.table(parts)
+        if isinstance(found, CatalogView):
+            return self.view(found)
+        key = (found, tuple(sorted((options or {}).items())))
+        if key not in self._tables:
+            self._tables[key] = self.scan(found, key[1])
+        return self._tables[key]
+
+    def view(self, view: CatalogView) -> LogicalNode:
+        """Return the plan of a view, with its names."""
+        if view.plan is not None:
+            plan: LogicalNode = view.plan
+            return plan
+        if id(view) not in self._views:
+            outer, self.environment = self.environment, Environment()
+            try:
+                plan = self.query(view.query)
+            finally:
+                self.environment = outer
+            names = [column.name for column in view.columns] or list(plan.row_type.names)
+            self._views[id(view)] = renamed(plan, names)
+        return self._views[id(view)]
+
+    def scan(self, table: ResolvedTable, options: tuple[tuple[str, str], ...]) -> LogicalNode:
+        """Return the plan of a table."""
+        columns = table.table.columns
+        read = [column for column in columns if column.is_physical] + [
+            column for column in columns if column.is_metadata
+        ]
+        row_type = RelationType(tuple(OutputColumn(column.name, column.type) for column in read))
+        node: LogicalNode = LogicalScan(table, row_type, options)
+        places = {column.name: index for index, column in enumerate(read)}
+        if len(read) != len(columns) or list(places) != [column.name for column in columns]:
+            expressions: list[Node] = []
+            for column in columns:
+                if column.is_computed:
+                    expressions.append(self.computed(column.expression, row_type))
+                else:
+                    expressions.append(InputRef(places[column.name], type=column.type))
+            node = project(node, expressions, [column.name for column in columns])
+        if table.table.watermark is not None:
+            watermark = table.table.watermark
+            time = node.row_type.index(watermark.column)
+            node = LogicalWatermark(node, time, self.computed(watermark.expression, node.row_type))
+        return node
+
+    def computed(self, expression: Any, row_type: RelationType) -> Node:
+        """An expression of a table: text, or what the Table API resolves itself (``bind``)."""
+        if isinstance(expression, str):
+            return self.expression(expression, row_type)
+        node: Node = expression.bind(row_type)
+        return node
+
+    def function(self, path: Sequence[str]) -> Any:
+        """The user's function of a name."""
+        if len(path) > 3:
+            return None
+        found = self.catalogs.function(path)
+        return None if found is None else found.definition
+
+    def folded(self, node: Node) -> Node:
+        """Return an expression whose constant parts are computed."""
+        return fold(node)
+
+    @staticmethod
+    def property_type(kind: WindowProperty, time: Node) -> LogicalType:
+        """Return the type of a property of a window."""
+        if kind in {WindowProperty.START, WindowProperty.END}:
+            return TimestampType(3, nullable=False)
+        if kind is WindowProperty.PROCTIME:
+            time = FUNCTIONS.call("PROCTIME", [])
+        found: LogicalType = time.type.not_null()
+        return found
+
+    # -- queries
+
+    def sub_query(self, kind: str, tree: Any, scope: Scope, operands: tuple[Node, ...] = ()) -> SubQueryRef:
+        """Return the placeholder of a sub-query."""
+        bound = self.bound(tree, scope)
+        if kind == "IN" and len(operands) != bound.width:
+            fail(
+                tree,
+                f"Values passed to IN operator must have compatible types: {len(operands)} and {bound.width} columns",
+            )
+        return subqueries.reference(kind, bound, operands)
+
+    def bound(self, tree: Any, parent: Scope | None) -> Bound:
+        """Bind a query in the scope of the one around."""
+        outer = self.environment
+        self.environment = Environment(parent=outer)
+        try:
+            for entry in with_queries(tree):
+                self.with_query(entry, parent)
+            return self.body(tree, parent)
+        finally:
+            self.environment = outer
+
+    def with_query(self, entry: exp.CTE, parent: Scope | None) -> None:
+        """Bind one query of WITH."""
+        node = self.bound(entry.this, parent).node
+        alias = entry.args["alias"]
+        columns = [column.name for column in alias.columns]
+        if columns:
+            if len(columns) != len(node.row_type):
+                fail(alias, f"{len(columns)} names are given to {len(node.row_type)} columns")
+            node = renamed(node, columns)
+        self.environment.queries[alias.name] = node
+
+    def body(self, tree: Any, parent: Scope | None) -> Bound:
+        """Bind a query without its WITH."""
+        if isinstance(tree, exp.Subquery):
+            if has_modifiers(tree):
+                return self.ordered(self.bound(tree.this, parent), tree)
+            return self.bound(tree.this, parent)
+        if isinstance(tree, exp.SetOperation):
+            return self.ordered(self.set_operation(tree, parent), tree)
+        if isinstance(tree, exp.Values):
+            node = self.values(tree)
+            return self.ordered(Bound(node, len(node.row_type)), tree)
+        if isinstance(tree, exp.Select):
+            return SelectBinder(self, tree, parent).bind()
+        if isinstance(tree, exp.Table) and not tree.args.get("joins"):
+            return self.body(exp.select("*").from_(tree), parent)
+        fail(tree, f"{type(tree).__name__} is not supported as a query")
+
+    def values(self, tree: exp.Values) -> LogicalNode:
+        """Bind VALUES."""
+        scope = Scope()
+        binder = ExpressionBinder(scope, self)
+        rows = []
+        for row in tree.expressions:
+            items = row.expressions if isinstance(row, exp.Tuple) else [row]
+            rows.append([binder.bind(item) for item in items])
+        if len({len(row) for row in rows}) != 1:
+            fail(tree, "Values passed to VALUES operator must have equal numbers of columns")
+        types = []
+        for place, column in enumerate(zip(*rows, strict=True)):
+            type_ = common_type([node.type for node in column])
+            if type_ is None:
+                fail(tree, f"Values passed to VALUES operator must have compatible types in column {place + 1}")
+            types.append(type_)
+        typed = tuple(tuple(fold(cast(node, type_)) for node, type_ in zip(row, types, strict=True)) for row in rows)
+        columns = tuple(OutputColumn(f"EXPR${place}", type_) for place, type_ in enumerate(types))
+        return LogicalValues(typed, RelationType(columns))
+
+    def set_operation(self, tree: exp.SetOperation, parent: Scope | None) -> Bound:
+        """Bind UNION, INTERSECT, EXCEPT."""
+        kind = {exp.Union: SetKind.UNION, exp.Except: SetKind.EXCEPT, exp.Intersect: SetKind.INTERSECT}[type(tree)]
+        sides = [self.bound(side, parent) for side in (tree.this, tree.expression)]
+        if any(side.conditions for side in sides):
+            fail(tree, f"A correlated sub-query of {kind.value} is not supported")
+        nodes = [side.node for side in sides]
+        widths = [len(node.row_type) for node in nodes]
+        every = not tree.args.get("distinct")
+        name = f"{kind.value}{' ALL' if every else ''}"
+        if widths[0] != widths[1]:
+            fail(tree, f"Column count mismatch in {name}")
+        return Bound(
+            set_operation(kind, every, nodes, lambda place: fail(tree, f"Type mismatch in column {place} of {name}")),
+            widths[0],
+        )
+
+    def ordered(self, bound: Bound, tree: Any) -> Bound:
+        """ORDER BY, OFFSET and FETCH over the columns of a result."""
+        offset, fetch = self.limits(tree)
+        order = tree.args.get("order")
+        keys: list[SortKey] = []
+        if order is not None:
+            scope = Scope()
+            scope.add(None, bound.node.row_type)
+            binder = ExpressionBinder(scope, self)
+            keys = [self.sort_key(item, bound.node.row_type, binder) for item in order.expressions]
+        if not keys and fetch is None and not offset:
+            return bound
+        return replace(bound, node=LogicalSort(bound.node, tuple(keys), offset, fetch))
+
+    def sort_key(self, item: exp.Ordered, row_type: RelationType, binder: ExpressionBinder) -> SortKey:
+        """Return a key of ORDER BY over the columns of a result."""
+        place = ordinal(item.this, len(row_type))
+        if place is None:
+            node = binder.bind(item.this)
+            if not isinstance(node, InputRef):
+                fail(item, "ORDER BY of a set operation takes names and positions of columns")
+            place = node.index
+        return SortKey(place, not item.args.get("desc"), bool(item.args.get("nulls_first")))
+
+    def limits(self, tree: Any) -> tuple[int, int | None]:
+        """Return the constants of OFFSET and FETCH or LIMIT."""
+
+        def constant(value: Any) -> int:
+            node = fold(ExpressionBinder(Scope(), self).bind(value))
+            if not isinstance(node, Literal) or not isinstance(node.value, int) or node.value < 0:
+                fail(value, "LIMIT and OFFSET take a whole number")
+            return node.value
+
+        offset, limit = tree.args.get("offset"), tree.args.get("limit")
+        start = constant(offset.expression) if offset is not None else 0
+        if limit is None:
+            return start, None
+        if isinstance(limit, exp.Fetch):
+            count = limit.args.get("count")
+            return start, 1 if count is None else constant(count)
+        return start, constant(limit.expression)
+
+
+class SelectBinder:
+    """Binds one SELECT."""
+
+    def __init__(self, binder: Binder, tree: exp.Select, parent: Scope | None) -> None:
+        self.binder = binder
+        self.tree = tree
+        self.scope = Scope(parent=parent)
+        self.windows = {window.this.name: window for window in tree.args.get("windows") or ()}
+        self.node: LogicalNode = LogicalValues(((literal(0),),), RelationType((OutputColumn("ZERO", literal(0).type),)))
+        self.conditions: list[Node] = []
+        self.hints = hints_of(tree.args.get("hint"))
+        self.expressions = ExpressionBinder(self.scope, binder, self.windows)
+
+    def bind(self) -> Bound:
+        """Bind the SELECT."""
+        tree = self.tree
+        for clause in ("laterals", "distribute", "sort", "cluster", "into", "connect", "pivots", "sample", "prewhere"):
+            if tree.args.get(clause):
+                fail(tree, f"{clause.upper()} is not supported")
+        bind_from(self)
+        where = tree.args.get("where")
+        if where is not None:
+            for part in conjuncts(where.this):
+                self.filter(part)
+        items = list(self.items())
+        order = self.order_items(items)
+        return self.finish(items, order)
+
+    def filter(self, tree: Any) -> None:
+        """One conjunct of WHERE."""
+        inner, negated = tree, False
+        while isinstance(inner, exp.Not | exp.Paren):
+            negated ^= isinstance(inner, exp.Not)
+            inner = inner.this
+        if isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and inner.args.get("query") is not None):
+            reference: Any = self.expressions.bind(inner)
+            if not any(has(operand, OuterRef) for operand in reference.children):
+                self.node = subqueries.semi_join(self, reference, negated, inner)
+                return
+        condition = self.expressions.condition(tree, "WHERE")
+        if has(condition, AggregateRef, OverRef):
+            fail(tree, "Aggregates and windows are not allowed in WHERE; use HAVING or a sub-query")
+        condition = subqueries.attach(self, condition)
+        if has(condition, OuterRef):
+            self.conditions.append(condition)
+        else:
+            self.node = LogicalFilter(self.node, condition)
+
+    # -- SELECT
+
+    def items(self) -> Iterator[tuple[Node, str]]:
+        """Yield the expressions of SELECT with unique names."""
+        names: dict[str, int] = {}
+        for place, (node, given) in enumerate(self.raw_items()):
+            name = given or f"EXPR${place}"
+            unique, count = name, 0
+            while unique in names:
+                unique = f"{name}{count}"
+                count += 1
+            names[unique] = place
+            yield node, unique
+
+    def raw_items(self) -> Iterator[tuple[Node, str | None]]:
+        """Yield the expressions of SELECT, stars expanded, with the names that they have."""
+        for tree in self.tree.expressions:
+            if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
+                yield from self.star(tree)
+                continue
+            name = None
+            inner = tree
+            if isinstance(tree, exp.Alias):
+                name, inner = tree.alias, tree.this
+            node = self.expressions.bind(inner)
+            if name is None and isinstance(inner, exp.Column | exp.Dot):
+                name = inner.name
+            yield node, name
+
+    def star(self, tree: Any) -> Iterator[tuple[Node, str]]:
+        """Yield the columns of a star."""
+        relations = self.scope.relations
+        if isinstance(tree, exp.Column):
+            qualifier = [part.name for part in tree.parts if isinstance(part, exp.Identifier)]
+            relations = self.scope.relation(qualifier)
+            if not relations:
+                node = self.expressions.resolve(
+                    self.scope, [part for part in tree.parts[:-1] if isinstance(part, exp.Identifier)], qualifier, 0
+                )
+                if node is not None and hasattr(node.type, "fields"):  # all fields of a row
+                    for column in node.type.fields:
+                        yield self.expressions.field(tree, node, column.name), column.name
+                    return
+                fail(tree, f"Unknown identifier '{'.'.join(qualifier)}'")
+        elif tree.args.get("except_") or tree.args.get("replace"):
+            fail(tree, "* EXCEPT and * REPLACE are not supported")
+        if not relations:
+            fail(tree, "SELECT * needs a FROM clause")
+        if len(relations) == len(self.scope.relations):
+            for name, node in self.scope.merged.items():
+                yield node, name
+        for relation in relations:
+            for index, column in enumerate(relation.columns, relation.start):
+                merged = column.name in self.scope.merged and len(relations) == len(self.scope.relations)
+                if index not in relation.hidden and not merged:
+                    yield InputRef(index, type=column.type), column.name
+
+    def order_items(self, items: list[tuple[Node, str]]) -> list[tuple[Node | int, bool, bool]]:
+        """The keys of ORDER BY: positions among the items, or expressions of the input."""
+        order = self.tree.args.get("order")
+        found: list[tuple[Node | int, bool, bool]] = []
+        for item in order.expressions if order is not None else ():
+            up, first = not item.args.get("desc"), bool(item.args.get("nulls_first"))
+            key: Node | int | None = ordinal(item.this, len(items))
+            if key is None and isinstance(item.this, exp.Column) and not item.this.table:
+                named = [place for place, (_, name) in enumerate(items) if name == item.this.name]
+                key = named[0] if named else None
+            if key is None:
+                binder = ExpressionBinder(self.scope, self.binder, self.windows, {name: node for node, name in items})
+                node = binder.bind(item.this)
+                key = next((place for place, (other, _) in enumerate(items) if other == node), node)
+            found.append((key, up, first))
+        return found
+
+    def finish(self, items: list[tuple[Node, str]], order: list[tuple[Node | int, bool, bool]]) -> Bound:
+        """Bind what follows WHERE, and return the query."""
+        tree = self.tree
+        names = [name for _, name in items]
+        extra = [key for key, _, _ in order if isinstance(key, Node)]
+        having, qualify = tree.args.get("having"), tree.args.get("qualify")
+        aliases = {name: node for node, name in items}
+        binder = ExpressionBinder(self.scope, self.binder, self.windows, aliases)
+        filters = [binder.condition(having.this, "HAVING")] if having is not None else []
+        qualified = [binder.condition(qualify.this, "QUALIFY")] if qualify is not None else []
+        nodes = [node for node, _ in items] + extra + filters + qualified
+        aggregation = Aggregation(self, tree.args.get("group"), nodes, names)
+        grouped = aggregation.needed
+        if grouped:
+            nodes = aggregation.apply()
+        elif filters:
+            fail(having, "HAVING needs GROUP BY or an aggregate")
+        nodes = [subqueries.attach(self, node) for node in nodes]
+        width, spare = len(items), len(items) + len(extra)
+        for condition in nodes[spare : spare + len(filters)]:
+            self.node = LogicalFilter(self.node, condition)
+        nodes = nodes[:spare] + nodes[spare + len(filters) :]
+        if any(has(node, OverRef) for node in nodes):
+            nodes = overs(self, nodes)
+        for condition in nodes[spare:]:
+            self.node = LogicalFilter(self.node, condition)
+        return self.result(nodes[:spare], names, width, order, grouped)
+
+    def result(
+        self, nodes: list[Node], names: list[str], width: int, order: list[tuple[Node | int, bool, bool]], grouped: bool
+    ) -> Bound:
+        """Project, remove duplicates, sort and cut."""
+        tree = self.tree
+        distinct = bool(tree.args.get("distinct"))
+        extra = nodes[width:]
+        if distinct and extra:
+            fail(tree.args["order"], "Expression of ORDER BY is not in the select clause of SELECT DISTINCT")
+        hidden = sorted({ref.index for condition in self.conditions for ref in references(condition)})
+        shown = [*nodes, *(InputRef(index, type=self.node.row_type[index].type) for index in hidden)]
+        labels = [*names, *(f"$sort{place}" for place in range(len(extra))), *(f"$outer{index}" for index in hidden)]
+        counted = frozenset(
+            place
+            for place, node in enumerate(nodes[:width])
+            if grouped and isinstance(node, InputRef) and self.is_count(node)
+        )
+        if any(has(node, OuterRef) for node in nodes):
+            fail(tree, "A column of a query around may only be used in the conditions of a sub-query")
+        node: LogicalNode = project(self.node, shown, labels, self.hints)
+        conditions = tuple(
+            moved(condition, {index: len(nodes) + place for place, index in enumerate(hidden)})
+            for condition in self.conditions
+        )
+        if distinct:
+            node = LogicalAggregate(node, tuple(range(len(shown))), ())
+        keys, place = [], width
+        for key, up, first in order:
+            if isinstance(key, int):
+                keys.append(SortKey(key, up, first))
+            else:
+                keys.append(SortKey(place, up, first))
+                place += 1
+        offset, fetch = self.binder.limits(tree)
+        if keys or fetch is not None or offset:
+            node = self.limited(node, keys, offset, fetch, conditions)
+        if extra:
+            kept = [*range(width), *range(len(nodes), len(shown))]
+            row = node.row_type
+            node = project(
+                node, [InputRef(index, type=row[index].type) for index in kept], [row[index].name for index in kept]
+            )
+            conditions = tuple(
+                moved(condition, {index: place for place, index in enumerate(kept)}) for condition in conditions
+            )
+        return Bound(node, width, conditions, counted, grouped)
+
+    def limited(
+        self, node: LogicalNode, keys: list[SortKey], offset: int, fetch: int | None, conditions: tuple[Node, ...]
+    ) -> LogicalNode:
+        """ORDER BY and LIMIT; of a correlated sub-query they hold for each row around: the rank per compared columns."""
+        if not conditions or fetch is None:
+            return LogicalSort(node, tuple(keys), offset, fetch)
+        return subqueries.top_per_row(node, keys, offset, fetch, conditions, self.tree)
+
+    def is_count(self, node: InputRef) -> bool:
+        """Whether a column is a plain COUNT."""
+        aggregate = self.node
+        while isinstance(aggregate, LogicalFilter):
+            aggregate = aggregate.input
+        if not isinstance(aggregate, LogicalAggregate):
+            return False
+        place = node.index - len(aggregate.keys)
+        return 0 <= place < len(aggregate.calls) and aggregate.calls[place].function == "COUNT"
+
+
+__all__ = ["Binder", "SelectBinder", "renamed"]

@@ -1,0 +1,389 @@
+"""Flink's dialect of sqlglot: what queries and expressions may say, and a tree in which every call keeps its name.
+
+sqlglot knows hundreds of functions of other systems, with their arities and argument orders. Here every call stays
+``Anonymous(name, arguments)``, also those with a syntax of their own, whose words become ``Var`` arguments. Types stay
+texts, which ``parse_type`` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
+from sqlglot.errors import ParseError
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
+
+
+class TableOperand(exp.Expression):
+    """``TABLE t PARTITION BY k ORDER BY o`` as an argument; ``this`` is a table or a sub-query."""
+
+    arg_types: ClassVar = {"this": True, "partition": False, "order": False}
+
+
+class ModelOperand(exp.Expression):
+    """``MODEL m`` as an argument."""
+
+    arg_types: ClassVar = {"this": True}
+
+
+class MatchClause(exp.Expression):
+    """MATCH_RECOGNIZE: ``this`` is the text between its parentheses."""
+
+    arg_types: ClassVar = {"this": True, "alias": False}
+
+
+class DefaultArgument(exp.Expression):
+    """``DEFAULT`` in the place of an argument."""
+
+    arg_types: ClassVar = {}
+
+
+class TypeText(exp.Expression):
+    """The text of a type."""
+
+    arg_types: ClassVar = {"this": True}
+
+
+def _call(name: str, *args: Any) -> Any:
+    return exp.Anonymous(this=name, expressions=list(args))
+
+
+class Flink(Dialect):
+    """Names are case-sensitive and quoted by backticks; NULL sorts as the smallest value."""
+
+    NORMALIZATION_STRATEGY = NormalizationStrategy.CASE_SENSITIVE
+    NULL_ORDERING = "nulls_are_small"
+
+    class Tokenizer(Tokenizer):
+        """Backticks quote names, and hints may follow tables."""
+
+        IDENTIFIERS: ClassVar = ["`"]
+        QUOTES: ClassVar = ["'"]
+        STRING_ESCAPES: ClassVar = ["'"]
+        IDENTIFIER_ESCAPES: ClassVar = ["`"]
+        HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
+        UNICODE_STRINGS: ClassVar = [("U&'", "'"), ("u&'", "'")]
+        VAR_SINGLE_TOKENS: ClassVar = {"$"}
+        COMMANDS: ClassVar[set[Any]] = set()  # whose rest would be one token
+        TOKENS_PRECEDING_HINT: ClassVar = {TokenType.SELECT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN}
+        KEYWORDS: ClassVar = {
+            **{
+                word: token
+                for word, token in Tokenizer.KEYWORDS.items()
+                if word
+                not in {
+                    "COPY",
+                    "CACHE",
+                    "COMMENT",
+                    "DESCRIBE",
+                    "KILL",
+                    "MODEL",
+                    "PIVOT",
+                    "UNPIVOT",
+                    "TRUNCATE",
+                    "SESSION",
+                }
+                and not word.startswith(("{%", "{{"))
+                and token
+                not in {
+                    TokenType.STREAM,
+                    TokenType.ARROW,
+                    TokenType.DCOLON,
+                    TokenType.QUALIFY,
+                    TokenType.FORMAT,
+                    TokenType.COMMAND,
+                    TokenType.PRAGMA,
+                    TokenType.OPERATOR,
+                    TokenType.OVERLAPS,
+                    TokenType.TABLE_SAMPLE,
+                    TokenType.GLOB,
+                    TokenType.ILIKE,
+                    TokenType.RLIKE,
+                    TokenType.SETTINGS,
+                    TokenType.ASOF,
+                    TokenType.ANTI,
+                    TokenType.SEMI,
+                    TokenType.VARIANT,
+                    TokenType.JSON,
+                    TokenType.JSONB,
+                }
+            },
+            "MINUS": TokenType.EXCEPT,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+            "QUALIFY": TokenType.QUALIFY,
+            "OVERLAPS": TokenType.OVERLAPS,
+        }
+
+    class Parser(Parser):
+        """Every call is anonymous, what has a syntax of its own included."""
+
+        FUNCTIONS: ClassVar = {}
+        NO_PAREN_FUNCTIONS: ClassVar = {
+            token: partial(_call, token.name)
+            for token in (
+                TokenType.CURRENT_DATE,
+                TokenType.CURRENT_TIME,
+                TokenType.CURRENT_TIMESTAMP,
+                TokenType.LOCALTIME,
+                TokenType.LOCALTIMESTAMP,
+            )
+        }
+        NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": lambda self: self._parse_case()}
+        TYPE_TOKENS: ClassVar = {TokenType.DATE, TokenType.TIME, TokenType.TIMESTAMP}
+        ID_VAR_TOKENS: ClassVar = Parser.ID_VAR_TOKENS | {TokenType.QUALIFY} - {TokenType.MATCH_RECOGNIZE}
+        TABLE_ALIAS_TOKENS: ClassVar = Parser.TABLE_ALIAS_TOKENS - {TokenType.MATCH_RECOGNIZE, TokenType.QUALIFY}
+        TABLE_POSTFIX_TOKENS: ClassVar = Parser.TABLE_POSTFIX_TOKENS | {TokenType.HINT, TokenType.PARTITION_BY}
+        SUPPORTS_OMITTED_INTERVAL_SPAN_UNIT: ClassVar = False
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            "CAST": lambda self: self._cast("CAST"),
+            "TRY_CAST": lambda self: self._cast("TRY_CAST"),
+            "CEIL": lambda self: self._rounded("CEIL"),
+            "CEILING": lambda self: self._rounded("CEIL"),
+            "FLOOR": lambda self: self._rounded("FLOOR"),
+            "EXTRACT": lambda self: self._extract(),
+            "OVERLAY": lambda self: self._worded("OVERLAY", "PLACING", "FROM", "FOR"),
+            "POSITION": lambda self: self._position(),
+            "SUBSTRING": lambda self: self._worded("SUBSTRING", "FROM", "FOR"),
+            "TRIM": lambda self: self._trim(),
+            "JSON_VALUE": lambda self: self._json("JSON_VALUE"),
+            "JSON_QUERY": lambda self: self._json("JSON_QUERY"),
+            "JSON_EXISTS": lambda self: self._json("JSON_EXISTS"),
+            "JSON_OBJECT": lambda self: self._json_object("JSON_OBJECT"),
+            "JSON_OBJECTAGG": lambda self: self._json_object("JSON_OBJECTAGG"),
+            "JSON_ARRAY": lambda self: self._json_array("JSON_ARRAY"),
+            "JSON_ARRAYAGG": lambda self: self._json_array("JSON_ARRAYAGG"),
+        }
+        LAMBDAS: ClassVar = {
+            TokenType.FARROW: lambda self, names: self.expression(
+                exp.Kwarg(this=exp.var(names[0].name), expression=self._parse_lambda())
+            )
+        }
+
+        # -- arguments
+
+        def _parse_lambda(self, alias: bool = False) -> Any:
+            if self._match(TokenType.DEFAULT):
+                return self.expression(DefaultArgument())
+            if self._curr.text.upper() == "MODEL" and self._next.token_type in self.ID_VAR_TOKENS:
+                self._advance()
+                return self.expression(ModelOperand(this=self._parse_table_parts(schema=True)))
+            table: Any = None
+            if self._curr.token_type == TokenType.TABLE and self._next.token_type != TokenType.L_PAREN:
+                self._advance()
+                table = self._parse_table_parts(schema=True)
+            else:
+                found = super()._parse_lambda(alias)
+                if not isinstance(found, exp.Subquery | exp.Column) or self._curr.token_type != TokenType.PARTITION_BY:
+                    return found
+                table = found
+            partition = None
+            if self._match(TokenType.PARTITION_BY):
+                partition = self._listed(self._parse_assignment)
+            order = None
+            if self._match(TokenType.ORDER_BY):
+                order = self._listed(self._parse_ordered)
+            return self.expression(TableOperand(this=table, partition=partition, order=order))
+
+        def _listed(self, parse: Callable[[], Any]) -> list[Any]:
+            """A list that stands in parentheses, or a single item."""
+            if self._match(TokenType.L_PAREN):
+                found = self._parse_csv(parse)
+                self._match_r_paren()
+                return found
+            return [parse()]
+
+        # -- functions with a syntax of their own
+
+        def _type_text(self, stops: tuple[str, ...] = ()) -> Any:
+            """The text of a type, which ends before a closing parenthesis, a comma, or one of the words."""
+            start, depth = self._curr, 0
+            last = start
+            while self._curr:
+                kind = self._curr.token_type
+                closes = kind == TokenType.R_PAREN
+                if depth == 0 and (closes or kind == TokenType.COMMA or self._curr.text.upper() in stops):
+                    break
+                depth += (kind in {TokenType.L_PAREN, TokenType.LT}) - (kind in {TokenType.R_PAREN, TokenType.GT})
+                last = self._curr
+                self._advance()
+            if last is start and self._curr is start:
+                self.raise_error("Expected a type")
+            return self.expression(TypeText(this=self._find_sql(start, last)), start)
+
+        def _cast(self, name: str) -> Any:
+            value = self._parse_assignment()
+            if not self._match(TokenType.ALIAS):
+                self.raise_error("Expected AS")
+            return _call(name, value, self._type_text())
+
+        def _rounded(self, name: str) -> Any:
+            args = self._parse_csv(self._parse_assignment)
+            if self._match_text_seq("TO"):
+                args.append(self._word())
+            return _call(name, *args)
+
+        def _word(self) -> Any:
+            self._advance()
+            return self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
+
+        def _extract(self) -> Any:
+            unit = self._word()
+            if not self._match(TokenType.FROM):
+                self.raise_error("Expected FROM")
+            return _call("EXTRACT", unit, self._parse_assignment())
+
+        def _worded(self, name: str, *words: str) -> Any:
+            """Arguments with words or commas between them."""
+            args = [self._parse_bitwise()]
+            while self._match(TokenType.COMMA) or self._match_texts(words):
+                args.append(self._parse_bitwise())
+            return _call(name, *args)
+
+        def _position(self) -> Any:
+            args = [self._parse_bitwise()]
+            if not self._match(TokenType.IN):
+                self.raise_error("Expected IN")
+            args.append(self._parse_bitwise())
+            if self._match(TokenType.FROM):
+                args.append(self._parse_bitwise())
+            return _call("POSITION", *args)
+
+        def _trim(self) -> Any:
+            side = self._word() if self._curr.text.upper() in {"BOTH", "LEADING", "TRAILING"} else exp.var("BOTH")
+            if self._match(TokenType.FROM):
+                return _call("TRIM", side, exp.Literal.string(" "), self._parse_bitwise())
+            first = self._parse_bitwise()
+            if self._match(TokenType.FROM):
+                return _call("TRIM", side, first, self._parse_bitwise())
+            return _call("TRIM", side, exp.Literal.string(" "), first)
+
+        def _json(self, name: str) -> Any:
+            """JSON_VALUE, JSON_QUERY, JSON_EXISTS: the clauses become named arguments."""
+            args = [self._parse_assignment()]
+            while self._match(TokenType.COMMA):
+                args.append(self._parse_assignment())
+            while not self._match(TokenType.R_PAREN, advance=False) and self._curr:
+                args.append(self._json_clause())
+            return _call(name, *args)
+
+        def _json_clause(self) -> Any:
+            if self._match_text_seq("RETURNING"):
+                return self._named(
+                    "returning", self._type_text(("NULL", "ERROR", "DEFAULT", "EMPTY", "WITH", "WITHOUT"))
+                )
+            if self._match_text_seq("WITHOUT"):
+                self._match_text_seq("ARRAY")
+                self._match_text_seq("WRAPPER")
+                return self._named("wrapper", exp.var("WITHOUT_ARRAY"))
+            if self._match_text_seq("WITH"):
+                kind = "CONDITIONAL" if self._match_text_seq("CONDITIONAL") else "UNCONDITIONAL"
+                self._match_text_seq("UNCONDITIONAL")
+                self._match_text_seq("ARRAY")
+                if not self._match_text_seq("WRAPPER"):
+                    self.raise_error("Expected WRAPPER")
+                return self._named("wrapper", exp.var(f"{kind}_ARRAY"))
+            behavior: Any
+            if self._match(TokenType.DEFAULT):
+                behavior = self._parse_bitwise()
+            elif self._match_text_seq("EMPTY"):
+                behavior = exp.var("EMPTY " + self._word().name)
+            else:
+                behavior = self._word()
+            if not self._match_text_seq("ON"):
+                self.raise_error("Expected ON EMPTY or ON ERROR")
+            return self._named(f"on_{self._word().name.lower()}", behavior)
+
+        def _named(self, name: str, value: Any) -> Any:
+            return self.expression(exp.Kwarg(this=exp.var(name), expression=value))
+
+        def _json_object(self, name: str) -> Any:
+            args: list[Any] = []
+            while not self._match(TokenType.R_PAREN, advance=False) and not self._on_null(args):
+                self._match_text_seq("KEY")
+                args.append(self._parse_bitwise())
+                if not self._match_text_seq("VALUE") and not self._match(TokenType.COLON):
+                    self.raise_error("Expected VALUE")
+                args.append(self._parse_assignment())
+                self._match(TokenType.COMMA)
+            return _call(name, *args)
+
+        def _json_array(self, name: str) -> Any:
+            args: list[Any] = []
+            while not self._match(TokenType.R_PAREN, advance=False) and not self._on_null(args):
+                args.append(self._parse_assignment())
+                self._match(TokenType.COMMA)
+            return _call(name, *args)
+
+        def _on_null(self, args: list[Any]) -> bool:
+            for word in ("NULL", "ABSENT"):
+                if self._match_text_seq(word, "ON", "NULL"):
+                    args.append(self._named("on_null", exp.var(word)))
+                    return True
+            return False
+
+        def _parse_is(self, this: Any) -> Any:
+            ahead = self._next if self._curr.token_type == TokenType.NOT else self._curr
+            if ahead is None or ahead.text.upper() != "JSON":
+                return super()._parse_is(this)
+            negated = self._match(TokenType.NOT)
+            self._advance()
+            kinds = {"VALUE", "SCALAR", "ARRAY", "OBJECT"}
+            kind = self._word() if self._curr and self._curr.text.upper() in kinds else exp.var("VALUE")
+            return _call("IS NOT JSON" if negated else "IS JSON", this, self._named("kind", kind))
+
+        # -- literals
+
+        def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+            negative = self._next.token_type == TokenType.DASH
+            if self._curr.token_type != TokenType.INTERVAL or not (
+                negative or self._next.token_type in {TokenType.STRING, TokenType.PLUS}
+            ):
+                return None
+            start = self._curr
+            self._advance()
+            self._match_set({TokenType.DASH, TokenType.PLUS})
+            if not self._match(TokenType.STRING):
+                self.raise_error("Expected the text of an interval")
+            text = exp.Literal.string(("-" if negative else "") + self._prev.text)
+            units = [self._unit()]
+            if self._match_text_seq("TO"):
+                units.append(self._unit())
+            return self.expression(exp.Interval(this=text, unit=exp.var(" TO ".join(units))), start)
+
+        def _unit(self) -> str:
+            unit: str = self._word().name
+            if self._match(TokenType.L_PAREN):
+                self._parse_csv(self._parse_primary)
+                self._match_r_paren()
+            return unit
+
+        # -- tables
+
+        def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
+            found = super()._parse_table_parts(*args, **kwargs)
+            if found is not None and self._curr.token_type == TokenType.HINT:
+                found.meta["hint"] = self._parse_hint()
+            return found
+
+        def _parse_match_recognize(self) -> Any:
+            if not self._match(TokenType.MATCH_RECOGNIZE):
+                return None
+            self._match_l_paren()
+            start, depth = self._curr, 1
+            last = start
+            while self._curr:
+                depth += (self._curr.token_type == TokenType.L_PAREN) - (self._curr.token_type == TokenType.R_PAREN)
+                if depth == 0:
+                    break
+                last = self._curr
+                self._advance()
+            self._match_r_paren()
+            return self.expression(MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start)
+
+
+__all__ = ["DefaultArgument", "Flink", "ModelOperand", "ParseError", "MatchClause", "TableOperand", "TypeText"]

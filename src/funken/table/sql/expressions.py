@@ -1,0 +1,813 @@
+"""From sqlglot's trees of expressions to typed nodes.
+
+What needs the query around it becomes a placeholder: a call of an aggregate, an OVER window, a sub-query, a property of a
+window. The binder of queries replaces them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from funken.errors import FunkenError
+from funken.expr.ir import Call, InputRef, Literal, Node
+from funken.expr.rules import AggregateRule, InvalidCall
+from funken.expr.sql import literals
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.literals import literal
+from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
+from funken.table.sql.dialect import DefaultArgument, TypeText
+from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
+from funken.table.types import (
+    BooleanType,
+    NullType,
+    RowType,
+    SymbolType,
+    parse_type,
+)
+
+_BINARY = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.DPipe: "||",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.SimilarTo: "SIMILAR TO",
+}
+UNITS = {
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+    "NANOSECOND",
+    "EPOCH",
+    "DOY",
+    "DOW",
+    "ISODOW",
+    "ISOYEAR",
+    "CENTURY",
+    "DECADE",
+    "MILLENNIUM",
+}
+WINDOW_FUNCTIONS = {"TUMBLE", "HOP", "SESSION"}
+_AUXILIARY = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)$")
+GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
+TIMESTAMP_UNITS = re.compile(r"SQL_TSI_")
+
+
+@dataclass(frozen=True)
+class AggregateRef(Node):
+    """The value of an aggregate of the query, over ``args`` of its input."""
+
+    function: str
+    args: tuple[Node, ...]
+    distinct: bool = False
+    filter: Node | None = None
+    order: tuple[tuple[Node, bool, bool], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+    definition: Any = None
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The expressions within."""
+        return (*self.args, *([self.filter] if self.filter is not None else []), *(key[0] for key in self.order))
+
+
+@dataclass(frozen=True)
+class OverRef(Node):
+    """The value of an aggregate over a window of rows."""
+
+    call: AggregateRef
+    partition: tuple[Node, ...]
+    order: tuple[tuple[Node, bool, bool], ...]
+    rows: bool
+    lower: FrameBound
+    upper: FrameBound
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The expressions within."""
+        return (*self.call.children, *self.partition, *(key[0] for key in self.order))
+
+
+@dataclass(frozen=True)
+class PropertyRef(Node):
+    """A property of the legacy window of GROUP BY."""
+
+    window: str
+    property: WindowProperty
+
+
+@dataclass(frozen=True)
+class SubQueryRef(Node):
+    """The value of a sub-query: SCALAR, EXISTS or IN. ``conditions`` compare its columns with the query around.
+
+    In ``conditions`` an ``OuterRef`` is a column of the query around, an ``InputRef`` one of the plan. ``operands`` are the
+    left side of IN.
+    """
+
+    kind: str
+    plan: LogicalNode
+    operands: tuple[Node, ...] = ()
+    conditions: tuple[Node, ...] = ()
+    width: int = 1
+    counted: bool = False
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The expressions within."""
+        return self.operands
+
+
+def change(node: Node, replaced: Callable[[Node], Node | None]) -> Node:
+    """Replace nodes from the top down: where ``replaced`` gives a node it stands for the whole tree below."""
+    found = replaced(node)
+    if found is not None:
+        return found
+
+    def each(child: Node) -> Node:
+        return change(child, replaced)
+
+    if isinstance(node, Call):
+        args = tuple(map(each, node.args))
+        return node if all(new is old for new, old in zip(args, node.args, strict=True)) else replace(node, args=args)
+    if isinstance(node, AggregateRef):
+        order = tuple((each(key), up, first) for key, up, first in node.order)
+        filter_ = None if node.filter is None else each(node.filter)
+        return replace(node, args=tuple(map(each, node.args)), filter=filter_, order=order)
+    if isinstance(node, OverRef):
+        call: Any = change(node.call, lambda below: None if below is node.call else replaced(below))
+        order = tuple((each(key), up, first) for key, up, first in node.order)
+        return replace(node, call=call, partition=tuple(map(each, node.partition)), order=order)
+    if isinstance(node, SubQueryRef):
+        conditions = tuple(change(part, lambda below: _outer(below, replaced)) for part in node.conditions)
+        return replace(node, operands=tuple(map(each, node.operands)), conditions=conditions)
+    return node
+
+
+@dataclass(frozen=True)
+class Outer(Node):
+    """An expression over the query around, within a condition of a sub-query."""
+
+    node: Node
+
+
+def _outer(node: Node, replaced: Callable[[Node], Node | None]) -> Node | None:
+    """Replace within what belongs to the query around."""
+    if isinstance(node, OuterRef) and node.depth == 1:
+        inner = InputRef(node.index, type=node.type)
+        found = replaced(inner)
+        return None if found is None or found is inner else Outer(found, type=node.type)
+    if isinstance(node, Outer):
+        return Outer(change(node.node, replaced), type=node.type)
+    return None
+
+
+def has(node: Node, *kinds: type[Node]) -> bool:
+    """Whether one of these nodes is in a tree."""
+    if isinstance(node, kinds):
+        return True
+    return any(has(child, *kinds) for child in node.children)
+
+
+def is_constant(node: Node) -> bool:
+    """Whether an expression has no columns."""
+    return not has(node, InputRef, AggregateRef, OverRef, SubQueryRef, OuterRef, PropertyRef)
+
+
+class ExpressionBinder:
+    """Binds expressions in a scope; ``query`` binds sub-queries, ``windows`` are the named ones of the query."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        binder: Any,
+        windows: dict[str, exp.Window] | None = None,
+        aliases: dict[str, Node] | None = None,
+    ) -> None:
+        self.scope = scope
+        self.binder = binder
+        self.windows = windows or {}
+        self.aliases = aliases or {}
+        self.in_aggregate = False
+        self.in_over = False
+
+    # -- entry
+
+    def bind(self, tree: Any) -> Node:
+        """Return the typed node of a tree."""
+        handler = _HANDLERS.get(type(tree))
+        if handler is None:
+            name = _BINARY.get(type(tree))
+            if name is None:
+                fail(tree, f"{type(tree).__name__} is not supported: {tree.sql()[:80]}")
+            return self.call(tree, name, [tree.this, tree.expression])
+        return handler(self, tree)
+
+    def condition(self, tree: Any, clause: str) -> Node:
+        """An expression of BOOLEAN."""
+        node = self.bind(tree)
+        if not isinstance(node.type, BooleanType | NullType):
+            fail(tree, f"{clause} clause must be a condition, but it is of type {node.type}")
+        return node
+
+    def call(self, tree: Any, name: str, args: Sequence[Any], **options: Any) -> Node:
+        """Return the call of a function over trees."""
+        return self.made(tree, name, [self.bind(arg) for arg in args], **options)
+
+    def made(self, tree: Any, name: str, nodes: Sequence[Node], **options: Any) -> Node:
+        """A typed call; an error of the function has the place of the tree."""
+        try:
+            return FUNCTIONS.call(name, nodes, **options)
+        except InvalidCall as error:
+            fail(tree, str(error))
+
+    # -- names
+
+    def column(self, tree: exp.Column) -> Node:
+        """Return what a name means: a column, its field, or a function without parentheses."""
+        parts = identifiers(tree)
+        if isinstance(tree.this, exp.Star):
+            fail(tree, "Unknown identifier '*'")
+        names = [part.name for part in parts]
+        depth, scope = 0, self.scope
+        while True:
+            found = self.resolve(scope, parts, names, depth)
+            if found is not None:
+                return found
+            if scope.parent is None:
+                break
+            scope, depth = scope.parent, depth + 1
+        if len(names) == 1 and names[0] in self.aliases:
+            return self.aliases[names[0]]
+        if len(names) == 1 and names[0].upper() in FUNCTIONS and not parts[0].quoted and names[0].upper() in _BARE:
+            return self.made(tree, names[0].upper(), [])
+        if len(names) > 1:
+            named = self.scope.relation(names[:-1])
+            if named:
+                near = self.scope.suggestion(names[-1], named[0])
+                fail(tree, f"Column '{names[-1]}' not found in table '{names[-2]}'{near}")
+            if not self.scope.find(names[0]):
+                fail(tree, f"Table '{names[0]}' not found{self._near_table(names[0])}")
+        fail(tree, f"Column '{names[0]}' not found in any table{self.scope.suggestion(names[0])}")
+
+    def _near_table(self, name: str) -> str:
+        for relation in self.scope.relations:
+            if relation.alias is not None and relation.alias.lower() == name.lower():
+                return f"; did you mean '{relation.alias}'?"
+        return ""
+
+    def resolve(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
+        """A name in one scope: an alias and a column, or a column, then nested fields."""
+        for length in range(len(names) - 1, 0, -1):
+            relations = scope.relation(names[:length])
+            if len(relations) > 1:
+                fail(parts[0], f"Table '{'.'.join(names[:length])}' is ambiguous")
+            for relation in relations:
+                positions = [place for place, column in enumerate(relation.columns) if column.name == names[length]]
+                if len(positions) > 1:
+                    fail(parts[length], f"Column '{names[length]}' is ambiguous")
+                if positions:
+                    return self.reference(scope, relation.start + positions[0], depth, parts[length + 1 :])
+        found = scope.find(names[0])
+        if names[0] in scope.merged and found:
+            return self.fields(self.at_depth(scope.merged[names[0]], depth), parts[1:])
+        if len(found) > 1:
+            fail(parts[0], f"Column '{names[0]}' is ambiguous")
+        if found:
+            return self.reference(scope, found[0][0], depth, parts[1:])
+        return self.peeked(scope, parts, names, depth)
+
+    def peeked(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
+        """Return a field of a row that is named without its column, if one row alone has it."""
+        rows = [
+            place
+            for place, column in scope.columns()
+            if isinstance(column.type, RowType) and names[0] in column.type.names
+        ]
+        return self.reference(scope, rows[0], depth, parts) if len(rows) == 1 else None
+
+    def at_depth(self, node: Node, depth: int) -> Node:
+        """Return an expression as seen from a sub-query."""
+        if not depth:
+            return node
+        return change(
+            node, lambda each: OuterRef(each.index, depth, type=each.type) if isinstance(each, InputRef) else None
+        )
+
+    def reference(self, scope: Scope, index: int, depth: int, rest: Sequence[exp.Identifier]) -> Node:
+        """Return a column, and fields within it."""
+        column = next(column for place, column in scope.columns() if place == index)
+        node: Node = InputRef(index, type=column.type) if not depth else OuterRef(index, depth, type=column.type)
+        return self.fields(node, rest)
+
+    def fields(self, node: Node, names: Sequence[exp.Identifier]) -> Node:
+        """Return nested fields."""
+        for name in names:
+            node = self.field(name, node, name.name)
+        return node
+
+    def field(self, tree: Any, node: Node, name: str) -> Node:
+        """Return one field of a row, or value of a map."""
+        if isinstance(node.type, RowType):
+            if name not in node.type.names:
+                fail(tree, f"Column '{name}' not found in row of {', '.join(node.type.names)}")
+            return self.made(tree, "GET", [node], field=name)
+        return self.made(tree, "ITEM", [node, literal(name)])
+
+    def dot(self, tree: exp.Dot) -> Node:
+        """Return a field of an expression, or the call of a catalog's function."""
+        if isinstance(tree.expression, exp.Anonymous):  # a function of a catalog: db.f(x)
+            path = [part.name for part in tree.this.find_all(exp.Identifier)] or [tree.this.name]
+            return self.function(tree.expression, tuple(path))
+        return self.field(tree, self.bind(tree.this), tree.expression.name)
+
+    # -- literals
+
+    def literal(self, tree: exp.Literal) -> Node:
+        """Return a number or a text."""
+        return literal(tree.this) if tree.is_string else literals.number_literal(tree.this)
+
+    def cast_literal(self, tree: exp.Cast) -> Node:
+        """Return ``DATE '..'`` and its kin."""
+        kind = tree.to.this.name
+        text = tree.this.name
+        readers = {
+            "DATE": literals.date_literal,
+            "TIME": literals.time_literal,
+            "TIMESTAMP": literals.timestamp_literal,
+        }
+        if kind not in readers:
+            fail(tree, f"{kind} is not supported here; write CAST(x AS {kind})")
+        return self._read(tree, readers[kind], text)
+
+    def _read(self, tree: Any, reader: Callable[..., Node], *args: Any) -> Node:
+        try:
+            return reader(*args)
+        except (FunkenError, ValueError) as error:
+            fail(tree, str(error))
+
+    def interval(self, tree: exp.Interval) -> Node:
+        """Return an interval."""
+        units = [part.removesuffix("S") for part in tree.args["unit"].name.split(" TO ")]
+        return self._read(tree, literals.interval_literal, tree.this.name, *units)
+
+    def unicode(self, tree: exp.UnicodeString) -> Node:
+        """Return a text with escapes."""
+        text = re.sub(r"\\(\\|\+[0-9a-fA-F]{6}|[0-9a-fA-F]{4})", _unescaped, tree.name)
+        return literal(text)
+
+    # -- operators
+
+    def unknown(self, tree: exp.Is, negated: bool = False) -> Node:
+        """Return IS [NOT] NULL, TRUE, FALSE."""
+        what = tree.expression
+        prefix = "IS NOT " if negated else "IS "
+        if isinstance(what, exp.Null):
+            return self.call(tree, prefix + "NULL", [tree.this])
+        if isinstance(what, exp.Boolean):
+            return self.call(tree, prefix + ("TRUE" if what.this else "FALSE"), [tree.this])
+        fail(tree, f"IS {what.sql()} is not supported")
+
+    def negation(self, tree: exp.Not) -> Node:
+        """Return NOT."""
+        inner = tree.this
+        if isinstance(inner, exp.Is):
+            return self.unknown(inner, negated=True)
+        return self.call(tree, "NOT", [inner])
+
+    def logic(self, tree: exp.And | exp.Or) -> Node:
+        """Return AND or OR of any number."""
+        name = "AND" if isinstance(tree, exp.And) else "OR"
+        return self.call(tree, name, list(tree.flatten()))
+
+    def between(self, tree: exp.Between) -> Node:
+        """Return BETWEEN."""
+        name = "BETWEEN SYMMETRIC" if tree.args.get("symmetric") else "BETWEEN"
+        return self.call(tree, name, [tree.this, tree.args["low"], tree.args["high"]])
+
+    def like(self, tree: exp.Like) -> Node:
+        """Return LIKE."""
+        found = self.call(tree, "LIKE", [tree.this, tree.expression])
+        return self.made(tree, "NOT", [found]) if tree.args.get("negate") else found
+
+    def escape(self, tree: exp.Escape) -> Node:
+        """Return LIKE or SIMILAR TO with ESCAPE."""
+        inner = tree.this
+        name = "LIKE" if isinstance(inner, exp.Like) else "SIMILAR TO"
+        found = self.call(tree, name, [inner.this, inner.expression, tree.expression])
+        return self.made(tree, "NOT", [found]) if inner.args.get("negate") else found
+
+    def membership(self, tree: exp.In) -> Node:
+        """Return IN a list, or in a sub-query."""
+        query = tree.args.get("query")
+        if query is not None:
+            operands = tree.this.expressions if isinstance(tree.this, exp.Tuple) else [tree.this]
+            found: Node = self.binder.sub_query("IN", query, self.scope, tuple(map(self.bind, operands)))
+            return found
+        return self.call(tree, "IN", [tree.this, *tree.expressions])
+
+    def exists(self, tree: exp.Exists) -> Node:
+        """Return EXISTS."""
+        found: Node = self.binder.sub_query("EXISTS", tree.this, self.scope)
+        return found
+
+    def scalar(self, tree: exp.Subquery) -> Node:
+        """Return a scalar sub-query."""
+        found: Node = self.binder.sub_query("SCALAR", tree, self.scope)
+        return found
+
+    def overlaps(self, tree: exp.Overlaps) -> Node:
+        """Return OVERLAPS."""
+        return self.call(tree, "OVERLAPS", [*tree.this.expressions, *tree.expression.expressions])
+
+    def case(self, tree: exp.Case) -> Node:
+        """Return CASE, both forms as one."""
+        args: list[Node] = []
+        subject = tree.args.get("this")
+        for branch in tree.args["ifs"]:
+            if subject is not None:
+                args.append(self.call(branch.this, "=", [subject, branch.this]))
+            else:
+                args.append(self.bind(branch.this))
+            args.append(self.bind(branch.args["true"]))
+        default = tree.args.get("default")
+        args.append(self.bind(default) if default is not None else Literal(None, type=NullType()))
+        return self.made(tree, "CASE", args)
+
+    def bracket(self, tree: exp.Bracket) -> Node:
+        """Return an item of a collection, or a MAP."""
+        inner = tree.this
+        if isinstance(inner, exp.Column) and inner.name.upper() == "MAP" and not inner.this.quoted and not inner.table:
+            return self.call(tree, "MAP", tree.expressions)
+        if len(tree.expressions) != 1:
+            fail(tree, f"One index is needed: {tree.sql()[:60]}")
+        node = self.bind(inner)
+        index = self.bind(tree.expressions[0])
+        return self.made(tree, "ITEM", [node, index])
+
+    # -- calls
+
+    def anonymous(self, tree: exp.Anonymous) -> Node:
+        """Return a call by name."""
+        return self.function(tree, ())
+
+    def function(self, tree: exp.Anonymous, path: tuple[str, ...]) -> Node:
+        """Return a call: of the user's function first, then of a built-in."""
+        written = tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this
+        name = written.upper()
+        defined = self.binder.function((*path, written))
+        if defined is not None:
+            return self.user_function(tree, written, defined)
+        special = _SPECIAL.get(name)
+        if special is not None:
+            return special(self, tree)
+        match = _AUXILIARY.match(name)
+        if match is not None:
+            return self.window_property(tree, match)
+        if name in GROUPING:
+            args = tuple(self.bind(arg) for arg in tree.expressions)
+            return AggregateRef(name, args, type=literals.number_literal("3000000000").type)
+        if name not in FUNCTIONS:
+            self.unknown_function(tree, written)
+        rule = FUNCTIONS.get(name)
+        if isinstance(rule, AggregateRule):
+            return self.aggregate(tree, rule.name)
+        nodes, options = self.arguments(tree.expressions)
+        return self.made(tree, name, nodes, **options)
+
+    def unknown_function(self, tree: Any, written: str) -> Any:
+        """Refuse a call, with its signature and the nearest name."""
+        try:
+            FUNCTIONS.get(written)
+        except InvalidCall as error:
+            signature = f"{written}({', '.join('<' + str(self.bind(arg).type) + '>' for arg in tree.expressions)})"
+            fail(tree, f"No match found for function signature {signature}.{self._hint(str(error))}")
+
+    @staticmethod
+    def _hint(message: str) -> str:
+        return message[message.index(" Did you mean") :] if " Did you mean" in message else ""
+
+    def arguments(self, trees: Sequence[Any]) -> tuple[list[Node], dict[str, Any]]:
+        """Positional arguments, and what the syntax says beside them (``Kwarg``)."""
+        args: list[Node] = []
+        options: dict[str, Any] = {}
+        for tree in trees:
+            if isinstance(tree, exp.Kwarg):
+                options |= self.option(tree)
+            else:
+                args.append(self.bind(tree))
+        return args, options
+
+    def option(self, tree: exp.Kwarg) -> dict[str, Any]:
+        """Return what a named argument says."""
+        name, value = tree.this.name, tree.expression
+        if isinstance(value, exp.Var):
+            return {name: value.name}
+        if isinstance(value, TypeText):
+            return {name: parse_type(value.this)}
+        if name in {"on_empty", "on_error"}:
+            return {name: "DEFAULT", f"default_{name}": self.bind(value)}
+        return {name: self.bind(value)}
+
+    def user_function(self, tree: exp.Anonymous, name: str, function: Any) -> Node:
+        """Return the call of a user's function."""
+        args: list[Node] = []
+        names: list[str | None] = []
+        distinct = False
+        for each in tree.expressions:
+            inner, label = (each.expression, each.this.name) if isinstance(each, exp.Kwarg) else (each, None)
+            if isinstance(inner, exp.Distinct):
+                distinct = True
+                args += [self.bind(part) for part in inner.expressions]
+                names += [None] * len(inner.expressions)
+            elif isinstance(inner, DefaultArgument):
+                args.append(Literal(None, type=NullType()))
+                names.append(label)
+            elif isinstance(inner, exp.Star):
+                columns: list[Node] = [InputRef(index, type=column.type) for index, column in self.scope.columns()]
+                args += columns
+                names += [None] * len(columns)
+            else:
+                args.append(self.bind(inner))
+                names.append(label)
+        try:
+            cast, result = function.infer(args, names)
+        except InvalidCall as error:
+            fail(tree, str(error))
+        if function.kind == "scalar":
+            return Call(name, tuple(cast), type=result, handle=function)
+        if function.kind != "aggregate":
+            fail(tree, f"{name} is a {function.kind} function: it belongs in FROM, as LATERAL TABLE({name}(..))")
+        return AggregateRef(name, tuple(cast), distinct, definition=function, type=result)
+
+    def cast(self, tree: exp.Anonymous) -> Node:
+        """Return CAST or TRY_CAST."""
+        value, target = tree.expressions
+        try:
+            type_ = parse_type(target.this)
+        except FunkenError as error:
+            fail(tree, str(error))
+        return self.made(tree, tree.this, [self.bind(value)], type=type_)
+
+    def trim(self, tree: exp.Anonymous) -> Node:
+        """Return TRIM."""
+        where, characters, value = tree.expressions
+        return self.call(tree, "TRIM", [value, characters], where=where.name)
+
+    def with_unit(self, tree: exp.Anonymous) -> Node:
+        """A function whose arguments may be a unit of time."""
+        args: list[Node] = []
+        for place, each in enumerate(tree.expressions):
+            word = each.name.upper() if isinstance(each, exp.Var | exp.Column) else ""
+            word = TIMESTAMP_UNITS.sub("", word)
+            if (word in UNITS or word.removesuffix("S") in UNITS) and (isinstance(each, exp.Var) or place == 0):
+                unit = word if word in UNITS else word.removesuffix("S")
+                args.append(Literal(unit, type=SymbolType(nullable=False)))
+            else:
+                args.append(self.bind(each))
+        return self.made(tree, tree.this.upper(), args)
+
+    def now(self, tree: exp.Anonymous) -> Node:
+        """Return PROCTIME()."""
+        if tree.expressions:
+            fail(tree, "PROCTIME takes no arguments")
+        return self.made(tree, "PROCTIME", [])
+
+    def descriptor(self, tree: exp.Anonymous) -> Node:
+        """Refuse a DESCRIPTOR that is no argument of a table function."""
+        fail(tree, "DESCRIPTOR may only be an argument of a table function")
+
+    def group_window(self, tree: exp.Anonymous) -> Node:
+        """Refuse a window outside of GROUP BY."""
+        fail(tree, f"Group window {tree.this.upper()} is only allowed in the GROUP BY clause")
+
+    def window_property(self, tree: exp.Anonymous, match: re.Match[str]) -> Node:
+        """Return TUMBLE_START and its kin."""
+        properties = {
+            "START": WindowProperty.START,
+            "END": WindowProperty.END,
+            "ROWTIME": WindowProperty.ROWTIME,
+            "PROCTIME": WindowProperty.PROCTIME,
+        }
+        kind = properties[match.group(2)]
+        type_ = self.binder.property_type(kind, self.bind(tree.expressions[0]))
+        return PropertyRef(match.group(1), kind, type=type_)
+
+    # -- aggregates and windows of rows
+
+    def aggregate(self, tree: exp.Anonymous, name: str, **options: Any) -> AggregateRef:
+        """Return an aggregate."""
+        distinct, trees = False, list(tree.expressions)
+        args: list[Any] = []
+        for tree_ in trees:
+            each = tree_
+            while isinstance(each, exp.IgnoreNulls | exp.RespectNulls):
+                options["nulls"] = "IGNORE" if isinstance(each, exp.IgnoreNulls) else "RESPECT"
+                each = each.this
+            if isinstance(each, exp.Distinct):
+                distinct = True
+                args += each.expressions
+            elif isinstance(each, exp.Star):
+                continue
+            elif isinstance(each, exp.Kwarg):
+                options |= self.option(each)
+            else:
+                args.append(each)
+        if self.in_aggregate:
+            fail(tree, "Aggregate expressions cannot be nested")
+        self.in_aggregate, self.in_over = not self.in_over, False
+        try:
+            nodes = [self.bind(each) for each in args]
+        finally:
+            self.in_aggregate = False
+        try:
+            rule, cast, result = FUNCTIONS.aggregate(name, nodes, **options)
+        except InvalidCall as error:
+            fail(tree, str(error))
+        return AggregateRef(rule.name, tuple(cast), distinct, options=tuple(sorted(options.items())), type=result)
+
+    def filtered(self, tree: exp.Filter) -> Node:
+        """Return an aggregate with FILTER."""
+        call = self.bind(tree.this)
+        if not isinstance(call, AggregateRef):
+            fail(tree, "FILTER must follow an aggregate")
+        self.in_aggregate = True
+        try:
+            condition = self.condition(tree.expression.this, "FILTER")
+        finally:
+            self.in_aggregate = False
+        return replace(call, filter=condition)
+
+    def within_group(self, tree: exp.WithinGroup) -> Node:
+        """Return an aggregate with WITHIN GROUP."""
+        call = self.bind(tree.this)
+        if not isinstance(call, AggregateRef):
+            fail(tree, "WITHIN GROUP must follow an aggregate")
+        return replace(call, order=self.ordering(tree.expression))
+
+    def nulls(self, tree: exp.IgnoreNulls | exp.RespectNulls) -> Node:
+        """Return an aggregate with IGNORE or RESPECT NULLS."""
+        if not isinstance(tree.this, exp.Anonymous):
+            fail(tree, "IGNORE NULLS and RESPECT NULLS follow a function")
+        word = "IGNORE" if isinstance(tree, exp.IgnoreNulls) else "RESPECT"
+        return self.aggregate(tree.this, tree.this.this, nulls=word)
+
+    def ordering(self, order: exp.Order) -> tuple[tuple[Node, bool, bool], ...]:
+        """Return the keys of ORDER BY: expression, ascending, nulls first."""
+        found = []
+        for each in order.expressions:
+            up = not each.args.get("desc")
+            found.append((self.bind(each.this), up, bool(each.args.get("nulls_first"))))
+        return tuple(found)
+
+    def over(self, tree: exp.Window) -> Node:
+        """Return an aggregate over a window."""
+        self.in_over = True  # its arguments may be aggregates of the query
+        call = self.bind(tree.this)
+        self.in_over = False
+        if not isinstance(call, AggregateRef):
+            fail(tree, "OVER must follow an aggregate or a function of windows")
+        window = self.named_window(tree)
+        partition = tuple(self.bind(each) for each in window.args.get("partition_by") or ())
+        order = window.args.get("order")
+        keys = self.ordering(order) if order is not None else ()
+        rows, lower, upper = self.frame(window.args.get("spec"))
+        return OverRef(call, partition, keys, rows, lower, upper, type=self.over_type(call))
+
+    def over_type(self, call: AggregateRef) -> Any:
+        """Return the type of a value over a window."""
+        return call.type
+
+    def named_window(self, tree: exp.Window) -> exp.Window:
+        """Return a window with what the named one says."""
+        name = tree.args.get("alias")
+        if name is None:
+            return tree
+        found = self.windows.get(name.name)
+        if found is None:
+            fail(tree, f"Window '{name.name}' not found")
+        base = self.named_window(found)
+        merged = tree.copy()
+        for part in ("partition_by", "order", "spec"):
+            if not merged.args.get(part):
+                merged.set(part, base.args.get(part))
+        return merged
+
+    def frame(self, spec: Any) -> tuple[bool, FrameBound, FrameBound]:
+        """Return whether a frame counts rows, and its bounds."""
+        current = FrameBound(BoundKind.CURRENT_ROW)
+        if spec is None:
+            return False, FrameBound(BoundKind.UNBOUNDED_PRECEDING), current
+        lower = self.bound(spec.args.get("start"), spec.args.get("start_side"))
+        end = spec.args.get("end")
+        upper = current if end is None else self.bound(end, spec.args.get("end_side"))
+        return spec.args["kind"].upper() == "ROWS", lower, upper
+
+    def bound(self, value: Any, side: str | None) -> FrameBound:
+        """Return one bound of a frame."""
+        text = value if isinstance(value, str) else ""
+        if text.upper() == "CURRENT ROW":
+            return FrameBound(BoundKind.CURRENT_ROW)
+        preceding = (side or "").upper() == "PRECEDING"
+        if text.upper() == "UNBOUNDED":
+            return FrameBound(BoundKind.UNBOUNDED_PRECEDING if preceding else BoundKind.UNBOUNDED_FOLLOWING)
+        node = self.binder.folded(self.bind(value))
+        if not isinstance(node, Literal) or not isinstance(node.value, int):
+            fail(value, "The bound of a frame must be a constant")
+        return FrameBound(BoundKind.PRECEDING if preceding else BoundKind.FOLLOWING, node.value)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    text = match.group(1)
+    return "\\" if text == "\\" else chr(int(text.lstrip("+"), 16))
+
+
+def _null(binder: ExpressionBinder, tree: Any) -> Node:
+    return Literal(None, type=NullType())
+
+
+def _star(binder: ExpressionBinder, tree: Any) -> Node:
+    fail(tree, "Unknown identifier '*'")
+
+
+_BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
+_SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
+    "CAST": ExpressionBinder.cast,
+    "TRY_CAST": ExpressionBinder.cast,
+    "TRIM": ExpressionBinder.trim,
+    "EXTRACT": ExpressionBinder.with_unit,
+    "CEIL": ExpressionBinder.with_unit,
+    "FLOOR": ExpressionBinder.with_unit,
+    "TIMESTAMPADD": ExpressionBinder.with_unit,
+    "TIMESTAMPDIFF": ExpressionBinder.with_unit,
+    "DESCRIPTOR": ExpressionBinder.descriptor,
+    **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
+}
+_HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
+    exp.Column: lambda binder, tree: binder.column(tree),
+    exp.Dot: ExpressionBinder.dot,
+    exp.Literal: ExpressionBinder.literal,
+    exp.Boolean: lambda binder, tree: literal(bool(tree.this)),
+    exp.Null: _null,
+    exp.Star: _star,
+    exp.Cast: ExpressionBinder.cast_literal,
+    exp.Interval: ExpressionBinder.interval,
+    exp.HexString: lambda binder, tree: literal(bytes.fromhex(tree.name)),
+    exp.UnicodeString: ExpressionBinder.unicode,
+    exp.Paren: lambda binder, tree: binder.bind(tree.this),
+    exp.Neg: lambda binder, tree: binder.call(tree, "NEGATE", [tree.this]),
+    exp.Not: ExpressionBinder.negation,
+    exp.And: ExpressionBinder.logic,
+    exp.Or: ExpressionBinder.logic,
+    exp.Is: ExpressionBinder.unknown,
+    exp.Between: ExpressionBinder.between,
+    exp.Like: ExpressionBinder.like,
+    exp.Escape: ExpressionBinder.escape,
+    exp.In: ExpressionBinder.membership,
+    exp.Exists: ExpressionBinder.exists,
+    exp.Subquery: ExpressionBinder.scalar,
+    exp.Select: ExpressionBinder.scalar,
+    exp.Overlaps: ExpressionBinder.overlaps,
+    exp.Case: ExpressionBinder.case,
+    exp.Bracket: ExpressionBinder.bracket,
+    exp.Array: lambda binder, tree: binder.call(tree, "ARRAY", tree.expressions),
+    exp.Tuple: lambda binder, tree: binder.call(tree, "ROW", tree.expressions),
+    exp.Anonymous: lambda binder, tree: binder.anonymous(tree),
+    exp.Filter: ExpressionBinder.filtered,
+    exp.WithinGroup: ExpressionBinder.within_group,
+    exp.IgnoreNulls: ExpressionBinder.nulls,
+    exp.RespectNulls: ExpressionBinder.nulls,
+    exp.Window: ExpressionBinder.over,
+}
+
+__all__ = [
+    "AggregateRef",
+    "ExpressionBinder",
+    "Outer",
+    "OverRef",
+    "PropertyRef",
+    "SubQueryRef",
+    "change",
+    "has",
+    "is_constant",
+]

@@ -1,0 +1,182 @@
+"""INSERT: the columns of a query become those of a table, by position or by a list of names, with implicit casts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funken.errors import FunkenError
+from funken.expr.ir import InputRef, Node
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.literals import literal, null
+from funken.table.catalog import InvalidTable, ResolvedTable, TableColumn
+from funken.table.logical import LogicalNode, LogicalSink, project
+from funken.table.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    LocalZonedTimestampType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    NullType,
+    RowType,
+    TimeOfDayType,
+    TimestampType,
+    is_bytes,
+    is_numeric,
+    is_text,
+)
+
+
+def insert(binder: Any, record: Any) -> LogicalSink:
+    """Bind an INSERT."""
+    found = binder.catalogs.table(record.target)
+    if not isinstance(found, ResolvedTable):
+        raise InvalidTable(
+            f"Cannot INSERT INTO '{'.'.join(record.target)}': it is a view. Insert into the table behind it."
+        )
+    plan = binder.query(record.query)
+    return sink(
+        plan,
+        found,
+        overwrite=record.overwrite,
+        conflict=record.conflict,
+        columns=record.columns,
+        partition=record.partition,
+        options=record.options,
+    )
+
+
+def sink(
+    plan: LogicalNode,
+    table: ResolvedTable,
+    *,
+    overwrite: bool = False,
+    conflict: str | None = None,
+    columns: tuple[str, ...] | None = None,
+    partition: tuple[tuple[str, str], ...] = (),
+    options: tuple[tuple[str, str], ...] = (),
+) -> LogicalSink:
+    """The sink of a plan in a table. Constants of PARTITION and columns that are not named are filled in."""
+    wanted = _declared(table)
+    names = [column.name for column in wanted]
+    static = dict(partition)
+    for name in static:
+        if name not in names:
+            raise InvalidTable(f"Column '{name}' of PARTITION is not found in '{table.path}'.")
+    if columns is not None:
+        unknown = [name for name in columns if name not in names]
+        if unknown:
+            raise InvalidTable(f"Unknown target column '{unknown[0]}' of INSERT INTO '{table.path}'.")
+        if len(set(columns)) != len(columns):
+            raise InvalidTable(f"A target column of INSERT INTO '{table.path}' is named twice.")
+    given = [name for name in (columns or names) if name not in static]
+    row_type = plan.row_type
+    if len(given) != len(row_type):
+        raise _mismatch(plan, table, wanted, "Different number of columns.")
+    places = {name: place for place, name in enumerate(given)}
+    expressions: dict[str, Node] = {}
+    for column in wanted:
+        if column.name in static:
+            expressions[column.name] = _cast(literal(static[column.name]), column.type)
+        elif column.name in places:
+            place = places[column.name]
+            source = InputRef(place, type=row_type[place].type)
+            expressions[column.name] = implicit(source, column, plan, table, wanted)
+        elif not column.type.nullable:
+            raise InvalidTable(
+                f"Column '{column.name}' of '{table.path}' has no default value and does not allow NULLs: name it in INSERT."
+            )
+        else:
+            expressions[column.name] = null(column.type)
+    order = [column.name for column in table.persisted]
+    shown = [expressions[name] for name in order]
+    plain = [InputRef(place, type=column.type) for place, column in enumerate(row_type)]
+    node = plan if shown == plain and tuple(order) == row_type.names else project(plan, shown, order)
+    targets = None if columns is None else tuple(order.index(name) for name in columns)
+    return LogicalSink(node, table, overwrite, partition, targets, conflict, None, options)
+
+
+def _declared(table: ResolvedTable) -> list[TableColumn]:
+    """The columns that a row has, in the order of the table."""
+    return [column for column in table.table.columns if column.is_persisted]
+
+
+def _mismatch(plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn], cause: str) -> InvalidTable:
+    query = ", ".join(f"{column.name}: {column.type}" for column in plan.row_type)
+    target = ", ".join(f"{column.name}: {column.type}" for column in wanted)
+    return InvalidTable(
+        f"Column types of query result and sink for '{table.path}' do not match.\nCause: {cause}\n\n"
+        f"Query schema: [{query}]\nSink schema:  [{target}]"
+    )
+
+
+def implicit(
+    node: Node, column: TableColumn, plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn]
+) -> Node:
+    """A value as the column's type, if that is an implicit cast."""
+    source, target = node.type, column.type
+    if isinstance(source, NullType):
+        return null(target)
+    if same(source, target):
+        return node
+    if not castable(source, target):
+        place = next(index for index, other in enumerate(wanted) if other.name == column.name)
+        raise _mismatch(plan, table, wanted, f"Incompatible types for sink column '{column.name}' at position {place}.")
+    return _cast(node, target)
+
+
+def _cast(node: Node, target: LogicalType) -> Node:
+    try:
+        return FUNCTIONS.call("CAST", [node], type=target.as_nullable(node.type.nullable or target.nullable))
+    except FunkenError as error:
+        raise InvalidTable(str(error)) from error
+
+
+def same(source: LogicalType, target: LogicalType) -> bool:
+    """Whether values of a type are values of the other as they are; nullability is checked at the sink."""
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return len(source.types) == len(target.types) and all(map(same, source.types, target.types))
+    if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
+        return same(source.element, target.element)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return same(source.key, target.key) and same(source.value, target.value)
+    if is_text(source) and is_text(target) and isinstance(target, CharType) == isinstance(source, CharType):
+        return True  # lengths are the business of the sink
+    if is_text(source) and is_text(target) and not isinstance(target, CharType):
+        return True
+    if is_bytes(source) and is_bytes(target):
+        return isinstance(target, BinaryType) == isinstance(source, BinaryType)
+    return source.as_nullable() == target.as_nullable()
+
+
+def castable(source: LogicalType, target: LogicalType) -> bool:
+    """Whether a value may be written to a column without CAST."""
+    if source.as_nullable() == target.as_nullable():
+        return True
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return len(source.types) == len(target.types) and all(map(castable, source.types, target.types))
+    if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
+        return castable(source.element, target.element)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return castable(source.key, target.key) and castable(source.value, target.value)
+    if (is_text(source) and is_text(target)) or (is_bytes(source) and is_bytes(target)):
+        return True
+    if isinstance(target, DecimalType | DoubleType):
+        return is_numeric(source)
+    if isinstance(target, FloatType):
+        return isinstance(source, IntegralType | DecimalType | FloatType)
+    if isinstance(target, IntegralType):
+        return isinstance(source, IntegralType) and source.bits <= target.bits
+    if isinstance(target, TimestampType | LocalZonedTimestampType):
+        return isinstance(source, TimestampType | LocalZonedTimestampType)
+    if isinstance(target, DateType):
+        return isinstance(source, TimestampType | LocalZonedTimestampType)
+    if isinstance(target, TimeOfDayType):
+        return isinstance(source, TimestampType | LocalZonedTimestampType | TimeOfDayType)
+    return type(source) is type(target) and source.family == "INTERVAL"

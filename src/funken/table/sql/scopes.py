@@ -1,0 +1,120 @@
+"""The names that an expression may use: relations with their columns, and those of the queries around."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from funken.expr.ir import Node
+from funken.table.logical import OutputColumn, RelationType, Span
+from funken.table.sql.statements import InvalidQuery
+
+
+def span_of(tree: Any) -> Span | None:
+    """The place of a tree: that of its first identifier or call, to its last."""
+    places: list[tuple[int, int, int, int]] = []
+    for node in tree.walk() if hasattr(tree, "walk") else ():
+        meta = node.meta
+        if "line" in meta and "col" in meta and "start" in meta:
+            size = meta["end"] - meta["start"]
+            places.append((meta["line"], meta["col"] - size, meta["line"], meta["col"]))
+    if not places:
+        return None
+    first, last = min(places), max(places, key=lambda place: place[2:])
+    return Span(first[0], max(first[1], 1), last[2], last[3])
+
+
+def fail(tree: Any, message: str) -> NoReturn:
+    """Raise an error with the place of a tree."""
+    span = span_of(tree) if tree is not None else None
+    where = ""
+    if span is not None:
+        where = f"From line {span.line}, column {span.column} to line {span.end_line}, column {span.end_column}: "
+    raise InvalidQuery(f"SQL validation failed. {where}{message}")
+
+
+@dataclass(frozen=True)
+class OuterRef(Node):
+    """A column of a query around the sub-query: ``depth`` 1 is the nearest."""
+
+    index: int
+    depth: int = 1
+
+
+@dataclass
+class ScopeRelation:
+    """A relation of FROM: its alias, the path of its table, and where its columns stand.
+
+    ``hidden``: columns that ``*`` leaves out, such as those merged by USING; ``star`` their order if it differs.
+    """
+
+    alias: str | None
+    columns: tuple[OutputColumn, ...]
+    start: int
+    path: tuple[str, ...] = ()
+    hidden: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Scope:
+    """What a query's expressions may name. ``merged``: columns of USING and NATURAL joins, by name."""
+
+    relations: list[ScopeRelation] = field(default_factory=list)
+    parent: Scope | None = None
+    merged: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return max((relation.start + len(relation.columns) for relation in self.relations), default=0)
+
+    def columns(self) -> Iterator[tuple[int, OutputColumn]]:
+        """Yield the columns with their positions."""
+        for relation in self.relations:
+            yield from enumerate(relation.columns, relation.start)
+
+    def add(self, alias: str | None, row_type: RelationType, path: tuple[str, ...] = ()) -> ScopeRelation:
+        """Add a relation behind the others."""
+        relation = ScopeRelation(alias, row_type.columns, self.width, path)
+        self.relations.append(relation)
+        return relation
+
+    def relation(self, qualifier: Sequence[str]) -> list[ScopeRelation]:
+        """The relations that a qualifier names: by alias, or by the end of the table's path."""
+        if len(qualifier) == 1:
+            named = [relation for relation in self.relations if relation.alias == qualifier[0]]
+            if named:
+                return named
+        return [
+            relation
+            for relation in self.relations
+            if relation.path
+            and relation.alias in {None, relation.path[-1]}
+            and relation.path[-len(qualifier) :] == tuple(qualifier)
+        ]
+
+    def find(self, name: str) -> list[tuple[int, OutputColumn]]:
+        """Return the columns of a name."""
+        return [
+            (index, column)
+            for relation in self.relations
+            for index, column in enumerate(relation.columns, relation.start)
+            if column.name == name
+        ]
+
+    def suggestion(self, name: str, relation: ScopeRelation | None = None) -> str:
+        """Return a hint at the nearest name."""
+        columns = relation.columns if relation is not None else [column for _, column in self.columns()]
+        names = [column.name for column in columns]
+        folded = {each.lower(): each for each in names}
+        near = folded.get(name.lower()) or next(iter(difflib.get_close_matches(name, names, 1)), None)
+        return f"; did you mean '{near}'?" if near else ""
+
+
+def identifiers(column: exp.Column) -> list[exp.Identifier]:
+    """The parts of a name, first to last."""
+    return [part for part in column.parts if isinstance(part, exp.Identifier)]

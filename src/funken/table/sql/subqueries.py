@@ -1,0 +1,224 @@
+"""Sub-queries become joins: IN and EXISTS semi and anti joins, scalar ones left joins of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funken.expr.ir import InputRef, Literal, Node
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.literals import literal
+from funken.table.logical import (
+    AggregateCall,
+    BoundKind,
+    FrameBound,
+    JoinType,
+    LogicalAggregate,
+    LogicalFilter,
+    LogicalJoin,
+    LogicalNode,
+    LogicalOver,
+    OverGroup,
+    SortKey,
+    project,
+)
+from funken.table.sql.expressions import Outer, SubQueryRef, change, has
+from funken.table.sql.scopes import OuterRef, fail
+from funken.table.types import BooleanType, NullType, RowField, RowType
+
+_BOOLEAN = BooleanType(nullable=False)
+
+
+def reference(kind: str, bound: Any, operands: tuple[Node, ...]) -> SubQueryRef:
+    """The placeholder of a sub-query."""
+    type_: Any = BooleanType(nullable=kind == "IN")
+    if kind == "SCALAR":
+        columns = bound.node.row_type.columns[: bound.width]
+        type_ = columns[0].type.as_nullable()
+        if bound.width > 1:
+            type_ = RowType(tuple(RowField(column.name, column.type) for column in columns))
+    return SubQueryRef(kind, bound.node, operands, bound.conditions, bound.width, bool(bound.counted & {0}), type=type_)
+
+
+def inner_join_condition(conditions: Sequence[Node], left: int, tree: Any) -> list[Node]:
+    """The conditions of a sub-query over the columns of both sides; the sub-query's come behind ``left`` columns."""
+
+    def replaced(node: Node) -> Node | None:
+        if isinstance(node, Outer):
+            return node.node
+        if isinstance(node, OuterRef):
+            if node.depth > 1:
+                fail(tree, "A sub-query may only refer to the query directly around it")
+            return InputRef(node.index, type=node.type)
+        if isinstance(node, InputRef):
+            return InputRef(left + node.index, type=node.type)
+        return None
+
+    return [change(condition, replaced) for condition in conditions]
+
+
+def conjunction(parts: Sequence[Node]) -> Node | None:
+    """All conditions as one; ``None`` is TRUE."""
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else FUNCTIONS.call("AND", parts)
+
+
+def _equal(select: Any, reference: SubQueryRef, left: int, tree: Any) -> list[Node]:
+    row_type = reference.plan.row_type
+    found = []
+    for place, operand in enumerate(reference.operands):
+        column = InputRef(left + place, type=row_type[place].type)
+        found.append(select.expressions.made(tree, "=", [operand, column]))
+    return found
+
+
+def semi_join(select: Any, reference: SubQueryRef, negated: bool, tree: Any) -> LogicalNode:
+    """The relation of a SELECT, of which a conjunct of WHERE keeps the rows with, or without, a partner."""
+    operands = tuple(attach(select, operand) for operand in reference.operands)
+    reference = SubQueryRef(
+        reference.kind, reference.plan, operands, reference.conditions, reference.width, type=reference.type
+    )
+    left = len(select.node.row_type)
+    parts = _equal(select, reference, left, tree)
+    if negated and reference.kind == "IN":
+        parts = [_unless_false(part) for part in parts]
+    parts += inner_join_condition(reference.conditions, left, tree)
+    kind = JoinType.ANTI if negated else JoinType.SEMI
+    return LogicalJoin(select.node, reference.plan, kind, conjunction(parts), select.hints)
+
+
+def _unless_false(equality: Node) -> Node:
+    """``l = r``, or either is NULL: what NOT IN must not find."""
+    nulls = [FUNCTIONS.call("IS NULL", [side]) for side in equality.children if side.type.nullable]
+    return FUNCTIONS.call("OR", [equality, *nulls]) if nulls else equality
+
+
+def attach(select: Any, node: Node) -> Node:
+    """Join the sub-queries of an expression to the relation of a SELECT; return the expression over the new columns."""
+    if not has(node, SubQueryRef):
+        return node
+
+    def replaced(each: Node) -> Node | None:
+        if not isinstance(each, SubQueryRef):
+            return None
+        operands = tuple(attach(select, operand) for operand in each.operands)
+        if each.kind == "SCALAR":
+            return _scalar(select, each)
+        return _marked(select, each, operands)
+
+    return change(node, replaced)
+
+
+def _scalar(select: Any, reference: SubQueryRef) -> Node:
+    plan = reference.plan
+    if not reference.conditions and not _one_row(plan):
+        calls = tuple(
+            AggregateCall("SINGLE_VALUE", (place,), column.type.as_nullable(), name=column.name)
+            for place, column in enumerate(plan.row_type)
+        )
+        plan = LogicalAggregate(plan, (), calls)
+    left = len(select.node.row_type)
+    conditions = inner_join_condition(reference.conditions, left, select.tree)
+    select.node = LogicalJoin(select.node, plan, JoinType.LEFT, conjunction(conditions), select.hints)
+    columns: list[Node] = [
+        InputRef(left + place, type=select.node.row_type[left + place].type) for place in range(reference.width)
+    ]
+    if reference.counted and reference.conditions:
+        return FUNCTIONS.call("COALESCE", [columns[0], literal(0)])
+    return columns[0] if len(columns) == 1 else FUNCTIONS.call("ROW", columns)
+
+
+def _one_row(plan: LogicalNode) -> bool:
+    """Whether a plan has at most one row: a global aggregate, or columns of one."""
+    while not isinstance(plan, LogicalAggregate):
+        if len(plan.inputs) != 1:
+            return False
+        (plan,) = plan.inputs
+    return not plan.keys and plan.sets is None
+
+
+def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> Node:
+    """IN or EXISTS as a value: a left join with the distinct rows and a marker, which is NULL without a partner."""
+    plan = reference.plan
+    row_type = plan.row_type
+    in_width = len(operands)
+    kept = [*range(in_width), *range(reference.width, len(row_type))]
+    nullable = any(operand.type.nullable or row_type[place].type.nullable for place, operand in enumerate(operands))
+    counts = _counts(select, plan, in_width) if nullable and not reference.conditions else None
+    shown: list[Node] = [InputRef(place, type=row_type[place].type) for place in kept]
+    names = [row_type[place].name for place in kept]
+    marked = project(plan, [*shown, literal(True)], [*names, "$marker"])
+    distinct = LogicalAggregate(marked, tuple(range(len(kept) + 1)), ())
+    left = len(select.node.row_type)
+    moved = {place: position for position, place in enumerate(kept)}
+    parts: list[Node] = [
+        FUNCTIONS.call("=", [operand, InputRef(left + place, type=row_type[place].type)])
+        for place, operand in enumerate(operands)
+    ]
+    conditions = [
+        change(
+            condition, lambda node: InputRef(moved[node.index], type=node.type) if isinstance(node, InputRef) else None
+        )
+        for condition in reference.conditions
+    ]
+    parts += inner_join_condition(conditions, left, select.tree)
+    select.node = LogicalJoin(select.node, distinct, JoinType.LEFT, conjunction(parts), select.hints)
+    marker = InputRef(left + len(kept), type=_BOOLEAN.as_nullable())
+    found = FUNCTIONS.call("IS NOT NULL", [marker])
+    if counts is None:
+        return found
+    true, unknown, false = literal(True), Literal(None, type=NullType()), literal(False)
+    rows, known = counts
+    args: list[Node] = [FUNCTIONS.call("=", [rows, literal(0)]), false, found, true]
+    for operand in operands:
+        if operand.type.nullable:
+            args += [FUNCTIONS.call("IS NULL", [operand]), unknown]
+    args += [FUNCTIONS.call("<", [known, rows]), unknown, false]
+    return FUNCTIONS.call("CASE", args)
+
+
+def _counts(select: Any, plan: LogicalNode, width: int) -> tuple[Node, Node]:
+    """Join the number of rows of a sub-query, and of those without NULL, to the relation."""
+    type_ = FUNCTIONS.aggregate("COUNT", [])[2]
+    calls = (
+        AggregateCall("COUNT", (), type_, name="c"),
+        AggregateCall("COUNT", tuple(range(width)), type_, name="ck"),
+    )
+    left = len(select.node.row_type)
+    shown = project(
+        plan,
+        [InputRef(place, type=plan.row_type[place].type) for place in range(width)],
+        plan.row_type.names[:width],
+    )
+    select.node = LogicalJoin(select.node, LogicalAggregate(shown, (), calls), JoinType.INNER, None, select.hints)
+    return InputRef(left, type=type_), InputRef(left + 1, type=type_)
+
+
+def top_per_row(
+    node: LogicalNode, keys: Sequence[SortKey], offset: int, fetch: int, conditions: Sequence[Node], tree: Any
+) -> LogicalNode:
+    """ORDER BY .. LIMIT of a correlated sub-query: the rank among the rows that equal conditions select."""
+    partition: list[int] = []
+    for condition in conditions:
+        sides = condition.children
+        inner = [side for side in sides if isinstance(side, InputRef)]
+        if getattr(condition, "function", "") != "=" or len(inner) != 1 or has(inner[0], OuterRef):
+            fail(
+                tree, "LIMIT in a correlated sub-query needs conditions of the form column = column of the query around"
+            )
+        partition.append(inner[0].index)
+    rule_type = FUNCTIONS.aggregate("ROW_NUMBER", [])[2]
+    call = AggregateCall("ROW_NUMBER", (), rule_type, name="$rank")
+    lower = FrameBound(BoundKind.UNBOUNDED_PRECEDING)
+    group = OverGroup(tuple(partition), tuple(keys), True, lower, FrameBound(BoundKind.CURRENT_ROW), (call,))
+    ranked: LogicalNode = LogicalOver(node, (group,))
+    rank = InputRef(len(node.row_type), type=rule_type)
+    bounds = [FUNCTIONS.call("<=", [rank, literal(offset + fetch)])]
+    if offset:
+        bounds.append(FUNCTIONS.call(">", [rank, literal(offset)]))
+    condition_ = conjunction(bounds)
+    assert condition_ is not None
+    ranked = LogicalFilter(ranked, condition_)
+    refs = [InputRef(place, type=column.type) for place, column in enumerate(node.row_type)]
+    return project(ranked, refs, node.row_type.names)

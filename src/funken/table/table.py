@@ -1,0 +1,580 @@
+"""``Table``: a query under construction, lazy and immutable; each method gives another one, bound at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import InvalidProgram
+from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
+from funken.table.expressions import Expression, col, lit_or_expression
+from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
+from funken.table.rendering import Rendering
+from funken.table.schema import ResolvedSchema
+from funken.table.types import RowType, quoted
+from funken.table.window import GroupWindow, OverWindow
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from funken.table.environment import TableEnvironment
+    from funken.table.result import TableResult
+
+
+class TablePipeline:
+    """A table on its way into another: executed alone, or in a statement set."""
+
+    def __init__(self, environment: TableEnvironment, sink: LogicalSink) -> None:
+        self._environment = environment
+        self.sink = sink
+
+    def execute(self) -> TableResult:
+        """Submit the job."""
+        return self._environment.insert([self.sink])
+
+    def get_sink_identifier(self) -> str:
+        """Return the path of the table that is written."""
+        return str(self.sink.table.path) if self.sink.table is not None else ""
+
+    def explain(self, *extra_details: Any) -> str:
+        """Return the plans as text."""
+        from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
+
+        return explained(self._environment, [self.sink], extra_details)
+
+    def print_explain(self, *extra_details: Any) -> TablePipeline:
+        """Print the plans."""
+        print(self.explain(*extra_details))  # noqa: T201 - that is what it is for
+        return self
+
+
+class Table:
+    """A relation: what a query, a path or a program's rows are, until it is executed.
+
+    >>> from funken.table.environment import TableEnvironment
+    >>> tables = TableEnvironment.create()
+    >>> words = tables.from_elements([("to", 1), ("be", 2)], ["word", "n"])
+    >>> words.select(col("word"), (col("n") * 2).alias("double")).get_resolved_schema().get_column_names()
+    ['word', 'double']
+    """
+
+    def __init__(self, environment: TableEnvironment, plan: LogicalNode) -> None:
+        self._environment = environment
+        self._plan = plan
+
+    @property
+    def plan(self) -> LogicalNode:
+        """The logical plan."""
+        return self._plan
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._plan.row_type.names)
+
+    def as_view(self) -> CatalogView:
+        """Return the table as a view of a catalog."""
+        columns = tuple(TableColumn(column.name, column.type) for column in self._plan.row_type)
+        return CatalogView("", columns, plan=self._plan)
+
+    def __str__(self) -> str:
+        return self._environment.inline_view(self)
+
+    def __repr__(self) -> str:
+        return f"<Table {self._plan.row_type}>"
+
+    def __getattr__(self, name: str) -> Expression:
+        if not name.startswith("_") and name in self._plan.row_type.names:
+            return col(name)
+        raise AttributeError(f"the table has no column {name!r}; it has: {', '.join(self._plan.row_type.names)}.")
+
+    # ---- columns
+
+    def _query(self, build: Callable[[Rendering, str], str], windows: dict[str, Any] | None = None) -> Table:
+        with Rendering(self._environment, windows) as rendering:
+            return Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+
+    def select(self, *fields: Any) -> Table:
+        """Compute columns; aggregates are over all rows."""
+        return self._selected(fields, "", {})
+
+    def _selected(self, fields: Sequence[Any], tail: str, windows: dict[str, Any], group: Any = None) -> Table:
+        chosen = self._expanded(fields)
+
+        def build(rendering: Rendering, name: str) -> str:
+            behind = tail if group is None else f" GROUP BY {group(rendering)}"
+            return f"SELECT {', '.join(_items(chosen, rendering))} FROM {name}{behind}"
+
+        return self._query(build, windows)
+
+    def _expanded(self, fields: Sequence[Any]) -> list[Expression]:
+        """Return fields with ranges of columns resolved, and names as columns."""
+        found: list[Expression] = []
+        for field in fields:
+            if isinstance(field, str):
+                field = col(field)  # noqa: PLW2901
+            one = lit_or_expression(field)
+            found += [one] if one._expand is None else one._expand(self.names)
+        return found
+
+    def alias(self, field: str, *fields: str) -> Table:
+        """Rename the columns, in order."""
+        names = [field, *fields]
+        if len(names) != len(self.names):
+            raise InvalidProgram(f"alias() names {len(names)} columns, but the table has {len(self.names)}.")
+        return self.select(*(col(old).alias(new) for old, new in zip(self.names, names, strict=True)))
+
+    def add_columns(self, *fields: Any) -> Table:
+        """Add columns; a name that exists is an error."""
+        added = self._expanded(fields)
+        for one in added:
+            if (one._names or (one._column,))[0] in self.names:
+                raise InvalidProgram(
+                    f"column {(one._names or (one._column,))[0]!r} exists already; use add_or_replace_columns() to replace it."
+                )
+        return self.select(*map(col, self.names), *added)
+
+    def add_or_replace_columns(self, *fields: Any) -> Table:
+        """Add columns, or replace those of the same name."""
+        added = {(one._names or (one._column or "",))[0]: one for one in self._expanded(fields)}
+        kept = [added.pop(name, col(name)) for name in self.names]
+        return self.select(*kept, *added.values())
+
+    def rename_columns(self, *fields: Any) -> Table:
+        """Rename columns, which keep their places: ``rename_columns(col("a").alias("b"))``."""
+        renamed = {one._column or str(one): one for one in map(lit_or_expression, fields)}
+        for name in renamed:
+            self._known(name)
+        return self.select(*(renamed.get(name, col(name)) for name in self.names))
+
+    def drop_columns(self, *fields: Any) -> Table:
+        """Drop columns."""
+        dropped = {one._column for one in self._expanded(fields)}
+        for name in dropped:
+            self._known(name)
+        return self.select(*(col(name) for name in self.names if name not in dropped))
+
+    def _known(self, name: Any) -> None:
+        if name not in self.names:
+            raise InvalidProgram(f"the table has no column {name!r}; it has: {', '.join(self.names)}.")
+
+    # ---- rows
+
+    def filter(self, predicate: Any) -> Table:
+        """Keep the rows for which a condition is TRUE."""
+        condition = lit_or_expression(predicate)
+        return self._query(lambda r, name: f"SELECT * FROM {name} WHERE {condition.sql(r)}")
+
+    where = filter
+
+    def distinct(self) -> Table:
+        """Keep one of equal rows."""
+        return self._query(lambda r, name: f"SELECT DISTINCT * FROM {name}")
+
+    def order_by(self, *fields: Any) -> Table:
+        """Sort; a stream by a time attribute, or followed by ``fetch``."""
+        keys = [lit_or_expression(field) for field in fields]
+        return self._query(lambda r, name: f"SELECT * FROM {name} ORDER BY {', '.join(key.sql(r) for key in keys)}")
+
+    def offset(self, offset: int) -> Table:
+        """Leave out the first rows."""
+        plan = self._plan
+        if isinstance(plan, LogicalSort) and plan.fetch is None and not plan.offset:
+            return Table(self._environment, replace(plan, offset=offset))
+        return Table(self._environment, LogicalSort(plan, (), offset))
+
+    def fetch(self, fetch: int) -> Table:
+        """Keep the first rows."""
+        plan = self._plan
+        if isinstance(plan, LogicalSort) and plan.fetch is None:
+            return Table(self._environment, replace(plan, fetch=fetch))
+        return Table(self._environment, LogicalSort(plan, (), 0, fetch))
+
+    def limit(self, fetch: int, offset: int = 0) -> Table:
+        """Keep some rows, behind others."""
+        return (self.offset(offset) if offset else self).fetch(fetch)
+
+    # ---- other tables
+
+    def _join(self, right: Table, kind: str, predicate: Any) -> Table:
+        twice = sorted(set(self.names) & set(right.names))
+        if twice:
+            raise InvalidProgram(
+                f"join relations with ambiguous names: {', '.join(twice)}. Rename them on one side first."
+            )
+
+        def build(rendering: Rendering, name: str) -> str:
+            if predicate is None:
+                return f"SELECT * FROM {name} CROSS JOIN {rendering.table(right)}"
+            return (
+                f"SELECT * FROM {name} {kind} {rendering.table(right)} ON {lit_or_expression(predicate).sql(rendering)}"
+            )
+
+        return self._query(build)
+
+    def join(self, right: Table, join_predicate: Any = None) -> Table:
+        """Join with another table; without a condition every row with every row."""
+        return self._join(right, "JOIN", join_predicate)
+
+    def left_outer_join(self, right: Table, join_predicate: Any = True) -> Table:
+        """Join with another table, and keep rows of this one without a partner."""
+        return self._join(right, "LEFT JOIN", join_predicate)
+
+    def right_outer_join(self, right: Table, join_predicate: Any) -> Table:
+        """Join with another table, and keep its rows without a partner."""
+        return self._join(right, "RIGHT JOIN", join_predicate)
+
+    def full_outer_join(self, right: Table, join_predicate: Any) -> Table:
+        """Join with another table, and keep rows of both without a partner."""
+        return self._join(right, "FULL JOIN", join_predicate)
+
+    def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
+        """Join each row with the rows that a table function gives for it."""
+        return self._lateral("JOIN", table_function_call, join_predicate)
+
+    def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
+        """Join each row with the rows that a table function gives for it; keep rows for which it gives none."""
+        return self._lateral("LEFT JOIN", table_function_call, join_predicate)
+
+    def _lateral(self, kind: str, call: Any, predicate: Any) -> Table:
+        call = call() if not isinstance(call, Expression) else call
+        condition = lit_or_expression(True if predicate is None else predicate)
+        names = f"({', '.join(map(quoted, call._names))})" if call._names else ""
+        return self._query(
+            lambda r, name: (
+                f"SELECT * FROM {name} {kind} LATERAL TABLE({call.sql(r)}) AS `$lateral`{names} ON {condition.sql(r)}"
+            )
+        )
+
+    def _combined(self, right: Table, word: str) -> Table:
+        return self._query(lambda r, name: f"SELECT * FROM {name} {word} SELECT * FROM {r.table(right)}")
+
+    def union(self, right: Table) -> Table:
+        """Return the rows of both tables, each once."""
+        return self._combined(right, "UNION")
+
+    def union_all(self, right: Table) -> Table:
+        """Return the rows of both tables."""
+        return self._combined(right, "UNION ALL")
+
+    def intersect(self, right: Table) -> Table:
+        """Return the rows that are in both tables, each once."""
+        return self._combined(right, "INTERSECT")
+
+    def intersect_all(self, right: Table) -> Table:
+        """Return the rows that are in both tables, as often as in both."""
+        return self._combined(right, "INTERSECT ALL")
+
+    def minus(self, right: Table) -> Table:
+        """Return the rows that are not in the other table, each once."""
+        return self._combined(right, "EXCEPT")
+
+    def minus_all(self, right: Table) -> Table:
+        """Return the rows that the other table has less often."""
+        return self._combined(right, "EXCEPT ALL")
+
+    # ---- groups and windows
+
+    def group_by(self, *fields: Any) -> GroupedTable:
+        """Group rows by columns."""
+        return GroupedTable(self, self._expanded(fields))
+
+    def window(self, window: GroupWindow) -> GroupWindowedTable:
+        """Group rows by windows of time; ``group_by`` names the window."""
+        if not window.name:
+            raise InvalidProgram("the window has no name; give it one with alias('w').")
+        return GroupWindowedTable(self, window)
+
+    def over_window(self, *over_windows: OverWindow) -> OverWindowedTable:
+        """Declare windows of rows, which ``over`` names."""
+        return OverWindowedTable(self, {window.name: window for window in over_windows})
+
+    # ---- functions of the program
+
+    def map(self, func: Any) -> Table:
+        """Compute a row of each row by a function; the fields of its result are the columns."""
+        return self._fields(self.select(self._applied(func).alias("$row")))
+
+    def _applied(self, func: Any) -> Expression:
+        from funken.table.expressions import call  # noqa: PLC0415 - shorter
+
+        return func if isinstance(func, Expression) else call(func, *map(col, self.names))
+
+    def _fields(self, table: Table, before: int = 0) -> Table:
+        """Return a table whose last column, a ROW, is replaced by its fields."""
+        *kept, last = table._plan.row_type
+        if not isinstance(last.type, RowType):
+            return table.select(
+                *(col(column.name) for column in kept),
+                col(last.name).alias("_c0" if last.name == "$row" else last.name),
+            )
+        fields = [col(last.name).get(field.name).alias(field.name) for field in last.type.fields]
+        return table.select(*(col(column.name) for column in kept), *fields)
+
+    def flat_map(self, func: Any) -> Table:
+        """Compute any number of rows of each row by a table function."""
+        call = self._applied(func)
+        joined = self.join_lateral(call)
+        return joined.select(*map(col, call._names or joined.names[len(self.names) :]))
+
+    def partition_by(self, *fields: Any) -> PartitionedTable:
+        """Partition rows by columns, for a process table function."""
+        return PartitionedTable(self, self._expanded(fields))
+
+    def process(self, func: Any, *args: Any) -> Table:
+        """Compute rows by a process table function, whose further arguments follow."""
+        return PartitionedTable(self, []).process(func, *args)
+
+    def to_changelog(self, *args: Any) -> Table:
+        """Return the changes as rows: the kind of each in a column ``op``."""
+        return self._changelog("TO_CHANGELOG", args)
+
+    def from_changelog(self, *args: Any) -> Table:
+        """Return the table that changes make: the column ``op`` has the kind of each."""
+        return self._changelog("FROM_CHANGELOG", args)
+
+    def _changelog(self, function: str, args: Sequence[Any]) -> Table:
+        values = [lit_or_expression(arg) for arg in args]
+        return self._query(
+            lambda r, name: (
+                f"SELECT * FROM {function}({', '.join([f'input => TABLE {name}', *(one.sql(r) for one in values)])})"
+            )
+        )
+
+    def aggregate(self, func: Any) -> AggregatedTable:
+        """Compute one row of all rows by an aggregate function."""
+        return GroupedTable(self, []).aggregate(func)
+
+    def flat_aggregate(self, func: Any) -> FlatAggregateTable:
+        """Compute any number of rows of all rows by a table aggregate function."""
+        return GroupedTable(self, []).flat_aggregate(func)
+
+    # ---- results
+
+    def execute(self) -> TableResult:
+        """Submit the job of the query, whose rows are collected."""
+        return self._environment.collect(self._plan)
+
+    def insert_into(
+        self, table_path_or_descriptor: Any, overwrite: bool = False, conflict: str | None = None
+    ) -> TablePipeline:
+        """Return the table on its way into another, by path or descriptor."""
+        from funken.table.environment import path_parts  # noqa: PLC0415 - they refer to one another
+        from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
+
+        environment, target = self._environment, table_path_or_descriptor
+        bind = binder(environment)
+        if isinstance(target, str):
+            found = environment.catalogs.table(path_parts(target))
+        else:
+            name = f"*anonymous_sink${environment._inline}*"
+            environment._inline += 1
+            environment.create_temporary_table(name, target, parts=[name])
+            found = environment.catalogs.table([name])
+        if not isinstance(found, ResolvedTable):
+            raise InvalidProgram(f"{target!r} is a view; only tables can be written.")
+        return TablePipeline(environment, bind.insert_plan(self._plan, found, overwrite, conflict))
+
+    def execute_insert(self, table_path_or_descriptor: Any, overwrite: bool = False) -> TableResult:
+        """Submit the job that writes the table into another."""
+        return self.insert_into(table_path_or_descriptor, overwrite).execute()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows that are left when all changes are applied, as a DataFrame of pandas."""
+        frame = self.to_arrow().to_pandas()
+        frame.columns = self.names
+        return frame
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows that are left when all changes are applied, as a table of Arrow."""
+        from funken.table.collecting import arrow_of  # noqa: PLC0415 - loads Arrow
+
+        with self.execute().collect() as rows:
+            return arrow_of(rows, self._plan.row_type)
+
+    def explain(self, *extra_details: Any) -> str:
+        """Return the plans of the query as text."""
+        from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
+
+        return explained(self._environment, [LogicalSink(self._plan, None, collect="explain")], extra_details)
+
+    def print_explain(self, *extra_details: Any) -> Table:
+        """Print the plans of the query."""
+        print(self.explain(*extra_details))  # noqa: T201 - that is what it is for
+        return self
+
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Return the columns and their types."""
+        return ResolvedSchema.of_plan(self._plan)
+
+    get_schema = get_resolved_schema
+
+    def print_schema(self) -> None:
+        """Print the columns and their types."""
+        print(self.get_resolved_schema())  # noqa: T201 - that is what it is for
+
+
+def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
+    """Return the items of a SELECT list; what has no name is called ``_c`` and its place."""
+    items = []
+    for place, one in enumerate(fields):
+        text = one.sql(rendering)
+        if one._names:
+            items.append(f"{text} AS {quoted(one._names[0])}")
+        elif one._column is not None or text.endswith((".*", " *")) or text == "*":
+            items.append(text)
+        else:
+            items.append(f"{text} AS {quoted(f'_c{place}')}")
+    return items
+
+
+class GroupedTable:
+    """A table grouped by columns: ``select`` computes them and aggregates."""
+
+    def __init__(self, table: Table, keys: list[Expression], windows: dict[str, GroupWindow] | None = None) -> None:
+        self._table = table
+        self._keys = keys
+        self._windows: dict[str, Any] = dict(windows or {})
+
+    def _group(self, rendering: Rendering) -> str:
+        parts = []
+        for key in self._keys:
+            window = self._windows.get(key._column or "")
+            if window is not None:
+                kind, arguments = window.group(rendering)
+                parts.append(f"{kind}({arguments})")
+            else:
+                parts.append(key.sql(rendering))
+        return ", ".join(parts) or "()"
+
+    def select(self, *fields: Any) -> Table:
+        """Compute columns of each group."""
+        group = self._group if self._keys else None
+        return self._table._selected(fields, "", self._windows, group)
+
+    def aggregate(self, func: Any) -> AggregatedTable:
+        """Compute one row of each group by an aggregate function."""
+        call = self._table._applied(func)
+        keys = [key for key in self._keys if (key._column or "") not in self._windows]
+        return AggregatedTable(self, keys, call)
+
+    def flat_aggregate(self, func: Any) -> FlatAggregateTable:
+        """Compute any number of rows of each group by a table aggregate function."""
+        return FlatAggregateTable(self, self._table._applied(func))
+
+
+class PartitionedTable:
+    """A table whose rows belong to partitions."""
+
+    def __init__(self, table: Table, keys: list[Expression]) -> None:
+        self._table = table
+        self._keys = keys
+
+    def process(self, func: Any, *args: Any) -> Table:
+        """Compute rows by a process table function, whose further arguments follow."""
+        values = [lit_or_expression(arg) for arg in args]
+        named = any(" => " in str(value) for value in values)
+
+        def build(rendering: Rendering, name: str) -> str:
+            function = func if isinstance(func, str) else rendering.function(func)
+            keys = ", ".join(key.sql(rendering) for key in self._keys)
+            table = f"TABLE {name}{f' PARTITION BY {keys}' if keys else ''}"
+            if named:
+                table = f"{_table_argument(func)} => {table}"
+            return f"SELECT * FROM {function}({', '.join([table, *(one.sql(rendering) for one in values)])})"
+
+        return self._table._query(build)
+
+
+def _table_argument(func: Any) -> str:
+    """Return the name of the table argument of a process table function."""
+    from funken.table.udf import definition_of  # noqa: PLC0415 - they refer to one another
+
+    if isinstance(func, str):
+        raise InvalidProgram(f"name the table argument of {func!r}, too: pass the function instead of its name.")
+    names = [one.name for one in definition_of(func).signature if one.kind == "table"]
+    return quoted(names[0])
+
+
+class AggregatedTable:
+    """Groups with the result of an aggregate function: ``select`` chooses columns."""
+
+    def __init__(self, grouped: GroupedTable, keys: list[Expression], call: Expression) -> None:
+        self._grouped = grouped
+        self._keys = keys
+        self._call = call
+
+    def select(self, *fields: Any) -> Table:
+        """Choose columns of the groups and of the results."""
+        table = self._grouped._table
+        rows = self._grouped.select(*self._keys, Expression(self._call._render, str(self._call)).alias("$row"))
+        *_, last = rows._plan.row_type
+        names = self._call._names
+        if isinstance(last.type, RowType):
+            rows = table._fields(rows)
+            if names:
+                kept = rows.names[: len(self._keys)]
+                rows = rows.alias(*kept, *names, *rows.names[len(kept) + len(names) :])
+        else:
+            rows = rows.alias(*rows.names[:-1], names[0] if names else "_c0")
+        return rows.select(*fields) if fields else rows
+
+
+class FlatAggregateTable:
+    """Groups with the rows of a table aggregate function: ``select`` chooses columns."""
+
+    def __init__(self, grouped: GroupedTable, call: Expression) -> None:
+        self._grouped = grouped
+        self._call = call
+
+    def select(self, *fields: Any) -> Table:
+        """Choose columns of the groups and of the rows."""
+        raise InvalidProgram(
+            "flat_aggregate() is not there yet: write the rows of a group as an ARRAY of an aggregate function, and UNNEST it."
+        )
+
+
+class GroupWindowedTable:
+    """A table with a window that is to be named in ``group_by``."""
+
+    def __init__(self, table: Table, window: GroupWindow) -> None:
+        self._table = table
+        self._window = window
+
+    def group_by(self, *fields: Any) -> WindowGroupedTable:
+        """Group rows by the window, and by columns."""
+        keys = self._table._expanded(fields)
+        if all(key._column != self._window.name for key in keys):
+            raise InvalidProgram(f"group_by() does not name the window {self._window.name!r}.")
+        return WindowGroupedTable(self._table, keys, {self._window.name: self._window})
+
+
+class WindowGroupedTable(GroupedTable):
+    """A table grouped by windows."""
+
+
+class OverWindowedTable:
+    """A table with windows of rows: ``select`` names them in ``over``."""
+
+    def __init__(self, table: Table, windows: dict[str, OverWindow]) -> None:
+        self._table = table
+        self._windows: dict[str, Any] = dict(windows)
+
+    def select(self, *fields: Any) -> Table:
+        """Compute columns."""
+        return self._table._selected(fields, "", self._windows)
+
+
+__all__ = [
+    "AggregatedTable",
+    "FlatAggregateTable",
+    "GroupWindowedTable",
+    "GroupedTable",
+    "OverWindowedTable",
+    "PartitionedTable",
+    "Table",
+    "TablePipeline",
+    "WindowGroupedTable",
+]

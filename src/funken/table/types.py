@@ -1,0 +1,324 @@
+"""Types of columns: those of ``funken.expr.sql.types``, and ``DataTypes``, which makes them by PyFlink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from funken.expr.sql.types import (
+    BYTES,
+    INTEGERS,
+    MAX_LENGTH,
+    MAX_PRECISION,
+    PROCTIME,
+    ROWTIME,
+    STRING,
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BitmapType,
+    BooleanType,
+    CharType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DescriptorType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    IntType,
+    InvalidType,
+    LocalZonedTimestampType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    NullType,
+    NumericType,
+    PreciseTimeType,
+    RawType,
+    RowField,
+    RowType,
+    SizedType,
+    SmallIntType,
+    StructuredType,
+    SymbolType,
+    TimeOfDayType,
+    TimestampType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    VariantType,
+    YearMonthIntervalType,
+    adjusted_decimal,
+    arrow_schema,
+    arrow_type,
+    common_type,
+    decimal_of,
+    is_bytes,
+    is_numeric,
+    is_text,
+    is_timestamp,
+    logical_type,
+    parse_type,
+    quoted,
+)
+
+__all__ = [
+    "BYTES",
+    "INTEGERS",
+    "MAX_LENGTH",
+    "MAX_PRECISION",
+    "PROCTIME",
+    "ROWTIME",
+    "STRING",
+    "ArrayType",
+    "BigIntType",
+    "BinaryType",
+    "BitmapType",
+    "BooleanType",
+    "CharType",
+    "DataTypes",
+    "DateType",
+    "DayTimeIntervalType",
+    "DecimalType",
+    "DescriptorType",
+    "DoubleType",
+    "FloatType",
+    "IntType",
+    "IntegralType",
+    "IntervalField",
+    "InvalidType",
+    "LocalZonedTimestampType",
+    "LogicalType",
+    "MapType",
+    "MultisetType",
+    "NullType",
+    "NumericType",
+    "PreciseTimeType",
+    "RawType",
+    "RowField",
+    "RowType",
+    "SizedType",
+    "SmallIntType",
+    "StructuredType",
+    "SymbolType",
+    "TimeOfDayType",
+    "TimestampType",
+    "TinyIntType",
+    "VarBinaryType",
+    "VarCharType",
+    "VariantType",
+    "YearMonthIntervalType",
+    "adjusted_decimal",
+    "arrow_schema",
+    "arrow_type",
+    "common_type",
+    "decimal_of",
+    "is_bytes",
+    "is_numeric",
+    "is_text",
+    "is_timestamp",
+    "logical_type",
+    "parse_type",
+    "quoted",
+]
+
+
+class IntervalField:
+    """A field of an interval, with its digits: ``DataTypes.DAY(2)``."""
+
+    def __init__(self, name: str, precision: int | None = None) -> None:
+        self.name = name
+        self.precision = precision
+
+
+class DataTypes:
+    """Where the types of columns come from, by PyFlink's names as the Table API has them.
+
+    >>> DataTypes.ROW([DataTypes.FIELD("item", DataTypes.STRING()), DataTypes.FIELD("n", DataTypes.BIGINT(False))])
+    ROW<`item` STRING, `n` BIGINT NOT NULL>
+    >>> DataTypes.INTERVAL(DataTypes.DAY(2), DataTypes.SECOND(3))
+    INTERVAL DAY(2) TO SECOND(3)
+    """
+
+    @staticmethod
+    def NULL() -> LogicalType:
+        """Return the type of NULL."""
+        return NullType()
+
+    @staticmethod
+    def CHAR(length: int, nullable: bool = True) -> LogicalType:
+        """Return the type CHAR."""
+        return CharType(length, nullable=nullable)
+
+    @staticmethod
+    def VARCHAR(length: int, nullable: bool = True) -> LogicalType:
+        """Return the type VARCHAR."""
+        return VarCharType(length, nullable=nullable)
+
+    @staticmethod
+    def STRING(nullable: bool = True) -> LogicalType:
+        """Return the type STRING."""
+        return VarCharType(MAX_LENGTH, nullable=nullable)
+
+    @staticmethod
+    def BOOLEAN(nullable: bool = True) -> LogicalType:
+        """Return the type BOOLEAN."""
+        return BooleanType(nullable=nullable)
+
+    @staticmethod
+    def BINARY(length: int, nullable: bool = True) -> LogicalType:
+        """Return the type BINARY."""
+        return BinaryType(length, nullable=nullable)
+
+    @staticmethod
+    def VARBINARY(length: int, nullable: bool = True) -> LogicalType:
+        """Return the type VARBINARY."""
+        return VarBinaryType(length, nullable=nullable)
+
+    @staticmethod
+    def BYTES(nullable: bool = True) -> LogicalType:
+        """Return the type BYTES."""
+        return VarBinaryType(MAX_LENGTH, nullable=nullable)
+
+    @staticmethod
+    def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:
+        """Return the type DECIMAL."""
+        return DecimalType(precision, scale, nullable=nullable)
+
+    @staticmethod
+    def TINYINT(nullable: bool = True) -> LogicalType:
+        """Return the type TINYINT."""
+        return TinyIntType(nullable=nullable)
+
+    @staticmethod
+    def SMALLINT(nullable: bool = True) -> LogicalType:
+        """Return the type SMALLINT."""
+        return SmallIntType(nullable=nullable)
+
+    @staticmethod
+    def INT(nullable: bool = True) -> LogicalType:
+        """Return the type INT."""
+        return IntType(nullable=nullable)
+
+    @staticmethod
+    def BIGINT(nullable: bool = True) -> LogicalType:
+        """Return the type BIGINT."""
+        return BigIntType(nullable=nullable)
+
+    @staticmethod
+    def FLOAT(nullable: bool = True) -> LogicalType:
+        """Return the type FLOAT."""
+        return FloatType(nullable=nullable)
+
+    @staticmethod
+    def DOUBLE(nullable: bool = True) -> LogicalType:
+        """Return the type DOUBLE."""
+        return DoubleType(nullable=nullable)
+
+    @staticmethod
+    def DATE(nullable: bool = True) -> LogicalType:
+        """Return the type DATE."""
+        return DateType(nullable=nullable)
+
+    @staticmethod
+    def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:
+        """Return the type TIME."""
+        return TimeOfDayType(precision, nullable=nullable)
+
+    @staticmethod
+    def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:
+        """Return the type TIMESTAMP."""
+        return TimestampType(precision, nullable=nullable)
+
+    @staticmethod
+    def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:
+        """Return the type TIMESTAMP_LTZ."""
+        return LocalZonedTimestampType(precision, nullable=nullable)
+
+    TIMESTAMP_WITH_LOCAL_TIME_ZONE = TIMESTAMP_LTZ
+
+    @staticmethod
+    def VARIANT(nullable: bool = True) -> LogicalType:
+        """Return the type VARIANT."""
+        return VariantType(nullable=nullable)
+
+    @staticmethod
+    def BITMAP(nullable: bool = True) -> LogicalType:
+        """Return the type BITMAP."""
+        return BitmapType(nullable=nullable)
+
+    @staticmethod
+    def ARRAY(element_type: LogicalType, nullable: bool = True) -> LogicalType:
+        """Return the type ARRAY."""
+        return ArrayType(element_type, nullable=nullable)
+
+    @staticmethod
+    def LIST_VIEW(element_type: LogicalType) -> LogicalType:
+        """Return the type LIST_VIEW."""
+        return ArrayType(element_type)
+
+    @staticmethod
+    def MAP(key_type: LogicalType, value_type: LogicalType, nullable: bool = True) -> LogicalType:
+        """Return the type MAP."""
+        return MapType(key_type, value_type, nullable=nullable)
+
+    @staticmethod
+    def MAP_VIEW(key_type: LogicalType, value_type: LogicalType) -> LogicalType:
+        """Return the type MAP_VIEW."""
+        return MapType(key_type, value_type)
+
+    @staticmethod
+    def MULTISET(element_type: LogicalType, nullable: bool = True) -> LogicalType:
+        """Return the type MULTISET."""
+        return MultisetType(element_type, nullable=nullable)
+
+    @staticmethod
+    def FIELD(name: str, data_type: LogicalType, description: str | None = None) -> RowField:
+        """Return a field of a row."""
+        return RowField(name, data_type, description)
+
+    @staticmethod
+    def ROW(row_fields: Sequence[RowField | LogicalType] = (), nullable: bool = True) -> LogicalType:
+        """Return the type ROW."""
+        fields = (
+            each if isinstance(each, RowField) else RowField(f"f{position}", each)
+            for position, each in enumerate(row_fields)
+        )
+        return RowType(tuple(fields), nullable=nullable)
+
+    @staticmethod
+    def SECOND(precision: int = 6) -> IntervalField:
+        """Return the unit SECOND of an interval."""
+        return IntervalField("SECOND", precision)
+
+    @staticmethod
+    def MINUTE() -> IntervalField:
+        """Return the unit MINUTE of an interval."""
+        return IntervalField("MINUTE")
+
+    @staticmethod
+    def HOUR() -> IntervalField:
+        """Return the unit HOUR of an interval."""
+        return IntervalField("HOUR")
+
+    @staticmethod
+    def DAY(precision: int = 2) -> IntervalField:
+        """Return the unit DAY of an interval."""
+        return IntervalField("DAY", precision)
+
+    @staticmethod
+    def MONTH() -> IntervalField:
+        """Return the unit MONTH of an interval."""
+        return IntervalField("MONTH")
+
+    @staticmethod
+    def YEAR(precision: int = 2) -> IntervalField:
+        """Return the unit YEAR of an interval."""
+        return IntervalField("YEAR", precision)
+
+    @staticmethod
+    def INTERVAL(upper_resolution: IntervalField, lower_resolution: IntervalField | None = None) -> LogicalType:
+        """Return the type of intervals between two units."""
+        units = [each for each in (upper_resolution, lower_resolution) if each is not None]
+        texts = [each.name if each.precision is None else f"{each.name}({each.precision})" for each in units]
+        return parse_type("INTERVAL " + " TO ".join(texts))

@@ -1,0 +1,861 @@
+"""User-defined functions: scalar (row by row, on pandas, on Arrow, asynchronous), table, aggregate, table aggregate.
+
+What a program writes is a callable or one of the classes here; ``udf`` and its kin make a *definition* of it. The binder asks it
+for its result type, the operators for its values. A definition travels in the plan, so what it needs at work is made in
+``open``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import typing
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from funken.errors import InvalidProgram
+from funken.table.schema import as_type
+from funken.table.types import (
+    BYTES,
+    STRING,
+    ArrayType,
+    BigIntType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LogicalType,
+    MapType,
+    RowType,
+    TimeOfDayType,
+    TimestampType,
+)
+from funken.table.values import from_python, internal_value, python_value, to_python
+from funken.types.row import Row
+
+
+class FunctionContext:
+    """What a function knows of where it runs.
+
+    >>> FunctionContext("f", {"threshold": "3"}).get_job_parameter("threshold", "0")
+    '3'
+    """
+
+    def __init__(self, name: str, parameters: Mapping[str, str] | None = None, operator: Any = None) -> None:
+        self._name = name
+        self._parameters = dict(parameters or {})
+        self._operator = operator
+
+    def get_metric_group(self) -> Any:
+        """Return where metrics of the function are registered."""
+        return None if self._operator is None else self._operator.metrics
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Return a parameter of the job (``pipeline.global-job-parameters``)."""
+        return self._parameters.get(key, default_value)
+
+    def get_task_name(self) -> str:
+        """Return the name of the operator."""
+        return self._name
+
+    def get_task_name_with_subtasks(self) -> str:
+        """Return the name of the operator with the number of the subtask."""
+        return f"{self._name} ({self.get_index_of_this_subtask() + 1}/{self.get_number_of_parallel_subtasks()})"
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return the parallelism of the operator."""
+        return 1 if self._operator is None else int(self._operator.parallelism)
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Return the limit of the parallelism."""
+        return 128 if self._operator is None else int(self._operator.max_parallelism)
+
+    def get_index_of_this_subtask(self) -> int:
+        """Return the number of the subtask, from 0."""
+        return 0 if self._operator is None else int(self._operator.subtask)
+
+    def get_attempt_number(self) -> int:
+        """Return how many attempts of the job were before."""
+        return 0 if self._operator is None else int(self._operator.attempt)
+
+
+class UserDefinedFunction:
+    """The base of the classes that a program derives its functions from."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        """Prepare; called once in each task."""
+
+    def close(self) -> None:
+        """Release what ``open`` took."""
+
+    def is_deterministic(self) -> bool:
+        """Return whether equal arguments give equal results."""
+        return True
+
+
+class ScalarFunction(UserDefinedFunction):
+    """One value for the arguments of a row: ``eval(*args)``."""
+
+    def eval(self, *args: Any) -> Any:
+        """Return the value."""
+        raise NotImplementedError
+
+
+class AsyncScalarFunction(UserDefinedFunction):
+    """One value for the arguments of a row, awaited: ``async def eval(*args)``."""
+
+    async def eval(self, *args: Any) -> Any:
+        """Return the value."""
+        raise NotImplementedError
+
+
+class TableFunction(UserDefinedFunction):
+    """Any number of rows for the arguments of a row: ``eval(*args)`` yields or returns them."""
+
+    def eval(self, *args: Any) -> Any:
+        """Return rows: values, tuples or ``Row``s."""
+        raise NotImplementedError
+
+
+class ImperativeAggregateFunction(UserDefinedFunction):
+    """The base of functions of many rows, which keep an accumulator."""
+
+    def create_accumulator(self) -> Any:
+        """Return an accumulator without rows."""
+        raise NotImplementedError
+
+    def accumulate(self, accumulator: Any, *args: Any) -> Any:
+        """Add the arguments of a row to an accumulator, in place."""
+        raise NotImplementedError
+
+    def retract(self, accumulator: Any, *args: Any) -> Any:
+        """Take the arguments of a row out of an accumulator, in place."""
+        raise NotImplementedError(f"{type(self).__name__} has no retract()")
+
+    def merge(self, accumulator: Any, accumulators: Iterable[Any]) -> Any:
+        """Add other accumulators to one, in place."""
+        raise NotImplementedError(f"{type(self).__name__} has no merge()")
+
+    def get_result_type(self) -> Any:
+        """Return the type of the result."""
+        raise NotImplementedError
+
+    def get_accumulator_type(self) -> Any:
+        """Return the type of the accumulator; Funken does not need it."""
+        return None
+
+
+class AggregateFunction(ImperativeAggregateFunction):
+    """One value for many rows."""
+
+    def get_value(self, accumulator: Any) -> Any:
+        """Return the value of an accumulator."""
+        raise NotImplementedError
+
+
+class TableAggregateFunction(ImperativeAggregateFunction):
+    """Any number of rows for many rows."""
+
+    def emit_value(self, accumulator: Any) -> Iterable[Any]:
+        """Yield the rows of an accumulator."""
+        raise NotImplementedError
+
+
+class ListView(list):  # type: ignore[type-arg]
+    """A list as part of an accumulator.
+
+    >>> view = ListView()
+    >>> view.add(1)
+    >>> view.get()
+    [1]
+    """
+
+    def add(self, value: Any) -> None:
+        """Append a value."""
+        self.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append values."""
+        self.extend(values)
+
+    def get(self) -> list[Any]:
+        """Return the values."""
+        return list(self)
+
+    def clear(self) -> None:
+        """Remove all values."""
+        del self[:]
+
+
+class MapView(UserDict[Any, Any]):
+    """A map as part of an accumulator.
+
+    >>> view = MapView()
+    >>> view.put("a", 1)
+    >>> view.contains("a"), view.is_empty()
+    (True, False)
+    """
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key."""
+        self[key] = value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key."""
+        return self.data.get(key, default)
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Set several values."""
+        self.update(dict_value)
+
+    def items(self) -> Any:
+        """Return the keys with their values."""
+        return self.data.items()
+
+    def keys(self) -> Any:
+        """Return the keys."""
+        return self.data.keys()
+
+    def values(self) -> Any:
+        """Return the values."""
+        return self.data.values()
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self.data.clear()
+
+    def remove(self, key: Any) -> None:
+        """Remove a key."""
+        self.pop(key, None)
+
+    def contains(self, key: Any) -> bool:
+        """Whether a key is there."""
+        return key in self
+
+    def is_empty(self) -> bool:
+        """Whether there is no key."""
+        return not self
+
+
+# ---- definitions
+
+
+_OF_PYTHON: dict[Any, LogicalType] = {}
+
+
+def type_of_annotation(annotation: Any) -> LogicalType | None:
+    """Return the type of an annotation of Python; ``None`` if it says nothing.
+
+    >>> print(type_of_annotation(list[int]))
+    ARRAY<BIGINT>
+    """
+    import datetime  # noqa: PLC0415 - only where types are inferred
+    from decimal import Decimal  # noqa: PLC0415
+
+    if not _OF_PYTHON:
+        _OF_PYTHON.update({
+            int: BigIntType(), float: DoubleType(), str: STRING, bytes: BYTES, bool: BooleanType(),
+            datetime.datetime: TimestampType(6), datetime.date: DateType(), datetime.time: TimeOfDayType(0),
+            Decimal: DecimalType(38, 18),
+        })  # fmt: skip
+    if annotation in _OF_PYTHON:
+        return _OF_PYTHON[annotation]
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (list, Sequence, Iterable, Iterator) and args:
+        element = type_of_annotation(args[0])
+        return None if element is None else ArrayType(element)
+    if origin is dict and len(args) == 2:
+        key, value = map(type_of_annotation, args)
+        return None if key is None or value is None else MapType(key, value)
+    if args and type(None) in args:
+        [inner] = [arg for arg in args if arg is not type(None)][:1] or [None]
+        return type_of_annotation(inner)
+    return None
+
+
+class FunctionDefinition:
+    """A function as plans have it: name, kind, result type, and how it is called."""
+
+    kind = "scalar"
+
+    def __init__(
+        self, function: Any, result_type: Any = None, *, name: str | None = None, deterministic: bool | None = None,
+        input_types: Any = None, func_type: str = "general",
+    ) -> None:  # fmt: skip
+        if func_type not in ("general", "pandas", "arrow"):
+            raise InvalidProgram(f"func_type {func_type!r} is unknown; use 'general', 'pandas' or 'arrow'.")
+        self.function = function
+        self.name = name or getattr(function, "__name__", None) or type(function).__name__
+        self.func_type = func_type
+        self.input_types = None if input_types is None else [as_type(one) for one in _listed(input_types)]
+        self.deterministic = self._is_deterministic(deterministic)
+        self._result = result_type
+        functools.update_wrapper(self, function, updated=()) if inspect.isroutine(function) else None
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} function {self.name}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "__wrapped__"}
+
+    def _is_deterministic(self, given: bool | None) -> bool:
+        own = getattr(self.function, "is_deterministic", None)
+        if given is None:
+            return bool(own()) if callable(own) else True
+        return given
+
+    # -- for the binder
+
+    def result_type(self, types: Sequence[LogicalType]) -> LogicalType:
+        """Return the type of the result for the types of arguments; raises ``InvalidProgram`` if nothing says it."""
+        given = self._result
+        if callable(given) and not isinstance(given, LogicalType):
+            given = given(types)
+        if given is None:
+            own = getattr(self.function, "get_result_type", None)
+            given = own() if callable(own) else type_of_annotation(self._annotated())
+        if given is None:
+            raise InvalidProgram(
+                f"function {self.name!r} has no result type. Pass result_type=DataTypes.BIGINT(), say, or annotate its return."
+            )
+        return as_type(given)
+
+    def _annotated(self) -> Any:
+        called = getattr(self.function, "eval", self.function)
+        try:
+            return typing.get_type_hints(called).get("return")
+        except (TypeError, NameError):
+            return None
+
+    def infer(self, args: list[Any], names: Sequence[str | None] = ()) -> tuple[list[Any], LogicalType]:
+        """Return the arguments, in the order of the parameters, and the type of the result."""
+        ordered = self._ordered(args, names)
+        self._check_arity(len(ordered))
+        return ordered, self.result_type([arg.type for arg in ordered])
+
+    def _parameters(self) -> list[inspect.Parameter] | None:
+        called = self._called()
+        try:
+            found = list(inspect.signature(called).parameters.values())
+        except (TypeError, ValueError):
+            return None
+        return found
+
+    def _called(self) -> Any:
+        return getattr(self.function, "eval", self.function)
+
+    def _check_arity(self, count: int) -> None:
+        parameters = self._parameters()
+        if parameters is None:
+            return
+        places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        least = sum(one.default is one.empty for one in places)
+        endless = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+        if count < least or (count > len(places) and not endless):
+            from funken.expr.rules import InvalidCall  # noqa: PLC0415 - only to refuse
+
+            wanted = (
+                f"{least} or more" if endless else str(least) if least == len(places) else f"{least} to {len(places)}"
+            )
+            raise InvalidCall(
+                f"Invalid function call: {self.name}() takes {wanted} argument{'' if wanted == '1' else 's'}, but got {count}."
+            )
+
+    def _ordered(self, args: list[Any], names: Sequence[str | None]) -> list[Any]:
+        if not any(names):
+            return list(args)
+        parameters = [one.name for one in self._parameters() or []]
+        places: dict[int, Any] = {}
+        for index, (arg, name) in enumerate(zip(args, names, strict=True)):
+            if name is not None and name not in parameters:
+                from funken.expr.rules import InvalidCall  # noqa: PLC0415 - only to refuse
+
+                raise InvalidCall(f"function {self.name!r} has no argument {name!r}; it has: {', '.join(parameters)}.")
+            places[index if name is None else parameters.index(name)] = arg
+        return [places[index] for index in sorted(places)]
+
+    # -- for operators
+
+    def opened(self, operator_context: Any) -> Any:
+        """Return the function, opened, for one operator."""
+        opens = getattr(self.function, "open", None)
+        if callable(opens):
+            parameters = getattr(operator_context, "job_parameters", {})
+            opens(FunctionContext(getattr(operator_context, "operator", self.name), parameters, operator_context))
+        return self.function
+
+    def close(self) -> None:
+        """Close the function."""
+        closes = getattr(self.function, "close", None)
+        if callable(closes):
+            closes()
+
+    # -- for the Table API
+
+    def __call__(self, *args: Any) -> Any:
+        """Return the call as an expression of the Table API."""
+        from funken.table.expressions import call  # noqa: PLC0415 - they refer to one another
+
+        return call(self, *args)
+
+
+class ScalarDefinition(FunctionDefinition):
+    """A scalar function.
+
+    >>> double = udf(lambda n: 2 * n, result_type="BIGINT", name="double")
+    >>> double
+    <scalar function double>
+    """
+
+    def open(self, operator_context: Any) -> None:
+        """Open the function."""
+        self.opened(operator_context)
+
+    def evaluate(self, call: Any, evaluator: Any) -> Any:
+        """Return the results for the rows of a batch as an array."""
+        arrays = [evaluator.column(arg) for arg in call.args]
+        if self.func_type != "general":
+            return self._on_columns(call, arrays, evaluator.rows)
+        columns = [to_python(array, arg.type) for array, arg in zip(arrays, call.args, strict=True)]
+        rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * evaluator.rows
+        called = self._called()
+        return from_python([called(*row) for row in rows], call.type)
+
+    def _on_columns(self, call: Any, arrays: list[Any], rows: int) -> Any:
+        import pyarrow as pa  # noqa: PLC0415 - only where functions are called
+
+        from funken.table.types import arrow_type  # noqa: PLC0415
+
+        wanted = arrow_type(call.type)
+        if self.func_type == "arrow":
+            found = self._called()(*arrays)
+        else:
+            found = self._called()(*(_series(array, arg.type) for array, arg in zip(arrays, call.args, strict=True)))
+        if type(found).__name__ == "DataFrame":
+            found = pa.StructArray.from_arrays(
+                [
+                    pa.Array.from_pandas(found.iloc[:, place], type=wanted.field(place).type)
+                    for place in range(found.shape[1])
+                ],
+                fields=[wanted.field(place) for place in range(wanted.num_fields)],
+            )
+        elif not isinstance(found, pa.Array | pa.ChunkedArray):
+            found = pa.Array.from_pandas(found, type=wanted) if hasattr(found, "dtype") else pa.array(found, wanted)
+        if len(found) != rows:
+            raise ValueError(f"function {self.name!r} returned {len(found)} values for {rows} rows.")
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        return found if found.type == wanted else found.cast(wanted)
+
+
+def _series(array: Any, type_: LogicalType) -> Any:
+    if isinstance(type_, RowType):
+        import pandas as pd  # noqa: PLC0415 - only for functions of pandas
+
+        return pd.DataFrame({field.name: array.field(place).to_pandas() for place, field in enumerate(type_.fields)})
+    return array.to_pandas()
+
+
+class Retries:
+    """How often an asynchronous function is called again, and after which delay; how long it may take (s)."""
+
+    def __init__(self, family: str, attempts: str) -> None:
+        self._family, self._attempts = family, attempts
+        self.concurrency, self.timeout, self.delay, self.attempts = 10, 180.0, 0.1, 3
+
+    def configured(self, config: Any) -> None:
+        """Take over the options of the family, ``table.exec.async-scalar.*``, say."""
+        prefix = f"table.exec.{self._family}."
+        self.concurrency = config.option(f"{prefix}max-concurrent-operations")
+        self.timeout = config.option(f"{prefix}timeout") / 1000
+        self.delay = config.option(f"{prefix}retry-delay") / 1000
+        self.attempts = config.option(prefix + self._attempts)
+        if str(config.option(f"{prefix}retry-strategy")).upper() == "NO_RETRY":
+            self.attempts = 1
+
+    async def result(self, name: str, called: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return what a function gives, at the last attempt at the latest; raises ``TimeoutError``, or what it raises."""
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return await asyncio.wait_for(called(*args), self.timeout)
+            except TimeoutError:
+                raise TimeoutError(
+                    f"function {name!r} did not answer within {self.timeout:g} s (table.exec.{self._family}.timeout)."
+                ) from None
+            except Exception:
+                if attempt == self.attempts:
+                    raise
+                await asyncio.sleep(self.delay)
+        raise AssertionError("there is at least one attempt")
+
+
+class AsyncDefinition(FunctionDefinition):
+    """An asynchronous scalar function: the calls of a batch run side by side, results keep their order."""
+
+    def __init__(self, function: Any, result_type: Any = None, **options: Any) -> None:
+        super().__init__(function, result_type, **options)
+        self.retries = Retries("async-scalar", "max-attempts")
+
+    def configured(self, config: Any) -> None:
+        """Take over the options ``table.exec.async-scalar.*``."""
+        self.retries.configured(config)
+
+    def open(self, operator_context: Any) -> None:
+        """Open the function."""
+        self.opened(operator_context)
+
+    def evaluate(self, call: Any, evaluator: Any) -> Any:
+        """Return the results for the rows of a batch as an array."""
+        columns = [to_python(evaluator.column(arg), arg.type) for arg in call.args]
+        rows = list(zip(*columns, strict=True)) if columns else [()] * evaluator.rows
+        return from_python(asyncio.run(self._all(rows)), call.type)
+
+    async def _all(self, rows: list[tuple[Any, ...]]) -> list[Any]:
+        gate = asyncio.Semaphore(self.retries.concurrency)
+
+        async def one(row: tuple[Any, ...]) -> Any:
+            async with gate:
+                return await self.retries.result(self.name, self._called(), row)
+
+        return list(await asyncio.gather(*map(one, rows)))
+
+
+class TableDefinition(FunctionDefinition):
+    """A table function."""
+
+    kind = "table"
+
+    def __init__(self, function: Any, result_type: Any = None, **options: Any) -> None:
+        super().__init__(function, result_type, **options)
+        self.retries = Retries("async-table", "max-retries")
+
+    def configured(self, config: Any) -> None:
+        """Take over the options ``table.exec.async-table.*``."""
+        self.retries.configured(config)
+
+    def infer(self, args: list[Any], names: Sequence[str | None] = ()) -> tuple[list[Any], LogicalType]:
+        """Return the arguments, and the row type of the results."""
+        ordered, found = super().infer(args, names)
+        return ordered, found if isinstance(found, RowType) else RowType.of(("f0", found))
+
+    def result_type(self, types: Sequence[LogicalType]) -> LogicalType:
+        """Return the type of a row."""
+        given = self._result
+        if isinstance(given, list | tuple):
+            return RowType.of(*((f"f{place}", as_type(one)) for place, one in enumerate(given)))
+        return super().result_type(types)
+
+    def table_function(self, call: Any, operator_context: Any) -> Any:
+        """Return what calls the function with internal values."""
+        return _TableCalls(self, [arg.type for arg in call.args], list(call.row_type.types), operator_context)
+
+
+class _TableCalls:
+    """Calls a table function, and makes internal rows of what it gives."""
+
+    def __init__(
+        self, definition: TableDefinition, args: list[LogicalType], results: list[LogicalType], context: Any
+    ) -> None:
+        self._definition = definition
+        self._args = args
+        self._results = results
+        self._row = RowType.of(*((f"f{place}", type_) for place, type_ in enumerate(results)))
+        self._called = getattr(definition.opened(context), "eval", definition.function)
+
+    def __call__(self, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        values = [python_value(arg, type_) for arg, type_ in zip(args, self._args, strict=True)]
+        if inspect.iscoroutinefunction(self._called):
+            definition = self._definition
+            found = asyncio.run(definition.retries.result(definition.name, self._called, values))
+        else:
+            found = self._called(*values)
+        for row in _rows_of(found):
+            yield internal_row(row, self._results)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._definition.close()
+
+
+def _rows_of(found: Any) -> Iterable[Any]:
+    if found is None:
+        return ()
+    if isinstance(found, Row | tuple | str | bytes | Mapping) or not isinstance(found, Iterable):
+        return (found,)
+    return found
+
+
+def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
+    """Return the internal values of a row that a function gave: a ``Row``, tuple, dict, or a single value."""
+    if isinstance(row, Mapping):
+        values = list(row.values())
+    elif isinstance(row, Row | tuple | list) and not (len(types) == 1 and isinstance(types[0], RowType | ArrayType)):
+        values = list(row)
+    else:
+        values = [row]
+    if len(values) != len(types):
+        raise ValueError(
+            f"a function gave a row of {len(values)} values, {row!r}, but its type has {len(types)} fields."
+        )
+    return tuple(internal_value(value, type_) for value, type_ in zip(values, types, strict=True))
+
+
+class AggregateDefinition(FunctionDefinition):
+    """An aggregate function."""
+
+    kind = "aggregate"
+
+    def _called(self) -> Any:
+        return getattr(self.function, "accumulate", self.function)
+
+    def _check_arity(self, count: int) -> None:
+        super()._check_arity(count + (1 if hasattr(self.function, "accumulate") else 0))
+
+    @property
+    def retracts(self) -> bool:
+        """Whether rows can be taken out again."""
+        return self.func_type == "pandas" or _overrides(self.function, "retract")
+
+    @property
+    def merges(self) -> bool:
+        """Whether accumulators can be merged."""
+        return self.func_type == "pandas" or _overrides(self.function, "merge")
+
+    def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:
+        """Return what works on accumulators with internal values."""
+        if self.func_type == "pandas":
+            return _PandasAccumulation(self, list(types), result)
+        return _Accumulation(self, list(types), result)
+
+    def aggregate(self, call: Any, types: Sequence[LogicalType], operator_context: Any) -> Any:
+        """Return what works on accumulators with internal values, opened."""
+        self.opened(operator_context)
+        return self.make(types, {}, call.type)
+
+
+def _overrides(function: Any, method: str) -> bool:
+    own = getattr(type(function), method, None)
+    return own is not None and own is not getattr(ImperativeAggregateFunction, method)
+
+
+class _Accumulation:
+    """Drives an aggregate function of the program with internal values."""
+
+    def __init__(self, definition: AggregateDefinition, types: list[LogicalType], result: LogicalType) -> None:
+        self._definition = definition
+        self._function = definition.function
+        self._types = types
+        self._result = result
+
+    def _python(self, args: tuple[Any, ...]) -> list[Any]:
+        return [python_value(arg, type_) for arg, type_ in zip(args, self._types, strict=True)]
+
+    def create(self) -> Any:
+        """Return an accumulator without rows."""
+        return self._function.create_accumulator()
+
+    def accumulate(self, accumulator: Any, *args: Any) -> Any:
+        """Add a row."""
+        self._function.accumulate(accumulator, *self._python(args))
+        return accumulator
+
+    def retract(self, accumulator: Any, *args: Any) -> Any:
+        """Take a row out."""
+        self._function.retract(accumulator, *self._python(args))
+        return accumulator
+
+    def merge(self, accumulator: Any, other: Any) -> Any:
+        """Add another accumulator."""
+        self._function.merge(accumulator, [other])
+        return accumulator
+
+    def value(self, accumulator: Any) -> Any:
+        """Return the result."""
+        return internal_value(self._function.get_value(accumulator), self._result)
+
+    def values(self, accumulator: Any) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of a table aggregate."""
+        types = list(self._result.types) if isinstance(self._result, RowType) else [self._result]
+        for row in _rows_of(self._function.emit_value(accumulator)):
+            yield internal_row(row, types)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._definition.close()
+
+
+class _PandasAccumulation(_Accumulation):
+    """Keeps rows, and calls a function of Series for the result."""
+
+    def create(self) -> Any:
+        """Return no rows."""
+        return []
+
+    def accumulate(self, accumulator: Any, *args: Any) -> Any:
+        """Add a row."""
+        accumulator.append(args)
+        return accumulator
+
+    def retract(self, accumulator: Any, *args: Any) -> Any:
+        """Take a row out."""
+        if args in accumulator:
+            accumulator.remove(args)
+        return accumulator
+
+    def merge(self, accumulator: Any, other: Any) -> Any:
+        """Add the rows of another accumulator."""
+        accumulator.extend(other)
+        return accumulator
+
+    def value(self, accumulator: Any) -> Any:
+        """Return what the function gives for the rows."""
+        import pandas as pd  # noqa: PLC0415 - only for functions of pandas
+
+        columns = list(zip(*accumulator, strict=True)) if accumulator else [()] * len(self._types)
+        series = [
+            pd.Series([python_value(value, type_) for value in column])
+            for column, type_ in zip(columns, self._types, strict=True)
+        ]
+        found = (
+            self._function(*series) if callable(self._function) else self._function.accumulate(self.create(), *series)
+        )
+        plain = found.item() if hasattr(found, "item") else found
+        return internal_value(plain, self._result)
+
+
+class TableAggregateDefinition(AggregateDefinition):
+    """A table aggregate function: rows for many rows, by ``flat_aggregate``."""
+
+    kind = "table_aggregate"
+
+
+# ---- decorators
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _made(kind: type[FunctionDefinition], f: Any, **options: Any) -> Any:
+    if f is None:
+        return functools.partial(_made, kind, **options)
+    if inspect.isclass(f):
+        f = f()
+    if not callable(f) and not isinstance(f, UserDefinedFunction):
+        raise InvalidProgram(f"{f!r} is no function; pass a callable, or an object of one of the function classes.")
+    return kind(f, options.pop("result_type", None), **options)
+
+
+def udf(
+    f: Any = None,
+    input_types: Any = None,
+    result_type: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = "general",
+    udf_type: str | None = None,
+) -> Any:
+    """Make a scalar function of a callable, or an object of ``ScalarFunction``; also as a decorator.
+
+    ``func_type`` is ``general`` (values of a row), ``pandas`` (Series) or ``arrow`` (arrays).
+
+    >>> @udf(result_type="BIGINT")
+    ... def plus_one(n):
+    ...     return n + 1
+    >>> plus_one
+    <scalar function plus_one>
+    """
+    if f is None:
+        return functools.partial(
+            udf, input_types=input_types, result_type=result_type, deterministic=deterministic, name=name,
+            func_type=func_type, udf_type=udf_type,
+        )  # fmt: skip
+    if inspect.isclass(f):
+        f = f()
+    waits = isinstance(f, AsyncScalarFunction) or inspect.iscoroutinefunction(getattr(f, "eval", f))
+    kind = AsyncDefinition if waits else ScalarDefinition
+    return _made(
+        kind, f, result_type=result_type, input_types=input_types, deterministic=deterministic, name=name,
+        func_type=udf_type or func_type,
+    )  # fmt: skip
+
+
+def udtf(
+    f: Any = None, input_types: Any = None, result_types: Any = None, deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:  # fmt: skip
+    """Make a table function; ``result_types`` are those of the columns, or a ROW type.
+
+    >>> @udtf(result_types=["STRING", "INT"])
+    ... def lengths(text):
+    ...     for word in text.split():
+    ...         yield word, len(word)
+    >>> lengths
+    <table function lengths>
+    """
+    return _made(
+        TableDefinition, f, result_type=result_types, input_types=input_types, deterministic=deterministic, name=name
+    )
+
+
+def udaf(
+    f: Any = None, input_types: Any = None, result_type: Any = None, accumulator_type: Any = None,
+    deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
+) -> Any:  # fmt: skip
+    """Make an aggregate function of an object of ``AggregateFunction``, or of a function of Series.
+
+    >>> udaf(lambda prices: prices.mean(), result_type="DOUBLE", func_type="pandas", name="average")
+    <aggregate function average>
+    """
+    return _made(
+        AggregateDefinition, f, result_type=result_type, input_types=input_types, deterministic=deterministic, name=name,
+        func_type=func_type,
+    )  # fmt: skip
+
+
+def udtaf(
+    f: Any = None, input_types: Any = None, result_type: Any = None, accumulator_type: Any = None,
+    deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
+) -> Any:  # fmt: skip
+    """Make a table aggregate function of an object of ``TableAggregateFunction``."""
+    return _made(
+        TableAggregateDefinition, f, result_type=result_type, input_types=input_types, deterministic=deterministic,
+        name=name, func_type=func_type,
+    )  # fmt: skip
+
+
+def definition_of(function: Any, name: str = "") -> Any:
+    """Return the definition of what a program registers as a function."""
+    if isinstance(function, FunctionDefinition) or hasattr(function, "infer") or hasattr(function, "signature"):
+        return function
+    if hasattr(function, "arguments") and hasattr(function, "changelog_mode"):
+        from funken.table.process_functions import ptf  # noqa: PLC0415 - they are derived from here
+
+        return ptf(function, name)
+    if isinstance(function, TableAggregateFunction):
+        return udtaf(function, name=name)
+    if isinstance(function, AggregateFunction):
+        return udaf(function, name=name)
+    if isinstance(function, TableFunction):
+        return udtf(function, name=name)
+    found: Callable[..., Any] = function
+    return udf(found, name=name)
+
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncScalarFunction",
+    "FunctionContext",
+    "FunctionDefinition",
+    "ListView",
+    "MapView",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]

@@ -1,0 +1,113 @@
+"""Between streams and tables."""
+
+import datetime
+
+import pytest
+
+from funken import Row, RowKind, StreamExecutionEnvironment, Types, WatermarkStrategy
+from funken.errors import InvalidProgram
+from funken.table.changelog import ChangelogMode
+from funken.table.environment import StreamTableEnvironment
+from funken.table.expressions import col
+from funken.table.schema import Schema
+
+
+@pytest.fixture
+def env():
+    return StreamExecutionEnvironment.create_local_environment(1)
+
+
+@pytest.fixture
+def tables(env):
+    made = StreamTableEnvironment.create(env)
+    made.get_config().set("table.local-time-zone", "UTC")
+    return made
+
+
+PEOPLE = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+
+
+def collected(stream):
+    with stream.execute_and_collect() as records:
+        return list(records)
+
+
+def test_the_declared_type_of_a_stream_is_its_columns(env, tables):
+    people = tables.from_data_stream(env.from_collection([("ann", 3), ("bob", 5)], PEOPLE))
+    numbers = tables.from_data_stream(env.from_collection([1, 2], Types.LONG()))
+    untyped = tables.from_data_stream(env.from_collection([1, 2]))
+
+    assert str(people.plan.row_type) == "(name STRING, age INT)"
+    assert str(numbers.plan.row_type) == "(f0 BIGINT)"
+    assert untyped.names == ["f0"]
+    assert tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), col("who"), col("years")).names == [
+        "who",
+        "years",
+    ]
+
+
+def test_a_schema_adds_columns_and_time(env, tables):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda person, _: person[1] * 1000)
+    stream = env.from_collection([("ann", 3), ("bob", 5)], PEOPLE).assign_timestamps_and_watermarks(strategy)
+    schema = (
+        Schema.new_builder()
+        .column("name", "STRING")
+        .column("age", "INT")
+        .column_by_expression("double", "age * 2")
+        .column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)")
+        .watermark("rowtime", "SOURCE_WATERMARK()")
+        .build()
+    )
+    table = tables.from_data_stream(stream, schema)
+
+    assert str(table.plan.row_type) == "(name STRING, age INT, double INT, rowtime TIMESTAMP_LTZ(3) *ROWTIME*)"
+    first = collected(tables.to_data_stream(table))[0]
+    assert tuple(first) == ("ann", 3, 6, datetime.datetime(1970, 1, 1, 0, 0, 3, tzinfo=datetime.UTC))
+
+
+def test_a_table_that_grows_is_a_stream(env, tables):
+    tables.create_temporary_view("people", env.from_collection([("ann", 3), ("bob", 5)], PEOPLE))
+    stream = tables.to_data_stream(tables.sql_query("SELECT UPPER(name) AS n FROM people WHERE age > 3"))
+
+    assert [row.n for row in collected(stream)] == ["BOB"]
+
+
+def test_a_table_that_changes_is_a_stream_of_changes(env, tables):
+    people = tables.from_data_stream(env.from_collection([("ann", 3), ("ann", 5)], PEOPLE))
+    ages = people.group_by(col("name")).select(col("name"), col("age").max.alias("age"))
+
+    with pytest.raises(InvalidProgram, match="doesn't support consuming update changes .* Use to_changelog_stream"):
+        tables.to_data_stream(ages)
+    changes = collected(tables.to_changelog_stream(ages))
+    assert [(str(row.get_row_kind()), row.age) for row in changes] == [("+I", 3), ("-U", 3), ("+U", 5)]
+    upserts = collected(tables.to_changelog_stream(ages, None, ChangelogMode.upsert()))
+    assert [str(row.get_row_kind()) for row in upserts] == ["+I", "+U"]
+    pairs = collected(tables.to_retract_stream(ages))
+    assert [(added, row[1]) for added, row in pairs] == [(True, 3), (False, 3), (True, 5)]
+
+
+def test_a_stream_of_changes_is_a_table(env, tables):
+    changes = [
+        Row.of_kind(RowKind.INSERT, "ann", 3),
+        Row.of_kind(RowKind.UPDATE_AFTER, "ann", 5),
+        Row.of_kind(RowKind.INSERT, "bob", 1),
+        Row.of_kind(RowKind.DELETE, "bob", 1),
+    ]
+    schema = Schema.new_builder().column("name", "STRING").column("age", "INT").primary_key("name").build()
+    table = tables.from_changelog_stream(env.from_collection(changes, PEOPLE), schema, ChangelogMode.upsert())
+
+    assert table.select(col("age").sum.alias("s")).to_pandas()["s"].tolist() == [5]
+    with pytest.raises(InvalidProgram, match="needs a key"):
+        tables.from_changelog_stream(env.from_collection(changes, PEOPLE), None, ChangelogMode.upsert())
+
+
+def test_a_statement_set_may_run_with_the_program(env, tables, capsys):
+    tables.execute_sql("CREATE TABLE out (name STRING) WITH ('connector' = 'print')")
+    people = env.from_collection([("ann", 3)], PEOPLE)
+    statements = tables.create_statement_set()
+    statements.add_insert("out", tables.from_data_stream(people).select(col("name")))
+    statements.attach_as_datastream()
+    people.map(lambda person: person[1]).print()
+    env.execute()
+
+    assert sorted(capsys.readouterr().out.split("\n")) == ["", "+I[ann]", "3"]

@@ -1,0 +1,297 @@
+"""The Table API: each call gives what its SQL gives, as final rows."""
+
+import datetime
+from decimal import Decimal
+
+import pytest
+
+from funken import Row, RowKind
+from funken.errors import InvalidProgram
+from funken.table.collecting import remaining
+from funken.table.environment import EnvironmentSettings, TableEnvironment
+from funken.table.expressions import (
+    CURRENT_ROW,
+    UNBOUNDED_RANGE,
+    UNBOUNDED_ROW,
+    and_,
+    array,
+    call_sql,
+    col,
+    concat,
+    if_then_else,
+    lit,
+    map_,
+    not_,
+    null_of,
+    range_,
+    row_interval,
+    with_columns,
+    without_columns,
+)
+from funken.table.types import DataTypes
+from funken.table.udf import AggregateFunction, udaf, udf, udtf
+from funken.table.window import Over, Session, Slide, Tumble
+
+ORDERS = [("ann", "tea", 3, 1), ("bob", "jam", 5, 2), ("ann", "jam", 2, 7), ("cid", None, 4, 12)]
+
+
+@pytest.fixture
+def env():
+    tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    tables.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    tables.get_config().set("table.local-time-zone", "UTC")
+    return tables
+
+
+@pytest.fixture
+def orders(env):
+    return env.from_elements(ORDERS, ["who", "item", "n", "at"])
+
+
+def rows(table):
+    with table.execute().collect() as found:
+        return sorted((tuple(one) for one in remaining(found)), key=repr)
+
+
+def test_select_computes_and_names_columns(orders):
+    table = orders.select(col("who").upper_case, (col("n") * 2).alias("double"), lit("x"))
+
+    assert table.names == ["_c0", "double", "_c2"]
+    assert rows(table)[0] == ("ANN", 4, "x")
+
+
+def test_conditions_use_operators_and_nulls_are_neither(orders):
+    assert rows(orders.where((col("n") > 2) & (col("item") != "jam")).select(col("who"))) == [("ann",)]
+    assert rows(orders.where(~(col("item") == "jam")).select(col("who"))) == [("ann",), ("cid",)]  # NULL is not TRUE
+    assert rows(orders.where(not_(col("item") == "jam")).select(col("who"))) == [("ann",)]
+    assert rows(orders.where(and_(col("n").between(2, 4), col("item").is_not_null)).select(col("n"))) == [(2,), (3,)]
+
+
+def test_a_condition_has_no_truth_value(orders):
+    with pytest.raises(InvalidProgram, match="use &"):
+        orders.where(col("n") > 2 and col("n") < 5)
+
+
+def test_columns_are_added_replaced_renamed_and_dropped(orders):
+    assert orders.add_columns((col("n") + 1).alias("m")).names == ["who", "item", "n", "at", "m"]
+    assert orders.add_or_replace_columns((col("n") + 1).alias("n")).names == ["who", "item", "n", "at"]
+    assert orders.rename_columns(col("n").alias("count")).names == ["who", "item", "count", "at"]
+    assert orders.drop_columns(col("n"), col("at")).names == ["who", "item"]
+    assert orders.alias("a", "b", "c", "d").names == ["a", "b", "c", "d"]
+    with pytest.raises(InvalidProgram, match=r"'n' exists already; use add_or_replace_columns\(\)"):
+        orders.add_columns(lit(1).alias("n"))
+    with pytest.raises(InvalidProgram, match=r"no column 'nope'; it has: who, item, n, at"):
+        orders.drop_columns(col("nope"))
+
+
+def test_ranges_of_columns_stand_for_their_names(orders):
+    assert orders.select(with_columns(range_("item", "at"))).names == ["item", "n", "at"]
+    assert orders.select(with_columns(range_(1, 2))).names == ["who", "item"]
+    assert orders.select(without_columns(range_("item", "at"))).names == ["who"]
+    assert orders.select(col("*")).names == ["who", "item", "n", "at"]
+    assert orders.select(orders.who).names == ["who"]
+
+
+def test_groups_have_aggregates(orders):
+    table = orders.group_by(col("who")).select(
+        col("who"), col("n").sum.alias("total"), col("item").count.distinct.alias("items")
+    )
+
+    assert rows(table) == [("ann", 5, 2), ("bob", 5, 1), ("cid", 4, 0)]
+    assert rows(orders.select(col("n").max, col("n").min)) == [(5, 2)]
+    assert rows(orders.select(col("who")).distinct()) == [("ann",), ("bob",), ("cid",)]
+
+
+def test_joins_need_names_of_their_own(env, orders):
+    prices = env.from_elements([("tea", 1.5), ("jam", 2.0), ("rice", 9.0)], ["product", "price"])
+
+    assert rows(orders.join(prices).where(col("item") == col("product")).select(col("who"), col("price"))) == [
+        ("ann", 1.5), ("ann", 2.0), ("bob", 2.0),
+    ]  # fmt: skip
+    left = orders.left_outer_join(prices, col("item") == col("product")).select(col("who"), col("price"))
+    assert rows(left) == [("ann", 1.5), ("ann", 2.0), ("bob", 2.0), ("cid", None)]
+    full = orders.full_outer_join(prices, col("item") == col("product")).select(col("who"), col("product"))
+    assert (None, "rice") in rows(full)
+    with pytest.raises(InvalidProgram, match="ambiguous names: at, item, n, who"):
+        orders.join(orders)
+
+
+def test_set_operations_compare_rows(env):
+    left = env.from_elements([(1,), (1,), (2,)], ["a"])
+    right = env.from_elements([(1,), (3,)], ["a"])
+
+    assert rows(left.union(right)) == [(1,), (2,), (3,)]
+    assert rows(left.union_all(right)) == [(1,), (1,), (1,), (2,), (3,)]
+    assert rows(left.intersect(right)) == [(1,)]
+    assert rows(left.minus(right)) == [(2,)]
+    assert rows(left.minus_all(right)) == [(1,), (2,)]
+
+
+def test_the_first_rows_by_an_order(orders):
+    assert rows(orders.order_by(col("n").desc).fetch(2).select(col("n"))) == [(4,), (5,)]
+    assert rows(orders.order_by(col("n").asc).limit(1, 1).select(col("n"))) == [(3,)]
+
+
+def test_a_table_is_a_name_in_sql(env, orders):
+    assert rows(env.sql_query(f"SELECT who FROM {orders} WHERE n = 5")) == [("bob",)]
+    subset = orders.where(col("n") > 4).select(col("who"))
+    assert rows(orders.where(col("who").in_(subset)).select(col("n"))) == [(5,)]
+    assert rows(orders.where(col("n").in_(2, 3)).select(col("n"))) == [(2,), (3,)]
+
+
+def test_functions_of_the_program_are_expressions(orders):
+    double = udf(lambda n: None if n is None else 2 * n, result_type=DataTypes.BIGINT(), name="double")
+
+    @udtf(result_types=[DataTypes.STRING(), DataTypes.INT()])
+    def letters(text):
+        for letter in text or "":
+            yield letter, ord(letter)
+
+    assert rows(orders.select(double(col("n"))))[0] == (10,)
+    found = orders.join_lateral(letters(col("item")).alias("letter", "code")).where(col("letter") == "t")
+    assert rows(found.select(col("who"), col("code"))) == [("ann", ord("t"))]
+    padded = orders.left_outer_join_lateral(letters(col("item")).alias("letter", "code")).where(col("letter").is_null)
+    assert rows(padded.select(col("who"))) == [("cid",)]
+    assert rows(orders.flat_map(letters(col("item"))).select(col("f0")).distinct()) == [(x,) for x in "aejmt"]
+    pair = udf(lambda who, item, n, at: (who, n), result_type="ROW<name STRING, amount BIGINT>", name="pair")
+    assert orders.map(pair).names == ["name", "amount"]
+
+
+def test_aggregate_functions_of_the_program(orders):
+    class Mean(AggregateFunction):
+        def create_accumulator(self):
+            return [0, 0]
+
+        def accumulate(self, accumulator, value):
+            accumulator[0] += value
+            accumulator[1] += 1
+
+        def get_value(self, accumulator):
+            return accumulator[0] / accumulator[1]
+
+    mean = udaf(Mean(), result_type="DOUBLE", name="mean")
+    spread = udaf(lambda n: float(n.max() - n.min()), result_type="DOUBLE", func_type="pandas", name="spread")
+
+    assert rows(orders.group_by(col("who")).select(col("who"), mean(col("n")), spread(col("n"))))[0] == (
+        "ann",
+        2.5,
+        1.0,
+    )
+    parts = orders.group_by(col("who")).aggregate(mean(col("n")).alias("m")).select(col("who"), col("m"))
+    assert rows(parts)[0] == ("ann", 2.5)
+
+
+@pytest.fixture
+def events(env):
+    env.execute_sql(
+        "CREATE TABLE events (who STRING, n BIGINT, sec BIGINT, ts AS TO_TIMESTAMP_LTZ(sec * 1000, 3), "
+        "WATERMARK FOR ts AS ts) WITH ('connector' = 'values', 'data-id' = '" + _registered() + "')"
+    )
+    return env.from_path("events")
+
+
+def _registered():
+    from funken.table.connectors.values import register_rows
+
+    return register_rows([(who, n, at) for who, _, n, at in ORDERS])
+
+
+def at(seconds):
+    return datetime.datetime.fromisoformat("1970-01-01") + datetime.timedelta(seconds=seconds)
+
+
+def test_windows_group_by_time(events):
+    tumbling = events.window(Tumble.over(lit(5).seconds).on(col("ts")).alias("w")).group_by(col("w"), col("who"))
+    assert rows(tumbling.select(col("who"), col("w").start, col("w").end, col("n").sum)) == [
+        ("ann", at(0), at(5), 3), ("ann", at(5), at(10), 2), ("bob", at(0), at(5), 5), ("cid", at(10), at(15), 4),
+    ]  # fmt: skip
+    sliding = events.window(Slide.over(lit(10).seconds).every(lit(5).seconds).on(col("ts")).alias("w"))
+    assert rows(sliding.group_by(col("w")).select(col("w").start, col("n").sum)) == [
+        (at(-5), 8), (at(0), 10), (at(10), 4), (at(5), 6),
+    ]  # fmt: skip
+    sessions = events.window(Session.with_gap(lit(4).seconds).on(col("ts")).alias("w")).group_by(col("w"))
+    assert rows(sessions.select(col("w").start, col("n").sum)) == [(at(1), 8), (at(12), 4), (at(7), 2)]
+
+
+def test_frames_of_rows(events):
+    by_time = Over.partition_by(col("who")).order_by(col("ts"))
+    frame = events.over_window(by_time.preceding(UNBOUNDED_RANGE).alias("w"))
+    assert rows(frame.select(col("who"), col("n").sum.over(col("w")))) == [
+        ("ann", 3),
+        ("ann", 5),
+        ("bob", 5),
+        ("cid", 4),
+    ]
+    last = events.over_window(by_time.preceding(row_interval(1)).following(CURRENT_ROW).alias("w"))
+    assert rows(last.select(col("n").sum.over(col("w"))))[0] == (3,)
+    running = events.over_window(by_time.preceding(UNBOUNDED_ROW).alias("w"))
+    assert rows(running.select(col("n").count.over(col("w"))))[-1] == (2,)
+
+
+def test_windows_are_named_in_group_by(events):
+    window = Tumble.over(lit(5).seconds).on(col("ts")).alias("w")
+    with pytest.raises(InvalidProgram, match="does not name the window 'w'"):
+        events.window(window).group_by(col("who"))
+    with pytest.raises(InvalidProgram, match="is no window of a group"):
+        events.select(col("x").start)
+
+
+def test_values_of_every_kind_are_constants(env):
+    one = env.from_elements([(1,)], ["a"])
+    moment = datetime.datetime.fromisoformat("2024-02-03T04:05:06")
+    table = one.select(
+        lit(Decimal("1.50")), lit("it's"), lit(True), lit(b"\x01"), lit(moment), lit(moment.date()), lit(None, "INT"),
+        array(1, 2), map_("k", 1), null_of("DATE"), concat("a", "b"),
+        if_then_else(col("a") == 1, "one", "other"), call_sql("1 + 1"), lit(1.5), lit(5_000_000_000),
+    )  # fmt: skip
+
+    assert rows(table) == [
+        (
+            Decimal("1.50"), "it's", True, b"\x01", moment, moment.date(), None, [1, 2], {"k": 1}, None, "ab", "one", 2, 1.5,
+            5_000_000_000,
+        )
+    ]  # fmt: skip
+
+
+def test_changes_become_rows_and_rows_changes(env, orders):
+    counts = orders.group_by(col("who")).select(col("who"), col("n").count.alias("c"))
+    log = counts.to_changelog()
+
+    assert log.names == ["op", "who", "c"]
+    assert ("UPDATE_AFTER", "ann", 2) in rows(log)
+
+
+def test_to_pandas_has_the_rows_that_are_left(env, orders):
+    frame = orders.group_by(col("who")).select(col("who"), col("n").sum.alias("total")).to_pandas()
+
+    assert dict(zip(frame["who"], frame["total"], strict=True)) == {"ann": 5, "bob": 5, "cid": 4}
+
+
+def test_from_elements_infers_types_and_names(env):
+    table = env.from_elements([(1, 1.5, "a", [1], {"k": 2}, True, datetime.date(2024, 1, 2))])
+    assert str(table.plan.row_type) == (
+        "(_1 BIGINT, _2 DOUBLE, _3 STRING, _4 ARRAY<BIGINT>, _5 MAP<STRING, BIGINT>, _6 BOOLEAN, _7 DATE)"
+    )
+    assert env.from_elements([{"a": 1, "b": "x"}]).names == ["a", "b"]
+    typed = env.from_elements(
+        [(1, "x")], DataTypes.ROW([DataTypes.FIELD("i", DataTypes.INT()), DataTypes.FIELD("s", DataTypes.STRING())])
+    )
+    assert str(typed.plan.row_type) == "(i INT, s STRING)"
+    with pytest.raises(InvalidProgram, match="Some column types cannot be determined after inferring"):
+        env.from_elements([(1, None)])
+    with pytest.raises(InvalidProgram, match="a row has 3 values, but the table has 2 columns"):
+        env.from_elements([(1, 2, 3)], "ROW<a INT, b INT>")
+
+
+def test_rows_with_kinds_are_a_changelog(env):
+    changes = env.from_elements([Row.of_kind(RowKind.INSERT, 1), Row.of_kind(RowKind.DELETE, 1)], "ROW<a INT>")
+
+    with changes.execute().collect() as found:
+        assert [str(one.get_row_kind()) for one in found] == ["+I", "-D"]
+
+
+def test_what_is_gone_says_what_has_taken_its_place(env):
+    with pytest.raises(AttributeError, match=r"scan\(\) is gone .* Use from_path\(\)"):
+        env.scan("t")
+    with pytest.raises(AttributeError, match="has no column 'nope'"):
+        _ = env.from_elements([(1,)], ["a"]).nope

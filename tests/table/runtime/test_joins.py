@@ -1,0 +1,128 @@
+"""Regular joins: the changelogs of each kind, and the final rows of random ones."""
+
+import random
+
+import pytest
+
+from funken.expr.sql.types import BigIntType, VarCharType
+from funken.table.logical import JoinType
+from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.joins import RegularJoin
+from tests.table.runtime.changelogs import Run, materialized, parse, schema
+
+SIDE = schema("k:s v:i")
+BOTH = BlockSchema(["k", "v", "k0", "v0"], [VarCharType(9), BigIntType(), VarCharType(9), BigIntType()])
+
+
+def join(kind, **arguments):
+    exists = kind in (JoinType.SEMI, JoinType.ANTI)
+    return Run(RegularJoin, [SIDE, SIDE], SIDE if exists else BOTH, kind=kind, keys=((0,), (0,)), **arguments)
+
+
+def play(run, text):
+    """``L+I(a,1) R+I(a,10)``: changes of both sides, restored in the middle."""
+    steps = text.split()
+    for place, step in enumerate(steps):
+        if place == len(steps) // 2:
+            run.again()
+        run.feed(step[1:], "LR".index(step[0]))
+    return run.text()
+
+
+CASES = {
+    "inner": (
+        JoinType.INNER,
+        "L+I(a,1) R+I(a,10) R+I(a,11) L-D(a,1) L+I(a,1) R-D(a,10)",
+        "+I(a,1,a,10) +I(a,1,a,11) -D(a,1,a,10) -D(a,1,a,11) +I(a,1,a,10) +I(a,1,a,11) -D(a,1,a,10)",
+    ),
+    "inner, equal rows": (
+        JoinType.INNER,
+        "L+I(a,1) L+I(a,1) R+I(a,10) L-D(a,1)",
+        "+I(a,1,a,10) +I(a,1,a,10) -D(a,1,a,10)",
+    ),
+    "left": (
+        JoinType.LEFT,
+        "L+I(a,1) R+I(a,10) R+I(a,11) R-D(a,10) R-D(a,11) L-U(a,1) L+U(a,2) L-D(a,2)",
+        "+I(a,1,N,N) -D(a,1,N,N) +I(a,1,a,10) +I(a,1,a,11) -D(a,1,a,10) -D(a,1,a,11) +I(a,1,N,N) -D(a,1,N,N) "
+        "+I(a,2,N,N) -D(a,2,N,N)",
+    ),
+    "full": (
+        JoinType.FULL,
+        "L+I(a,1) R+I(a,10) L-D(a,1) R-D(a,10) R+I(N,5) L+I(N,6)",
+        "+I(a,1,N,N) -D(a,1,N,N) +I(a,1,a,10) -D(a,1,a,10) +I(N,N,a,10) -D(N,N,a,10) +I(N,N,N,5) +I(N,6,N,N)",
+    ),
+    "semi": (
+        JoinType.SEMI,
+        "L+I(a,1) R+I(a,10) R+I(a,11) R-D(a,10) R-D(a,11) R+I(a,9)",
+        "+I(a,1) -D(a,1) +I(a,1)",
+    ),
+    "anti": (
+        JoinType.ANTI,
+        "L+I(a,1) R+I(a,10) R+I(a,11) R-D(a,10) R-D(a,11)",
+        "+I(a,1) -D(a,1) +I(a,1)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_join_emits(name):
+    kind, changes, expected = CASES[name]
+    assert play(join(kind), changes) == expected
+
+
+def test_null_keys_meet_only_if_the_comparison_is_null_safe():
+    assert play(join(JoinType.INNER), "L+I(N,1) R+I(N,2)") == ""
+    assert play(join(JoinType.INNER, null_safe=(True,)), "L+I(N,1) R+I(N,2)") == "+I(N,1,N,2)"
+
+
+def test_a_row_of_a_unique_key_takes_the_place_of_the_one_before():
+    run = join(JoinType.LEFT, unique=(None, (0,)), upserts=(False, True))
+    assert play(run, "L+I(a,1) R+I(a,10) R+U(a,11) R+U(a,11) R-D(a,11)") == (
+        "+I(a,1,N,N) -D(a,1,N,N) +I(a,1,a,10) +U(a,1,a,11) +U(a,1,a,11) -D(a,1,a,11) +I(a,1,N,N)"
+    )
+
+
+def test_state_that_has_expired_is_not_joined():
+    run = join(JoinType.INNER, ttl=(1000, 0)).feed("+I(a,1)").clock(1000)
+    assert run.feed("+I(a,2)", 1).text() == ""
+    assert run.feed("+I(a,3)").text() == "+I(a,3,a,2)"
+
+
+def _expected(kind, sides):
+    left, right = ([row for row, count in side.items() for _ in range(count)] for side in sides)
+    found = []
+    for one in left:
+        partners = [other for other in right if one[0] is not None and one[0] == other[0]]
+        if kind is JoinType.SEMI or kind is JoinType.ANTI:
+            found += [one] if bool(partners) is (kind is JoinType.SEMI) else []
+            continue
+        found += [(*one, *other) for other in partners]
+        if not partners and kind.pads_right:
+            found.append((*one, None, None))
+    if kind.pads_left:
+        keys = {one[0] for one in left if one[0] is not None}
+        found += [(None, None, *other) for other in right if other[0] not in keys]
+    counts = {}
+    for row in found:
+        counts[row] = counts.get(row, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("seed", range(5))
+def test_random_changes_leave_the_rows_of_the_join(kind, seed):
+    chance = random.Random(f"{kind}{seed}")
+    run, there = join(kind), ([], [])
+    for step in range(60):
+        side = chance.randrange(2)
+        rows = there[side]
+        if rows and chance.random() < 0.4:
+            change = f"-D({rows.pop(chance.randrange(len(rows)))})"
+        else:
+            rows.append(f"{chance.choice('abN')},{chance.randrange(3)}")
+            change = f"+I({rows[-1]})"
+        run.feed(change, side)
+        if step == 30:
+            run.again()
+    sides = [materialized([(0, parse(f"+I({row})")[0][1]) for row in rows]) for rows in there]
+    assert materialized(run.changes) == _expected(kind, sides)
