@@ -10,7 +10,6 @@ a slice are in the same windows. Most blocks are one slice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from funken.operators.codegen.fields import rows_of_fields
 from funken.operators.context import OperatorContext
 from funken.operators.strides import MANY, Stride
 from funken.operators.window.base import WindowOperator
-from funken.operators.window.contents import Pane
 from funken.operators.window.spec import Strategy, one_key
 from funken.state.delta_tables import DeltaTable, PaneTable
 from funken.windowing.assigners import SlidingEventTimeWindows, SlidingProcessingTimeWindows, no_timestamp
@@ -67,12 +65,9 @@ class AlignedWindows(WindowOperator):
     def open(self) -> None:
         """Open the user's functions; wait for the windows that were restored."""
         self._close_until(self.current_watermark)
-        self._resume()
-        super().open()
-
-    def _resume(self) -> None:
         for start in self._panes:
             self._expect(start)
+        super().open()
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """File a block away."""
@@ -106,7 +101,7 @@ class AlignedWindows(WindowOperator):
         if self._loops is None or not self._event_time or not stamps or (earliest := min(stamps)) < self._open_from:
             return False
         start = earliest - (earliest - self._offset) % self._slice
-        form, places = block.form, self._places(start)
+        form, places = block.form, self._windows_of(start)
         if max(stamps) >= start + self._slice or not self._loops.takes(len(places), form):
             return False
         panes = [self._pane(place) for place in places]
@@ -148,7 +143,7 @@ class AlignedWindows(WindowOperator):
 
     def _file(self, start: int, values: Values) -> None:
         """Add records, all of the slice that begins at ``start``, to its panes."""
-        places = self._places(start)
+        places = self._windows_of(start)
         if self._loops is not None and self._loops.takes(len(places)):
             self._loops.collect([self._pane(place) for place in places], values)
         elif len(places) == 1:
@@ -171,16 +166,12 @@ class AlignedWindows(WindowOperator):
                 start = at - (at - offset) % length
                 end = start + length
                 if start not in parts_of:
-                    parts_of[start] = [parts.setdefault(place, []) for place in self._places(start)]
+                    parts_of[start] = [parts.setdefault(place, []) for place in self._windows_of(start)]
                 targets = parts_of[start]
             for part in targets:
                 part.append(pair)
         for place, part in parts.items():
             self.contents.collect(self._pane(place), part)
-
-    def _places(self, start: int) -> Sequence[int]:
-        """Return where the panes begin that records of a slice are added to."""
-        return self._windows_of(start)
 
     def _pane(self, start: int) -> DeltaTable:
         pane = self._panes.get(start)
@@ -232,7 +223,7 @@ class AlignedWindows(WindowOperator):
     def _fire_until(self, time: int) -> None:
         if self._next_due is None or self._next_due > time:
             return
-        for start in self._waiting():
+        for start in sorted(self._panes):
             window = self._window(start)
             if window.max_timestamp() > time:
                 self._next_due = window.max_timestamp()
@@ -244,12 +235,4 @@ class AlignedWindows(WindowOperator):
 
     def _fire(self, start: int, window: TimeWindow) -> None:
         """Compute a window for all its keys, and remove it."""
-        self.emitter.fire_pane(window, self._take(start), self._slide < self._size)
-
-    def _waiting(self) -> list[int]:
-        """Return the starts of the windows in flight, in order."""
-        return sorted(self._panes)
-
-    def _take(self, start: int) -> Pane:
-        """Remove a window and return its contents."""
-        return self._table.pop(start)
+        self.emitter.fire_pane(window, self._table.pop(start), self._slide < self._size)
