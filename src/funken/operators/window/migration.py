@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.window.spec import Strategy, WindowSpec
+from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.windowing.assigners import TUMBLING_COUNT, CountTumblingWindowAssigner
@@ -23,11 +23,10 @@ Rows = Iterable[tuple[Any, Any, Any]]
 
 
 class MigrationTarget(Protocol):
-    """The general logic, as far as restored rows are put into it."""
+    """The windows of any trigger, as far as restored rows are put into them."""
 
-    spec: WindowSpec
+    driver: Any
     contents: Any
-    store: Any
     table: Any
     mappings: Any
 
@@ -60,17 +59,17 @@ class SavedRows:
 def register_former_states(windows: MigrationTarget) -> SavedRows:
     """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
     saved = SavedRows()
-    strategy = replace(windows.spec, general=False).strategy
+    strategy = replace(windows.driver.spec, general=False).strategy
     if strategy in _ADOPT:
         kind = windows.contents.descriptor.kind if strategy is Strategy.ALIGNED else StateKind.VALUE
-        windows.store.register(strategy.state_name, kind, saved)
+        windows.driver.store.register(strategy.state_name, kind, saved)
     return saved
 
 
 def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
     """Put what a fast logic has saved where the general one finds it; its tables are open."""
     if saved.found:
-        strategy = replace(windows.spec, general=False).strategy
+        strategy = replace(windows.driver.spec, general=False).strategy
         _ADOPT[strategy](windows, saved.found)
         saved.found = []
 
@@ -90,14 +89,14 @@ def _sessions(windows: MigrationTarget, rows: Rows) -> None:
 
 
 def _counts(windows: MigrationTarget, rows: Rows) -> None:
-    assigner, counts = _assigner(windows), windows.store.namespaced(COUNT).table
+    assigner, counts = _assigner(windows), windows.driver.store.namespaced(COUNT).table
     size = windows.count
     for key, _, (count, stored) in rows:
         window: Any = GlobalWindow.get()
         if isinstance(assigner, CountTumblingWindowAssigner):
-            windows.store.state(TUMBLING_COUNT).table[key] = count
+            windows.driver.store.state(TUMBLING_COUNT).table[key] = count
             window = CountWindow(count // size)
-        if windows.spec.evictor is not None:
+        if windows.driver.spec.evictor is not None:
             stored = [TimestampedValue(value, MIN_TIMESTAMP) for value in stored]  # noqa: PLW2901
         if count % size:
             counts[key, window] = count % size
@@ -111,7 +110,7 @@ def _keep(windows: MigrationTarget, key: Any, window: Any, stored: Any) -> None:
 
 
 def _assigner(windows: MigrationTarget) -> Any:
-    return windows.spec.assigner
+    return windows.driver.spec.assigner
 
 
 _ADOPT: dict[Strategy, Callable[[MigrationTarget, Rows], None]] = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -40,6 +40,9 @@ from funken.windowing.assigners import (
 from funken.windowing.evictors import CountEvictor, Evictor
 from funken.windowing.sessions import DynamicEventTimeSessionWindows, EventTimeSessionWindows
 from funken.windowing.triggers import CountTrigger, EventTimeTrigger, ProcessingTimeTrigger, PurgingTrigger, Trigger
+
+if TYPE_CHECKING:
+    from funken.operators.window.driver import WindowDriver
 
 
 def one_key(value: Any) -> int:
@@ -71,6 +74,12 @@ class Strategy(enum.Enum):
         return f"_windows.{_CONTENTS[self]}"
 
 
+_WINDOWS = {
+    Strategy.GENERAL: "triggered:TriggeredWindows",
+    Strategy.ALIGNED: "aligned:AlignedWindows",
+    Strategy.SESSIONS: "sessions:SessionWindows",
+    Strategy.COUNTS: "counts:CountWindows",
+}
 _CONTENTS = {Strategy.ALIGNED: "panes", Strategy.SESSIONS: "sessions", Strategy.COUNTS: "counts"}
 
 
@@ -167,18 +176,21 @@ class WindowSpec:
         """
         return replace(self, general=True)
 
-    def build(self) -> Operator:
-        """Make the logic."""
-        strategy, size, sliding = self.strategy, self._tumbling_count(), self._sliding_count()
-        if strategy is Strategy.ALIGNED:
-            return late_operator(Operator, "funken.operators.window.aligned:AlignedWindows", self)
-        if strategy is Strategy.SESSIONS:
-            return late_operator(Operator, "funken.operators.window.sessions:SessionWindows", self)
-        if strategy is Strategy.COUNTS and size is not None:
-            return late_operator(Operator, "funken.operators.window.counts:TumblingCounts", self, size)
-        if strategy is Strategy.COUNTS and sliding is not None:
-            return late_operator(Operator, "funken.operators.window.counts:SlidingCounts", self, *sliding)
-        return late_operator(Operator, "funken.operators.window.general:GeneralWindows", self)
+    def build(self) -> Any:
+        """Make the logic (``WindowDriver``)."""
+        return late_operator(Operator, "funken.operators.window.driver:WindowDriver", self)
+
+    def windows(self, driver: WindowDriver) -> Any:
+        """Make the windows whose contents are objects (``Windows``)."""
+        strategy = self.strategy
+        sizes: tuple[Any, ...] = ()
+        if strategy is Strategy.COUNTS:
+            sizes = self._sliding_count() or (self._tumbling_count(),)
+        return late_operator(object, f"funken.operators.window.{_WINDOWS[strategy]}", driver, *sizes)
+
+    def arrays(self, driver: WindowDriver) -> Any:
+        """Make the windows whose contents are arrays (``ArrayWindows``); ``None``: there are none."""
+        return None
 
     def _at_the_end(self) -> bool:
         """Whether every window fires once, at its end, and takes no record after that."""
