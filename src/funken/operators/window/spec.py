@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -40,9 +40,6 @@ from funken.windowing.assigners import (
 from funken.windowing.evictors import CountEvictor, Evictor
 from funken.windowing.sessions import DynamicEventTimeSessionWindows, EventTimeSessionWindows
 from funken.windowing.triggers import CountTrigger, EventTimeTrigger, ProcessingTimeTrigger, PurgingTrigger, Trigger
-
-if TYPE_CHECKING:
-    from funken.operators.window.driver import WindowDriver
 
 
 def one_key(value: Any) -> int:
@@ -180,7 +177,7 @@ class WindowSpec:
         """Make the logic (``WindowDriver``)."""
         return late_operator(Operator, "funken.operators.window.driver:WindowDriver", self)
 
-    def windows(self, driver: WindowDriver) -> Any:
+    def windows(self, driver: Any) -> Any:
         """Make the windows whose contents are objects (``Windows``)."""
         strategy = self.strategy
         sizes: tuple[Any, ...] = ()
@@ -188,7 +185,7 @@ class WindowSpec:
             sizes = self._sliding_count() or (self._tumbling_count(),)
         return late_operator(object, f"funken.operators.window.{_WINDOWS[strategy]}", driver, *sizes)
 
-    def arrays(self, driver: WindowDriver) -> Any:
+    def arrays(self, driver: Any) -> Any:
         """Make the windows whose contents are arrays (``ArrayWindows``); ``None``: there are none."""
         return None
 
