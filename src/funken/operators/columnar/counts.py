@@ -148,6 +148,8 @@ class CountArrays(KeyedWindowArrays):
             self._looked = len(keys)
             return
         found = {slot: entry for slot in range(begin, len(keys)) if (entry := table.get(keys[slot])) is not None}
+        if self.windows.slide is not None and any(count >= self.windows.every for count, _ in found.values()):
+            raise FallBackToRows("counts of another slide, which never fire")
         held = {slot: entry[1] for slot, entry in found.items() if entry[1] is not None}
         self.contents.put(list(held), list(held.values()))  # falls back if one is of another type
         self._looked = len(keys)

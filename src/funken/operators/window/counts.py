@@ -68,7 +68,7 @@ class CountWindows(Windows):
             else:
                 stored = entry[1]
                 entry[1] = start(value) if stored is None else fold(stored, value)
-            if count % every:
+            if count != every if sliding else count % every:  # beyond a slide are counts of another program only
                 continue
             stored = compute(list(entry[1])) if sliding else entry[1]
             if sliding:
