@@ -48,7 +48,7 @@ LAYERS = (
     {"checkpoint.snapshot"},
     {"checkpoint.store"},
     {"plan", "plan.columns", "plan.rules"},
-    {"operators.counted", "operators.stateful"},
+    {"operators.stateful"},
     {"operators.columnar"},
     {"operators.async_io", "operators.join", "operators.process"},
     {"operators.window"},
@@ -246,7 +246,7 @@ def folder_depth(module: Module) -> Iterator[str]:
 
 def on_columns(dotted: str) -> bool:
     """Whether a module loads NumPy: the kernels, the logics that work on columns, and the writer of columns."""
-    if dotted.startswith(("funken.operators.columnar.", "funken.operators.counted.", "funken.operators.stateful.")):
+    if dotted.startswith(("funken.operators.columnar.", "funken.operators.stateful.")):
         return not dotted.startswith(("funken.operators.columnar.specs", "funken.operators.stateful.specs"))
     return dotted.startswith(
         (
@@ -523,7 +523,7 @@ def test_the_rule_sees(rule, name, source, fact):
         (folder_depth, "funken.cep.nfa", ""),
         (numpy_fence, "funken.columnar.kernels.text", "import numpy as np"),
         (light_workers, "funken.runtime.task.loop", "import heapq\nimport cloudpickle\nfrom .builder import Subtask"),
-        (light_workers, "funken.operators.columnar.window", "import numpy as np"),
+        (light_workers, "funken.operators.columnar.windows", "import numpy as np"),
         (
             columns_load_late,
             "funken.runtime.task.loop",

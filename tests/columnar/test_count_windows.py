@@ -22,7 +22,7 @@ from funken import (
     WindowFunction,
 )
 from funken.columnar.kernels.columns import columns_of
-from funken.operators.counted import entries, sliding
+from funken.operators.columnar import counts
 from tests.columnar.window_operators import BothWindows, planned
 
 SCHEMA = ("int", "int", "str", "float")
@@ -30,7 +30,7 @@ SCHEMA = ("int", "int", "str", "float")
 
 @pytest.fixture(autouse=True)
 def _blocks_are_never_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "_SMALL", 0)
+    monkeypatch.setattr(counts, "_SMALL", 0)
 
 
 def record(i: int) -> Any:
@@ -150,7 +150,7 @@ def some_records(dice: random.Random, keys: int) -> list[Any]:
 @pytest.mark.parametrize("window", WINDOWS)
 def test_both_paths_give_and_keep_the_same(window: str, contents: str, monkeypatch: pytest.MonkeyPatch) -> None:
     dice = random.Random(f"{window} {contents}")
-    monkeypatch.setattr(sliding, "_AT_ONCE", dice.choice((1, 40, 1 << 16)))
+    monkeypatch.setattr(counts, "_AT_ONCE", dice.choice((1, 40, 1 << 16)))
     key, keys = dice.choice(list(KEYS.values())), dice.choice((1, 4, 90))
     both = BothWindows(lambda stream: CONTENTS[contents](WINDOWS[window](stream.key_by(key))), record, SCHEMA)
     for _ in range(14):
@@ -183,7 +183,7 @@ def test_blocks_of_rows_come_in_between(window: str) -> None:
 def test_sums_that_leave_64_bits_are_those_of_python(
     window: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sliding, "_AT_ONCE", at_once)
+    monkeypatch.setattr(counts, "_AT_ONCE", at_once)
     both = BothWindows(
         lambda stream: CONTENTS["reduce"](WINDOWS[window](stream.key_by(lambda r: r[0]))), record, SCHEMA
     )
@@ -196,7 +196,7 @@ def test_sums_that_leave_64_bits_are_those_of_python(
 
 
 def test_windows_that_are_made_a_few_at_a_time_are_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sliding, "_AT_ONCE", 20)
+    monkeypatch.setattr(counts, "_AT_ONCE", 20)
     both = BothWindows(lambda stream: stream.key_by(lambda r: r[0]).count_window(9, 2).process(Told()), record, SCHEMA)
     blocks: list[Any] = []
     both.tested.operator.output.emit_block = blocks.append
@@ -257,14 +257,14 @@ def test_counts_of_a_greater_slide_go_on_as_records_do() -> None:
 
 @pytest.mark.parametrize("window", ["of many", "sliding", "numbered"])
 def test_small_blocks_are_counted_one_by_one(window: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "_SMALL", 400)
+    monkeypatch.setattr(counts, "_SMALL", 400)
     dice = random.Random(window)
     both = BothWindows(lambda stream: WINDOWS[window](stream.key_by(lambda r: r[0])).process(Told()), record, SCHEMA)
     operator: Any = both.tested.operator
     in_arrays = []
     for length in (*[900] * 3, *[20] * 12, *[900] * 24):
         both.give([(dice.randrange(9), dice.randrange(99), "x", 0.5) for _ in range(length)])
-        in_arrays.append(len(operator._arrays) > 0)
+        in_arrays.append(len(operator.arrays.slots) > 0)
 
     assert in_arrays[:3] == [True] * 3
     assert not any(in_arrays[12:20])
@@ -280,19 +280,19 @@ def test_records_that_no_window_needs_leave(window: str) -> None:
     operator: Any = both.tested.operator
     for start in range(0, 60_000, 500):
         operator.process_block(columns_of([record(i) for i in range(start, start + 500)], SCHEMA))
-        assert operator._arrays.log._items <= 4096 + 500
-        assert operator._arrays.log._runs <= 4096 + 500
+        assert operator.arrays.contents.log._items <= 4096 + 500
+        assert operator.arrays.contents.log._runs <= 4096 + 500
 
 
 def test_keys_whose_windows_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funken.operators.counted.tumbling._MANY", 100)
+    monkeypatch.setattr("funken.operators.columnar.counts._MANY", 100)
     both = BothWindows(lambda stream: stream.key_by(lambda r: r[1]).count_window(2).process(Told()), record, SCHEMA)
     for start in range(0, 300, 60):
         both.give([record(i) for i in range(start, start + 60) for _ in range(2)])
         both.kept()
     operator: Any = both.tested.operator
 
-    assert len(operator._arrays) <= 120
+    assert len(operator.arrays.slots) <= 120
     assert len(both.results()) >= 300
 
 

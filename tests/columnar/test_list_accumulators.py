@@ -21,8 +21,8 @@ from funken.columnar.expressions import ListOf, NotVectorizable
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.lists.folds import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
 from funken.columnar.tracing import trace
-from funken.operators.columnar import panes
-from funken.operators.columnar.panes import ListPane, listed_records
+from funken.operators.columnar import contents
+from funken.operators.columnar.contents import ListPane, listed_records
 
 SCHEMA = ("int", "float", "str")
 
@@ -88,7 +88,7 @@ def test_a_list_that_is_kept_in_another_way_is_refused(add: Any) -> None:
 
 
 def test_records_that_no_list_keeps_leave_a_pane(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panes, "_FEWEST", 64)
+    monkeypatch.setattr(contents, "_FEWEST_RECORDS", 64)
     fold = fold_of(lambda value, kept: [value] if not kept or value[0] > kept[0][0] else kept)
     pane = ListPane(fold, SCHEMA)
     for number in range(200):
@@ -96,7 +96,7 @@ def test_records_that_no_list_keeps_leave_a_pane(monkeypatch: pytest.MonkeyPatch
         pane.add(columns_of([each % 3 for each in range(10)], "int").leaves[0], [listed_records(fold, block)], 10)
         assert pane._length <= 64 + 10
 
-    assert pane.stored() == {0: [(1999, 0.5, "x")], 1: [(1997, 0.5, "x")], 2: [(1998, 0.5, "x")]}
+    assert dict(pane.copied()) == {0: [(1999, 0.5, "x")], 1: [(1997, 0.5, "x")], 2: [(1998, 0.5, "x")]}
 
 
 def program(columns: bool, width: int = 1) -> Any:

@@ -3,8 +3,7 @@
 import pytest
 
 from funken.columnar.keyed import groups, list_log
-from funken.operators.columnar import panes, rolling, session_table, sessions, window
-from funken.operators.counted import sliding
+from funken.operators.columnar import contents, counts, rolling, sessions, windows
 from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
@@ -42,33 +41,33 @@ def test_columns_give_and_keep_what_records_do(first: int) -> None:
 )
 def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "order of sessions":
-        monkeypatch.setattr(session_table.SessionTable, "due", lambda self, watermark: self.all())
+        monkeypatch.setattr(sessions.SessionTable, "due", lambda self, watermark: self.all())
     elif broken == "sums":
-        monkeypatch.setattr(session_table, "SUM", "none")
+        monkeypatch.setattr(sessions, "SUM", "none")
     elif broken == "bounds":
-        made = window.given_of
+        made = windows.given_of
         monkeypatch.setattr(
-            window,
+            windows,
             "given_of",
             lambda given, schema, block: made(given, schema, block.take(range(block.length)[::-1])),
         )
     elif broken == "lists":
-        monkeypatch.setattr(panes, "GREATEST", "least")
+        monkeypatch.setattr(contents, "GREATEST", "least")
     elif broken == "alike":
-        monkeypatch.setattr(panes, "KEEP", "begin")
+        monkeypatch.setattr(contents, "KEEP", "begin")
     elif broken == "full windows":
         monkeypatch.setattr(list_log.ListLog, "empty", lambda self, slots: None)
     elif broken == "slides":
-        last = sliding._Last.records
+        last = counts._Last.records
         monkeypatch.setattr(
-            sliding._Last, "records", lambda self, owner, ends, counts: last(self, owner, counts, counts)
+            counts._Last, "records", lambda self, owner, ends, counts: last(self, owner, counts, counts)
         )
     elif broken == "gaps":
         monkeypatch.setattr(sessions, "evaluate", lambda gap, length, block: sessions.Column("int", 1, True))
     elif broken == "order of records":
         monkeypatch.setattr(rolling, "ranks", lambda columns, length: groups.ranks(columns[:1], length))
     else:
-        monkeypatch.setattr(panes, "MAX", "min")
+        monkeypatch.setattr(contents, "MAX", "min")
     fuzzer = WindowFuzzer()
     assert any(fuzzer.run(case) for case in range(400))
 

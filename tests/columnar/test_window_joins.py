@@ -196,7 +196,7 @@ def give_both(op):
 def test_blocks_are_computed_in_columns_and_the_function_is_called_only_where_they_cannot_be(monkeypatch):
     monkeypatch.setattr(window_join, "_PAIRS", 1)
     op, called = on_columns(), []
-    op.harness.operator._windows._pairs = JoinPairs(
+    op.harness.operator._panes._pairs = JoinPairs(
         UserFunction(lambda left, right: called.append((left, right)) or one(left, right))
     )
     give_both(op)
@@ -205,7 +205,7 @@ def test_blocks_are_computed_in_columns_and_the_function_is_called_only_where_th
         "((3, 6, 0.5), 9)", f"(({large[1]}, {2 * large[1]}, 0.5), 9)", "((1, 1, 0.5), 9)"
     ]  # fmt: skip
     assert called == [(large, (2, "a", 0.5))]
-    assert op.harness.operator._windows._returns == 0
+    assert op.harness.operator._panes.returns == 0
 
 
 def test_lists_of_a_co_group_stay_columns():
@@ -237,14 +237,14 @@ def test_a_pane_keeps_the_order_of_arrival_of_both_sides():
     for number, records in enumerate(sides):
         block = columns_of(records, SCHEMAS[number % 2])
         pane.add_side(number % 2, block.leaves[number % 2], block)
-    stored = pane.stored()
+    stored = dict(pane.copied())
     assert [(key, [tuple(each)[:2] for each in records]) for key, records in stored.items()] == [
         ("b", [(1, ("b", 1)), (2, (2, "b", 0.5))]),
         ("a", [(1, ("a", 1)), (2, (1, "a", 0.5)), (1, ("a", 9))]),
     ]
     again = JoinPane(tuple(SCHEMAS))
     again.load(stored)
-    assert again.stored() == stored
+    assert dict(again.copied()) == stored
     assert [np.concatenate(each).tolist() for each in zip(*pane.pairs(2), strict=True)] == [[0, 1, 2], [1, 0, 0]]
 
 

@@ -257,7 +257,7 @@ def test_a_stride_follows_what_the_one_before_took():
     )
     for _ in range(12):
         op.feed_block([0] * 2000)
-    assert op.operator._stride.records >= 2000
+    assert op.operator.windows._stride.records >= 2000
 
 
 def test_an_async_request_waits_from_the_moment_of_its_own_record():

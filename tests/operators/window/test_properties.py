@@ -40,22 +40,6 @@ class Collect:
         return a + b
 
 
-class Total(Collect):
-    """A combinable one."""
-
-    def create_accumulator(self):
-        return (None, 0)
-
-    def add(self, value, accumulator):
-        return (value[0], accumulator[1] + value[1])
-
-    def get_result(self, accumulator):
-        return accumulator
-
-    def merge(self, a, b):
-        return (a[0], a[1] + b[1])
-
-
 def key_of(record):
     return record[0]
 
@@ -163,14 +147,6 @@ def test_the_aligned_logic_equals_the_general_one(assigner, timeline, kind, side
     assert observed(play(fast, timeline)) == observed(play(general, timeline))
 
 
-@given(sliding, timeline)
-def test_the_sliced_logic_equals_the_general_one_for_what_can_be_combined(assigner, timeline):
-    fast = WindowSpec(UserFunction(key_of), assigner, Aggregated(UserFunction(Total()), combinable=True))
-    general = WindowSpec(UserFunction(key_of), assigner, Aggregated(UserFunction(Total())), general=True)
-    assert (fast.strategy, general.strategy) == (Strategy.SLICES, Strategy.GENERAL)
-    assert observed(play(fast, timeline), ordered=False) == observed(play(general, timeline), ordered=False)
-
-
 @given(st.integers(1, 8), timeline, contents, st.booleans())
 def test_the_session_logic_equals_the_general_one(gap, timeline, kind, dynamic):
     assigner = (
@@ -241,32 +217,9 @@ def test_processing_time_windows_equal_the_general_ones(blocks, sizes, slides, k
     assert seen[0] == seen[1]
 
 
-def test_slices_in_processing_time_go_on_after_a_snapshot_without_firing_twice():
-    def make(**options):
-        assigner = SlidingProcessingTimeWindows(10, 5)
-        return WindowSpec(UserFunction(key_of), assigner, Aggregated(UserFunction(Total()), combinable=True), **options)
-
-    assert make().strategy is Strategy.SLICES
-    seen = []
-    for general in (False, True):
-        h = OperatorHarness(make(general=general), keyed=True, now=1001)
-        h.feed_block([("a", 1), ("b", 2)])
-        h.processing_time(1007)
-        h.feed_block([("a", 4)])
-        first = h.output_with_timestamps
-        h = OperatorHarness.restored(make(general=general), h.snapshot(), keyed=True, now=1007)
-        h.feed_block([("b", 8)])
-        h.processing_time(1030)
-        seen.append(first + h.output_with_timestamps)
-    assert seen[0] == seen[1]
-
-
 MAKE = {
     "tumbling": lambda: spec_of(TumblingEventTimeWindows.of(10)),
     "sliding": lambda: spec_of(SlidingEventTimeWindows.of(10, 4), "aggregate"),
-    "slices": lambda: WindowSpec(
-        UserFunction(key_of), SlidingEventTimeWindows.of(10, 4), Aggregated(UserFunction(Total()), combinable=True)
-    ),
     "sessions": lambda: spec_of(EventTimeSessionWindows.with_gap(6)),
     "general": lambda: spec_of(TumblingEventTimeWindows.of(10), allowed_lateness_ms=5),
     "general sessions": lambda: spec_of(EventTimeSessionWindows.with_gap(6), allowed_lateness_ms=5),

@@ -9,7 +9,6 @@ from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import (
     Aggregated,
     Elements,
-    Reduced,
     Strategy,
     WindowSpec,
 )
@@ -95,11 +94,9 @@ def test_a_faster_logic_is_chosen_only_where_nothing_can_tell():
         pass
 
     aligned, sessions, general = Strategy.ALIGNED, Strategy.SESSIONS, Strategy.GENERAL
-    combinable = Reduced(SUM.function, combinable=True)
     assert strategy(TEN) is strategy(TEN, trigger=EventTimeTrigger()) is aligned
     assert strategy(TEN, trigger=PurgingTrigger(EventTimeTrigger())) is aligned
-    assert strategy(TEN, contents=combinable) is aligned
-    assert strategy(SlidingEventTimeWindows.of(5, 1), contents=combinable) is Strategy.SLICES
+    assert strategy(SlidingEventTimeWindows.of(5, 1)) is aligned
     assert strategy(TumblingProcessingTimeWindows.of(5), allowed_lateness_ms=9) is aligned
     assert strategy(EventTimeSessionWindows.with_gap(5)) is sessions
     assert strategy(CountTumblingWindowAssigner.of(5)) is Strategy.COUNTS

@@ -83,9 +83,8 @@ SPECS = {
     "tumbling": WindowSpec(KEY, TumblingEventTimeWindows.of(10), Elements(), SHOWN),
     "tumbling, reduced": WindowSpec(KEY, TumblingEventTimeWindows.of(10), Reduced(UserFunction(seldom))),
     "sliding": WindowSpec(KEY, SLIDING, Aggregated(UserFunction(Total()))),
-    "slices": WindowSpec(KEY, SLIDING, Aggregated(UserFunction(Total()), combinable=True)),
-    "slices in processing time": WindowSpec(
-        KEY, SlidingProcessingTimeWindows.of(10, 4), Aggregated(UserFunction(Total()), combinable=True)
+    "sliding in processing time": WindowSpec(
+        KEY, SlidingProcessingTimeWindows.of(10, 4), Aggregated(UserFunction(Total()))
     ),
     "sessions": WindowSpec(KEY, EventTimeSessionWindows.with_gap(6), Aggregated(UserFunction(Total()))),
     "counts": WindowSpec(KEY, GlobalWindows.create(), Elements(), SHOWN, PurgingTrigger(CountTrigger(3))),
@@ -133,13 +132,13 @@ class Job:
                 process = operator.process_second if side else operator.process
                 process([(key, number) for key, number, _ in mine], [at for *_, at in mine])
 
-    def time(self, now, lagging=0):
-        """Let time reach ``now``: event time everywhere, processing time not yet at the first ``lagging`` subtasks."""
+    def time(self, now):
+        """Let time reach ``now``."""
         self.now = max(self.now, now)
-        for subtask, (operator, _, _) in enumerate(self.tasks):
+        for operator, _, _ in self.tasks:
             operator.watermark(self.now)
             due = operator.next_tick()
-            if subtask >= lagging and due is not None and due <= self.now:
+            if due is not None and due <= self.now:
                 operator.tick(self.now)
 
     def cut(self, checkpoint):
@@ -254,7 +253,7 @@ def test_what_fires_while_a_cut_is_pickled_is_in_it(name):
         assert sorted(map(repr, again.end())) == sorted(map(repr, whole.end()))
 
 
-@pytest.mark.parametrize("name", ["tumbling", "sliding", "slices", "sessions", "counts", "sliding counts", "join"])
+@pytest.mark.parametrize("name", ["tumbling", "sliding", "sessions", "counts", "sliding counts", "join"])
 def test_a_checkpoint_of_windows_is_as_large_as_what_changed(name):
     storage = MemoryStorage()
     job = Job(SPECS[name], storage)
@@ -285,27 +284,6 @@ def test_windows_that_fired_are_removed_from_what_was_written():
         job.cut(2)
         again = job.again(job.write(2), 2)
         assert sorted(again.end()) == [((key, "TimeWindow(start=10, end=20)", (key, 1)), 19) for key in range(3)]
-
-
-def test_slices_of_a_subtask_that_was_ahead_do_not_fire_again():
-    """In processing time a subtask may have fired a window that another has not come to."""
-    with mounted("memory:", storage := MemoryStorage("memory:")):
-        job = Job(SPECS["slices in processing time"], storage.at("job"), parallelism=2)
-        whole = Job(SPECS["slices in processing time"], storage, parallelism=1)
-        for each in (job, whole):
-            each.feed([(key, 1, 0) for key in KEYS])
-        job.time(3, lagging=1)
-        whole.time(3)
-        job.cut(1)
-        after = job.again(job.write(1), 1)
-        for each in (after, whole):
-            each.time(8)
-            each.feed([(key, 2, 0) for key in KEYS])
-        after.cut(2)  # what is ahead still is, for some windows
-        later = after.again(after.write(2), 3)
-        found = job.results + after.results + later.end()
-        assert 0 < len(job.results) < len(KEYS)
-        assert sorted(map(repr, found)) == sorted(map(repr, whole.end()))
 
 
 def test_a_savepoint_of_windows_is_complete_and_can_be_read():

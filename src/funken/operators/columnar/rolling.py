@@ -1,6 +1,6 @@
 """The running reduce over columns: one array per field of the aggregates, and one scan per field and block.
 
-The aggregates are in arrays here (``keyed_arrays.py``), by *slot*. Before a block that the kernels cannot compute, and
+The aggregates are in arrays here (``contents.py``), by *slot*. Before a block that the kernels cannot compute, and
 for a snapshot if state is in files, they go back into the tables of the record path (``operators/rolling.py``), in the
 form they have there. Else a snapshot has them from copies of the arrays: a snapshot of one path is a snapshot of the
 other. The first record of a key that is not in the arrays looks for an aggregate in the tables.
@@ -26,8 +26,7 @@ from funken.columnar.keyed.keys import key_of
 from funken.columnar.loops.converting import narrowed, wrapped
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
-from funken.operators.columnar.panes import ArrayPane, Contribution
+from funken.operators.columnar.contents import Contribution, KeyedArrays, leaf_columns
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
@@ -198,7 +197,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         self._spec = spec
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
         self._path = ColumnPath(self._take, *functions, partials=True, changes=True)
-        self._pane = ArrayPane((spec.schema, INT))
+        self._pane = KeyedArrays((spec.schema, INT))
         self._returns = 0
 
     def process_block(self, block: Block) -> None:
@@ -214,7 +213,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
                 self._new[key] = record
                 if at != MIN_TIMESTAMP:
                     self._last[key] = at
-            self._pane = ArrayPane(self._pane.schema)
+            self._pane = KeyedArrays(self._pane.schema)
         super().process(values, timestamps)
 
     def _take(self, block: Columns) -> bool:
@@ -227,7 +226,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
             assert isinstance(of, Column)
             contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own, bits=fold.bits))
         if self._new:  # rows came before
-            pane = ArrayPane(self._pane.schema)
+            pane = KeyedArrays(self._pane.schema)
             pane.load({key: (value, self._last.get(key, MIN_TIMESTAMP)) for key, value in self._new.items()})
             self._pane, self._layers.delta = pane, {}
         self._pane.check(contributions, block.length)

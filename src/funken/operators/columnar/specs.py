@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import Constant, RecordSchema, fields_of_leaves
 from funken.columnar.flat_maps.contexts import TracedWithContext
@@ -28,6 +29,9 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.traits import BatchInput, OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Strategy, WindowSpec
+
+if TYPE_CHECKING:
+    from funken.operators.window.driver import WindowDriver
 
 _NOTHING = Traced(Constant(0))
 _NO_RESULTS = TracedFlatMap(())
@@ -214,20 +218,24 @@ class ColumnarWindow(WindowSpec):
         """It takes columns, in any order: ``plan/rules/vectorize.py`` makes it only where the order does not show."""
         return replace(super().traits, columnar=True, batch_input=BatchInput.ANY_ORDER, in_keyed_state=None)
 
-    def build(self) -> Operator:
-        """Make the logic."""
-        size, sliding = self._tumbling_count(), self._sliding_count()
-        lists = self.aggregate is not None and self.aggregate.listed is not None
-        if size is not None:
-            counts = "ListCounts" if lists else "ColumnarCounts"
-            return late_operator(Operator, f"funken.operators.counted.tumbling:{counts}", self, size)
-        if sliding is not None:
-            return late_operator(Operator, "funken.operators.counted.sliding:ColumnarSlidingCounts", self, *sliding)
-        if self.strategy is Strategy.SESSIONS and lists:
-            return late_operator(Operator, "funken.operators.columnar.sessions:ListSessions", self)
-        if self.strategy is Strategy.SESSIONS:
-            return late_operator(Operator, "funken.operators.columnar.sessions:ColumnarSessions", self)
-        return late_operator(Operator, "funken.operators.columnar.window:ColumnarWindows", self)
+    @property
+    def contents_schema(self) -> RecordSchema:
+        """The schema of the contents, unless these are lists of records."""
+        return self.schema if self.aggregate is None else self.aggregate.schema
+
+    @property
+    def lists(self) -> bool:
+        """Whether windows keep lists of records."""
+        return self.aggregate is not None and self.aggregate.listed is not None
+
+    def arrays(self, driver: WindowDriver) -> Any:
+        """Make the windows whose contents are arrays."""
+        logic = {
+            Strategy.COUNTS: "counts:FoldedCounts", Strategy.SESSIONS: "sessions:ArraySessions"
+        }.get(self.strategy, "windows:ColumnPanes")  # fmt: skip
+        if self.strategy is Strategy.COUNTS and (self.lists or self._sliding_count() is not None):
+            logic = "counts:ListedCounts"
+        return late_operator(object, f"funken.operators.columnar.{logic}", driver, self)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
+from funken.operators.window.driver import WindowDriver
 from funken.operators.window.spec import WindowSpec
 from funken.state.keys.normal import normal_keys
 
@@ -141,7 +142,7 @@ class WindowJoinLogic(Operator):
     """Tags records and passes them to the inner operator; everything else is passed as it is."""
 
     def __init__(self, spec: WindowJoin) -> None:
-        self._inner = spec.window.build()
+        self._inner: WindowDriver = spec.window.build()
         self._key1, self._key2 = spec.key1.bind(), spec.key2.bind()
 
     def setup(self, context: OperatorContext, output: Output) -> None:

@@ -21,18 +21,15 @@ from funken.columnar.keyed.keys import Slots, coded, column_of_keys, key_of
 from funken.columnar.records import fits
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.panes import ColumnPane
 from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.operators.columnar.window import ColumnarWindows, MixedPanes
+from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join.window_join import CoGroup, JoinPairs, TaggedUnion, WindowJoinLogic
 from funken.operators.stateful.interval_join import leaves_used
 from funken.operators.stateful.specs import ColumnarWindowJoin
-from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Pane
-from funken.state.delta_tables import DeltaTable
+from funken.operators.window.driver import WindowDriver
 from funken.windowing.windows import TimeWindow
 
-_MOST_RETURNS = 8
 _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
 _Part = tuple[Array, Array, Columns]
@@ -68,6 +65,11 @@ class JoinPane:
             parts[:] = [(numbers, places, joined([records for _, _, records in parts]))]
         return parts[0]
 
+    @property
+    def keys(self) -> list[Any]:
+        """The keys, in the order of their first records."""
+        return self._slots.keys
+
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
         if not stored:
@@ -85,8 +87,8 @@ class JoinPane:
                 self._parts[side].append((numbers.take(places), places, records))
         self._count = len(tagged)
 
-    def stored(self) -> Pane:
-        """Return the contents by key, in the order of the keys' first records."""
+    def copied(self) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the contents by key, as they are now, in that order."""
         keys = self._slots.keys
         numbers, places = (np.concatenate([self.side(side)[number] for side in (0, 1)]) for number in (0, 1))
         firsts, seconds = (self.side(side)[2].to_list() for side in (0, 1))
@@ -95,11 +97,7 @@ class JoinPane:
         order = np.argsort(places)
         for at, number in zip(order.tolist(), numbers.take(order).tolist(), strict=True):
             found[keys[number]].append(TaggedUnion(sides[at], values[at], keys[number]))
-        return found
-
-    def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in that order."""
-        return iter(self.stored().items())
+        return iter(found.items())
 
     def pairs(self, most: int) -> Iterator[tuple[Array, Array]]:
         """Return the positions of all pairs, in the order in which the function would be called; at most ``most`` at a time."""
@@ -119,16 +117,14 @@ class JoinPane:
         return Columns((ListOf(left), ListOf(right)), lists, len(self))
 
 
-class ColumnarJoinWindows(ColumnarWindows):
+class JoinPanes(ColumnPanes):
     """The windows of both sides: panes of columns, and of lists where that cannot be."""
 
-    def __init__(self, spec: ColumnarWindowJoin) -> None:
-        AlignedWindows.__init__(self, spec.window)
+    def __init__(self, driver: WindowDriver, spec: ColumnarWindowJoin) -> None:
+        self.driver = driver
+        self.share(driver)
         self._joins = spec
-        self._mixed = cast("dict[int, DeltaTable | ColumnPane]", self._panes)
-        self._table = self._arrays = MixedPanes(self._mixed)
-        self._returns = 0
-        self._results = None  # of ``ColumnarWindows``
+        self.returns = 0
         assert spec.window.function is not None
         self._pairs: CoGroup = spec.window.function.call.target
         self._function = TracedFunction(self._pairs.function, spec.given)
@@ -138,20 +134,21 @@ class ColumnarJoinWindows(ColumnarWindows):
         ]
         self._used = [leaves_used(spec.given, side, schema) for side, schema in enumerate(spec.schemas)]
 
-    def take(self, side: int, block: Block) -> bool:
+    def take_side(self, side: int, block: Block) -> bool:
         """File a block of one side away; ``False``: it has to be given in rows."""
-        return self._returns < _MOST_RETURNS and not self.context.batch and self._paths[side](block) is not None
+        may = self.returns < self.most_returns and not self.driver.context.batch
+        return may and self._paths[side](block) is not None
 
     def _take_side(self, side: int, block: Columns) -> bool:
         stamps = block.timestamps
         if stamps is None or int(stamps.min()) == MIN_TIMESTAMP:
             raise FallBackToRows("no timestamps")  # the record path raises it
-        if int(stamps.min()) < self._open_from:
-            in_time = stamps >= self._open_from
-            late = int(np.count_nonzero(stamps[~in_time] <= self.current_watermark))
+        if int(stamps.min()) < self.windows.open_from:
+            in_time = stamps >= self.windows.open_from
+            late = stamps[~in_time]
             block = block.keep(in_time)
             self._file_side(side, block)
-            self._late.inc(late)
+            self.driver.count_late(int(np.count_nonzero(late <= self.driver.current_watermark)))
         else:
             self._file_side(side, block)
         return True
@@ -161,7 +158,7 @@ class ColumnarJoinWindows(ColumnarWindows):
             return
         key = key_of(self._joins.traced_keys[side].result, block)
         # Nothing is added before all panes are there.
-        steps = [(cast("JoinPane", self._array(start)), mask) for start, mask in self._parts(block)]
+        steps = [(cast("JoinPane", self.pane(start)), mask) for start, mask in self.assign(block)]
         if len(steps) > 1:
             key = coded(key, block.length)
         for pane, mask in steps:
@@ -170,55 +167,36 @@ class ColumnarJoinWindows(ColumnarWindows):
             else:
                 pane.add_side(side, key.keep(mask), block.keep(mask))
 
-    def _array(self, start: int) -> Any:
-        found = self._mixed.get(start)
-        if found is None or isinstance(found, DeltaTable):
-            pane: Any = JoinPane(self._joins.schemas)
-            if found is None:
-                self._expect(start)
-            else:
-                pane.load(found.whole())
-                if found.base:
-                    self._arrays.saved.add(start)
-            found = self._mixed[start] = pane
-        self._arrays.changed.add(start)
-        return found
+    def _empty(self) -> Any:
+        return JoinPane(self._joins.schemas)
 
     # ---- results
 
-    def _fire(self, start: int, window: TimeWindow) -> None:
-        pane: Any = self._mixed.get(start)
-        if not isinstance(pane, JoinPane) or not self._function.ready():
-            super()._fire(start, window)
-            return
+    def fire(self, start: int, window: TimeWindow) -> bool:
+        """Fire a pane of columns, and remove it; ``False``: its results have to be made one by one."""
+        pane: Any = self.panes[start]
+        if not self._function.ready():
+            return False
         at = window.max_timestamp()
         if not isinstance(self._pairs, JoinPairs):
             try:
                 given = self._given(pane.groups(), at)
             except FallBackToRows:
-                super()._fire(start, window)
-                return
-            self._go_out(start)
-            self._emit(given)
-            return
-        self._go_out(start)
+                return False
+            self.table.drop(start)
+            self.emit(given)
+            return True
+        self.table.drop(start)
+        self.driver.emitter.flush()  # of windows before this one
         sides = [pane.side(side)[2] for side in (0, 1)]
         for positions in pane.pairs(_PAIRS):
             self._emit_pairs(self._pairs, sides, positions, at)
-
-    def _go_out(self, start: int) -> None:
-        """Remove a window whose results come next."""
-        self.emitter.flush()  # of windows before this one
-        self._arrays.drop(start)
+        return True
 
     def _given(self, seen: Columns, at: int) -> Columns:
         """Return what the function gives for pairs, or for groups; raises ``FallBackToRows``."""
         stamped = seen.stamped(np.full(seen.length, at, np.int64))
         return given_of(self._joins.given.emissions, self._joins.results, stamped)
-
-    def _emit(self, given: Columns) -> None:
-        if given.length:
-            self.output.emit_block(given)
 
     def _emit_pairs(self, join: JoinPairs, sides: list[Columns], positions: tuple[Array, Array], at: int) -> None:
         """Emit what the function gives for some pairs."""
@@ -233,17 +211,17 @@ class ColumnarJoinWindows(ColumnarWindows):
             pairs = [records.take(those).to_list() for records, those in zip(sides, positions, strict=True)]
             self._call_with_pairs(join, pairs, at)
             return
-        self._emit(given)
+        self.emit(given)
 
     def _call_with_pairs(self, join: JoinPairs, pairs: list[list[Any]], at: int) -> None:
         """Call the function itself for some pairs, which the kernels cannot compute."""
-        call, results = join.function.bind(), self.emitter.results
+        call, results = join.function.bind(), self.driver.emitter.results
         if join.flat:
             for one, two in zip(*pairs, strict=True):
                 results.take(call(one, two), at)
         else:
             results.take(map(call, *pairs), at)
-        self.emitter.flush()
+        self.driver.emitter.flush()
 
 
 class ColumnarWindowJoinLogic(WindowJoinLogic):
@@ -253,16 +231,17 @@ class ColumnarWindowJoinLogic(WindowJoinLogic):
 
     def __init__(self, spec: ColumnarWindowJoin) -> None:
         super().__init__(spec)
-        self._windows = self._inner = ColumnarJoinWindows(spec)
+        self._panes = JoinPanes(self._inner, spec)
+        self._inner.use(self._panes)
 
     def process_block(self, block: Block) -> None:
         """File a block of the first input away."""
-        if len(block) and not self._windows.take(0, block):
+        if len(block) and not self._panes.take_side(0, block):
             self.process(*block.rows())
 
     def process_second_block(self, block: Block) -> None:
         """File a block of the second input away."""
-        if len(block) and not self._windows.take(1, block):
+        if len(block) and not self._panes.take_side(1, block):
             self.process_second(*block.rows())
 
 

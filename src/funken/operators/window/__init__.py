@@ -1,4 +1,4 @@
-"""Window operators: one general logic, and faster ones that are chosen where the result is the same.
+"""Windows: one driver, kinds of windows, and what they keep. The plan chooses a faster kind where the result is the same.
 
 May import ``operators``, ``windowing``, ``state`` and what is below.
 """

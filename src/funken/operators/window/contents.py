@@ -82,11 +82,6 @@ class Contents(Protocol):
         """Whether the contents of two windows can become one."""
         ...
 
-    @property
-    def combinable(self) -> bool:
-        """Whether sliding windows may be put together of slices (see ``sliced.py``)."""
-        ...
-
     def build(self) -> ContentsLogic:
         """Make the logic."""
         ...
@@ -106,7 +101,6 @@ class Elements:
 
     many = True
     mergeable = True
-    combinable = False
 
     def build(self) -> ContentsLogic:
         """Make the logic."""
@@ -158,7 +152,6 @@ class Reduced:
     """One value: the records reduced, the first one taken as it is. ``function`` is ``(a, b) -> c``."""
 
     function: UserFunction
-    combinable: bool = False
     many = False
     mergeable = True
 
@@ -220,7 +213,6 @@ class Aggregated:
     """An accumulator. ``function.target`` has Flink's ``AggregateFunction`` methods; ``merge`` only for sessions."""
 
     function: UserFunction
-    combinable: bool = False
     many = False
 
     @property

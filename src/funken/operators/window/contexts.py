@@ -9,7 +9,7 @@ from typing import Any
 
 from funken.metrics.registry import MetricGroup
 from funken.operators.context import OperatorContext, RuntimeContext
-from funken.operators.window.base import WindowOperator
+from funken.operators.window.driver import WindowDriver
 from funken.state.descriptors import StateDescriptor
 from funken.timing.instants import checked_time
 from funken.timing.timers import InternalTimerService
@@ -34,7 +34,7 @@ class OperatorTriggerContext:
 
     __slots__ = ("_operator", "_store", "_timers", "merged", "window")
 
-    def __init__(self, operator: WindowOperator, timers: InternalTimerService) -> None:
+    def __init__(self, operator: WindowDriver, timers: InternalTimerService) -> None:
         self._operator = operator
         self._store = operator.store
         self._timers = timers

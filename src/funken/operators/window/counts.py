@@ -8,99 +8,76 @@ never fires. Sliding windows keep the last ``size`` records and fire after every
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from funken.operators.base import Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.window.base import WindowOperator
+from funken.operators.base import Timestamps, Values
+from funken.operators.window.driver import WindowDriver, Windows
 from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import KeyedDeltaTable
 from funken.state.descriptors import StateKind
 from funken.windowing.assigners import CountTumblingWindowAssigner
 from funken.windowing.windows import CountWindow, GlobalWindow
 
-if TYPE_CHECKING:
-    from funken.operators.window.spec import WindowSpec
 
+class CountWindows(Windows):
+    """Entries ``[count, contents]`` by key, changed in place.
 
-class CountOperator(WindowOperator):
-    """Base of both kinds: entries ``[count, contents]`` by key, changed in place."""
+    Tumbling windows (``slide`` ``None``) fold their records, and are purged when they are full; their count goes on if they are
+    numbered, else starts anew. Of sliding ones the contents are a deque of the last records.
+    """
 
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
-        self._entries = KeyedDeltaTable(tuple, lambda key, saved: [saved[0], self.revive(saved[1])])
+    def __init__(self, driver: WindowDriver, size: int, slide: int | None = None) -> None:
+        super().__init__(driver)
+        self.size, self.slide = size, slide
+        self.every = size if slide is None else slide
+        self.numbered = isinstance(driver.spec.assigner, CountTumblingWindowAssigner)
+        self.table = KeyedDeltaTable(self.save, self.revive)
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self.store.register(Strategy.COUNTS.state_name, StateKind.VALUE, self._entries)
+    def setup(self) -> None:
+        """Register the table."""
+        self.driver.store.register(Strategy.COUNTS.state_name, StateKind.VALUE, self.table)
 
-    def fire_all(self) -> None:
-        """Do nothing: these windows do not wait for a time."""
+    @staticmethod
+    def save(entry: list[Any]) -> tuple[int, Any]:
+        """Return an entry as it is in snapshots."""
+        return entry[0], entry[1]
 
-    def revive(self, contents: Any) -> Any:
-        """Return contents as they were before the snapshot."""
-        return contents
+    def revive(self, key: Any, saved: tuple[int, Any]) -> list[Any]:
+        """Return an entry as it was."""
+        return [saved[0], self.contents_of(saved[1])]
 
+    def contents_of(self, saved: Any) -> Any:
+        """Return contents as they were."""
+        return saved if self.slide is None else deque(saved, maxlen=self.size)
 
-class TumblingCounts(CountOperator):
-    """Groups of ``size`` records. The count goes on over the groups where they are numbered, else starts anew."""
-
-    def __init__(self, spec: WindowSpec, size: int) -> None:
-        super().__init__(spec)
-        self._size = size
-        self._numbered = isinstance(spec.assigner, CountTumblingWindowAssigner)
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Handle a block."""
-        new, old, size, numbered = self._entries.delta, self._entries.base.get, self._size, self._numbered
-        start, fold, fire, store = self.contents.start, self.contents.fold, self.emitter.fire, self.store
-        every = GlobalWindow.get()
-        for key, value in zip(self.keys(values), values, strict=True):
+    def add(self, values: Values, timestamps: Timestamps) -> None:
+        """Count off a block."""
+        new, old, every, sliding = self.table.delta, self.table.base.get, self.every, self.slide is not None
+        size = self.size
+        start, fold, compute = self.contents.start, self.contents.fold, self.contents.compute
+        fire, store, numbered, remove = self.driver.emitter.fire, self.driver.store, self.numbered, self.table.remove
+        window: Any = GlobalWindow.get()
+        # Hot: a lookup, the user's function or an append.
+        for key, value in zip(self.driver.keys(values), values, strict=True):
             entry = new.get(key)
             if entry is None:
-                entry = new[key] = old(key) or [0, None]
-            count, stored = entry
-            entry[0] = count = count + 1
-            entry[1] = stored = start(value) if stored is None else fold(stored, value)
-            if count % size == 0:
-                store.current_key = key
-                if stored is not None:
-                    fire(key, CountWindow(count // size - 1) if numbered else every, stored)
-                if numbered:
-                    entry[1] = None
-                else:
-                    self._entries.remove(key)
-        self._flush_results()
-
-
-class SlidingCounts(CountOperator):
-    """The last ``size`` records or fewer, after every ``slide``; the contents are a deque of records."""
-
-    def __init__(self, spec: WindowSpec, size: int, slide: int) -> None:
-        super().__init__(spec)
-        self._size = size
-        self._slide = slide
-
-    def revive(self, contents: Any) -> Any:
-        """Return a deque that forgets all but the last records."""
-        return deque(contents, maxlen=self._size)
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Handle a block."""
-        new, old, slide = self._entries.delta, self._entries.base.get, self._slide
-        compute, fire, store = self.contents.compute, self.emitter.fire, self.store
-        window = GlobalWindow.get()
-        for key, value in zip(self.keys(values), values, strict=True):
-            entry = new.get(key)
-            if entry is None:
-                entry = new[key] = old(key) or [0, self.revive(())]
-            entry[0] += 1
-            entry[1].append(value)
-            if entry[0] == slide:
+                entry = new[key] = old(key) or [0, deque(maxlen=size) if sliding else None]
+            entry[0] = count = entry[0] + 1
+            if sliding:
+                entry[1].append(value)
+            else:
+                stored = entry[1]
+                entry[1] = start(value) if stored is None else fold(stored, value)
+            if count != every if sliding else count % every:  # beyond a slide are counts of another program only
+                continue
+            stored = compute(list(entry[1])) if sliding else entry[1]
+            if sliding:
                 entry[0] = 0
-                stored = compute(list(entry[1]))
-                if stored is not None:
-                    store.current_key = key
-                    fire(key, window, stored)
-        self._flush_results()
+            elif numbered:
+                entry[1], window = None, CountWindow(count // every - 1)
+            else:
+                remove(key)
+            if stored is not None:
+                store.current_key = key
+                fire(key, window, stored)
+        self.driver.flush()

@@ -6,17 +6,14 @@ restored, and files them away when its tables are open.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.window.sliced import FIRED
-from funken.operators.window.spec import Strategy, WindowSpec
+from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
-from funken.state.keygroups import key_group_of
 from funken.windowing.assigners import TUMBLING_COUNT, CountTumblingWindowAssigner
 from funken.windowing.evictors import TimestampedValue
 from funken.windowing.triggers import COUNT
@@ -26,12 +23,10 @@ Rows = Iterable[tuple[Any, Any, Any]]
 
 
 class MigrationTarget(Protocol):
-    """The general logic, as far as restored rows are put into it."""
+    """The windows of any trigger, as far as restored rows are put into them."""
 
-    spec: WindowSpec
+    driver: Any
     contents: Any
-    context: Any
-    store: Any
     table: Any
     mappings: Any
 
@@ -64,44 +59,25 @@ class SavedRows:
 def register_former_states(windows: MigrationTarget) -> SavedRows:
     """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
     saved = SavedRows()
-    strategy = replace(windows.spec, general=False).strategy
+    strategy = replace(windows.driver.spec, general=False).strategy
     if strategy in _ADOPT:
-        kind = windows.contents.descriptor.kind if strategy in _PANES else StateKind.VALUE
-        windows.store.register(strategy.state_name, kind, saved)
+        kind = windows.contents.descriptor.kind if strategy is Strategy.ALIGNED else StateKind.VALUE
+        windows.driver.store.register(strategy.state_name, kind, saved)
     return saved
 
 
 def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
     """Put what a fast logic has saved where the general one finds it; its tables are open."""
     if saved.found:
-        strategy = replace(windows.spec, general=False).strategy
+        strategy = replace(windows.driver.spec, general=False).strategy
         _ADOPT[strategy](windows, saved.found)
         saved.found = []
-    windows.context.operator_state.union.pop(FIRED, None)
 
 
 def _aligned(windows: MigrationTarget, rows: Rows) -> None:
     size = _assigner(windows).size
     for key, start, stored in rows:
         _keep(windows, key, TimeWindow(start, min(start + size, MAX_WATERMARK)), stored)
-
-
-def _slices(windows: MigrationTarget, rows: Rows) -> None:
-    """Put every window together of the slices that have come and that has not fired for the key."""
-    assigner, merge, table = _assigner(windows), windows.contents.merge, windows.table
-    size, slide, offset = assigner.size, assigner.slide, assigner.offset
-    limit, told = windows.store.max_parallelism, windows.context.operator_state.union.get(FIRED, ())
-    for key, at, stored in sorted(rows, key=lambda row: row[1]):
-        group = key_group_of(key, limit)
-        fired = max((latest for start, stop, latest in told if start <= group < stop), default=MIN_TIMESTAMP)
-        newest = at - (at - offset) % slide
-        for start in range(newest - (size - 1 - (at - newest)) // slide * slide, newest + 1, slide):
-            if start <= fired:
-                continue
-            window = TimeWindow(start, min(start + size, MAX_WATERMARK))
-            before = table.get((key, window))
-            own = copy.deepcopy(stored)  # a record that is added later may change it in place
-            _keep(windows, key, window, own if before is None else merge(before, own))
 
 
 def _sessions(windows: MigrationTarget, rows: Rows) -> None:
@@ -113,14 +89,14 @@ def _sessions(windows: MigrationTarget, rows: Rows) -> None:
 
 
 def _counts(windows: MigrationTarget, rows: Rows) -> None:
-    assigner, counts = _assigner(windows), windows.store.namespaced(COUNT).table
+    assigner, counts = _assigner(windows), windows.driver.store.namespaced(COUNT).table
     size = windows.count
     for key, _, (count, stored) in rows:
         window: Any = GlobalWindow.get()
         if isinstance(assigner, CountTumblingWindowAssigner):
-            windows.store.state(TUMBLING_COUNT).table[key] = count
+            windows.driver.store.state(TUMBLING_COUNT).table[key] = count
             window = CountWindow(count // size)
-        if windows.spec.evictor is not None:
+        if windows.driver.spec.evictor is not None:
             stored = [TimestampedValue(value, MIN_TIMESTAMP) for value in stored]  # noqa: PLW2901
         if count % size:
             counts[key, window] = count % size
@@ -134,10 +110,9 @@ def _keep(windows: MigrationTarget, key: Any, window: Any, stored: Any) -> None:
 
 
 def _assigner(windows: MigrationTarget) -> Any:
-    return windows.spec.assigner
+    return windows.driver.spec.assigner
 
 
-_PANES = (Strategy.ALIGNED, Strategy.SLICES)
 _ADOPT: dict[Strategy, Callable[[MigrationTarget, Rows], None]] = {
-    Strategy.ALIGNED: _aligned, Strategy.SLICES: _slices, Strategy.SESSIONS: _sessions, Strategy.COUNTS: _counts
+    Strategy.ALIGNED: _aligned, Strategy.SESSIONS: _sessions, Strategy.COUNTS: _counts
 }  # fmt: skip

@@ -11,19 +11,18 @@ contents)``, as keyed state.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.window.base import WindowOperator
+from funken.operators.base import Timestamps, Values
+from funken.operators.window.driver import WindowDriver, Windows
 from funken.operators.window.spec import Strategy
 from funken.state.delta_tables import KeyedDeltaTable
 from funken.state.descriptors import StateKind
 from funken.windowing.windows import TimeWindow
 
-if TYPE_CHECKING:
-    from funken.operators.window.spec import WindowSpec
+Saved = list[tuple[int, int, Any]]
+"""The sessions of a key in snapshots: start, end and contents."""
 
 
 class OpenSession:
@@ -37,31 +36,32 @@ class OpenSession:
         self.contents = contents
 
 
-class SessionWindows(WindowOperator):
+class SessionWindows(Windows):
     """Event-time sessions, with a fixed or dynamic gap."""
 
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
-        assigner: Any = spec.assigner
-        self._gap: int | None = getattr(assigner, "gap", None)
+    def __init__(self, driver: WindowDriver) -> None:
+        super().__init__(driver)
+        assigner: Any = driver.spec.assigner
+        self.gap: int | None = getattr(assigner, "gap", None)
         self._gap_of = assigner.gap_of
-        self._sessions = KeyedDeltaTable(saved_sessions, self._revive)  # a list per key
-        self._ends: list[tuple[int, int, Any, OpenSession]] = []
-        self._pushes = 0
+        self.table = KeyedDeltaTable(self.save, self.revive)  # a list per key
+        #: a heap of ends, of each the session, its number and its key
+        self.ends: list[tuple[int, int, Any, OpenSession]] = []
+        self.opened = 0
+        """How many sessions were opened so far: of sessions that end together, the one that was opened first fires first."""
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self.store.register(Strategy.SESSIONS.state_name, StateKind.VALUE, self._sessions)
+    def setup(self) -> None:
+        """Register the table."""
+        self.driver.store.register(Strategy.SESSIONS.state_name, StateKind.VALUE, self.table)
 
-    def process(self, values: Values, timestamps: Timestamps) -> None:
+    def add(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block."""
         late: tuple[Values, list[int]] = ([], [])
         stamps = [MIN_TIMESTAMP] * len(values) if timestamps is None else timestamps
-        new, old, fold = self._sessions.delta, self._sessions.base, self.contents.fold
-        get, gap, gap_of = new.get, self._gap, self._gap_of
+        new, old, fold = self.table.delta, self.table.base, self.contents.fold
+        get, gap, gap_of = new.get, self.gap, self._gap_of
         # Hot: a lookup, two comparisons, the user's function.
-        for key, value, at in zip(self.keys(values), values, stamps, strict=True):
+        for key, value, at in zip(self.driver.keys(values), values, stamps, strict=True):
             end = at + (gap_of(value) if gap is None else gap)
             sessions = get(key)
             if sessions is None and key in old:
@@ -76,16 +76,16 @@ class SessionWindows(WindowOperator):
             if not self._add(key, value, at, min(end, MAX_WATERMARK)):
                 late[0].append(value)
                 late[1].append(at)
-        self.late(*late)
+        self.driver.late(*late)
 
     def _add(self, key: Any, value: Any, start: int, end: int) -> bool:
         """Add a record that opens, joins or bridges sessions; return whether it was in time."""
-        sessions: list[OpenSession] = self._sessions.get(key) or []
+        sessions: list[OpenSession] = self.table.get(key) or []
         touched = [session for session in sessions if session.start <= end and start <= session.end]
         if not touched:
-            if end - 1 <= self.current_watermark:
+            if end - 1 <= self.driver.current_watermark:
                 return False
-            self._sessions.delta[key] = sessions
+            self.table.delta[key] = sessions
             self._insert(sessions, key, OpenSession(start, end, self.contents.start(value)))
             return True
         first = touched[0]
@@ -108,12 +108,12 @@ class SessionWindows(WindowOperator):
     def _insert(self, sessions: list[OpenSession], key: Any, session: OpenSession) -> None:
         sessions.append(session)
         sessions.sort(key=_start)
-        self._pushes += 1
-        heappush(self._ends, (session.end, self._pushes, key, session))
+        self.opened += 1
+        heappush(self.ends, (session.end, self.opened, key, session))
 
-    def advance_event_time(self, watermark: int) -> None:
+    def close(self, watermark: int) -> None:
         """Fire the sessions that end at or before the watermark, in the order of their ends."""
-        ends = self._ends
+        ends = self.ends
         over: list[tuple[int, int, Any, OpenSession]] = []
         while ends and ends[0][0] - 1 <= watermark:
             _, order, key, session = heappop(ends)
@@ -125,24 +125,30 @@ class SessionWindows(WindowOperator):
         for _, _, key, session in over:
             self._fire(key, session)
 
-    def fire_all(self) -> None:
+    def close_all(self) -> None:
         """Fire all sessions."""
-        self.advance_event_time(MAX_WATERMARK)
+        self.close(MAX_WATERMARK)
 
     def _fire(self, key: Any, session: OpenSession) -> None:
-        sessions: list[OpenSession] = self._sessions.get(key)
+        sessions: list[OpenSession] = self.table.get(key)
         if len(sessions) == 1:
-            self._sessions.remove(key)
+            self.table.remove(key)
         else:
             sessions.remove(session)
-            self._sessions.delta[key] = sessions
-        self.store.current_key = key
+            self.table.delta[key] = sessions
+        self.driver.store.current_key = key
         window = TimeWindow(session.start, session.end)
         if session.contents is not None:
-            self.emitter.fire(key, window, session.contents)
-        self.emitter.clear(window)
+            self.driver.emitter.fire(key, window, session.contents)
+        self.driver.emitter.clear(window)
 
-    def _revive(self, key: Any, saved: list[tuple[int, int, Any]]) -> list[OpenSession]:
+    @staticmethod
+    def save(sessions: list[OpenSession]) -> Saved:
+        """Return the sessions of a key as they are in snapshots."""
+        return [(session.start, session.end, session.contents) for session in sessions]
+
+    def revive(self, key: Any, saved: Saved) -> list[OpenSession]:
+        """Return them as they were."""
         sessions: list[OpenSession] = []
         for start, end, contents in saved:
             self._insert(sessions, key, OpenSession(start, end, contents))
@@ -151,8 +157,3 @@ class SessionWindows(WindowOperator):
 
 def _start(session: OpenSession) -> int:
     return session.start
-
-
-def saved_sessions(sessions: list[OpenSession]) -> list[tuple[int, int, Any]]:
-    """Return the sessions of a key as they are in snapshots."""
-    return [(session.start, session.end, session.contents) for session in sessions]

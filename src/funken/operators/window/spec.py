@@ -4,7 +4,6 @@ The general logic runs every window. The others are faster, and are chosen only 
 
 =========  =====================================================================================
 aligned    tumbling and sliding windows with their default trigger, no evictor, no lateness
-slices     the same for sliding windows, where the contents are declared ``combinable``
 sessions   event-time sessions with their default trigger, no evictor, no lateness
 counts     ``count_window(size)`` and ``count_window(size, slide)``
 =========  =====================================================================================
@@ -52,8 +51,9 @@ ONE_KEY = UserFunction(one_key)
 """The key of ``window_all``; knowing it saves a call per record."""
 
 
-_SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
-_ALIGNED = (TumblingEventTimeWindows, TumblingProcessingTimeWindows, *_SLIDING)
+_ALIGNED = (
+    TumblingEventTimeWindows, TumblingProcessingTimeWindows, SlidingEventTimeWindows, SlidingProcessingTimeWindows
+)  # fmt: skip
 _SESSIONS = (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
 
 
@@ -62,7 +62,6 @@ class Strategy(enum.Enum):
 
     GENERAL = "general"
     ALIGNED = "aligned"
-    SLICES = "slices"
     SESSIONS = "sessions"
     COUNTS = "counts"
 
@@ -72,9 +71,13 @@ class Strategy(enum.Enum):
         return f"_windows.{_CONTENTS[self]}"
 
 
-_CONTENTS = {
-    Strategy.ALIGNED: "panes", Strategy.SLICES: "slices", Strategy.SESSIONS: "sessions", Strategy.COUNTS: "counts"
-}  # fmt: skip
+_WINDOWS = {
+    Strategy.GENERAL: "triggered:TriggeredWindows",
+    Strategy.ALIGNED: "aligned:AlignedWindows",
+    Strategy.SESSIONS: "sessions:SessionWindows",
+    Strategy.COUNTS: "counts:CountWindows",
+}
+_CONTENTS = {Strategy.ALIGNED: "panes", Strategy.SESSIONS: "sessions", Strategy.COUNTS: "counts"}
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,6 @@ class WindowSpec:
         if self._tumbling_count() or self._sliding_count():
             return Strategy.COUNTS
         if self.evictor is None and self._at_the_end():
-            if type(self.assigner) in _SLIDING and self.contents.combinable and self.contents.mergeable:
-                return Strategy.SLICES
             if type(self.assigner) in _ALIGNED:
                 return Strategy.ALIGNED
             if type(self.assigner) in _SESSIONS:
@@ -145,7 +146,7 @@ class WindowSpec:
         """The key, the logic, and how to keep everything in keyed state."""
         loop: tuple[LoopCall, ...] = ()
         calls: tuple[LoopCall, ...] | None = None
-        aligned = self.strategy in (Strategy.ALIGNED, Strategy.SLICES)
+        aligned = self.strategy is Strategy.ALIGNED
         if isinstance(self.contents, Reduced) and aligned:
             found = (LoopCall(self.key, label="key"), LoopCall(self.contents.function, 2))
             loop = () if self.key.target is one_key else found
@@ -172,20 +173,21 @@ class WindowSpec:
         """
         return replace(self, general=True)
 
-    def build(self) -> Operator:
-        """Make the logic."""
-        strategy, size, sliding = self.strategy, self._tumbling_count(), self._sliding_count()
-        if strategy is Strategy.ALIGNED:
-            return late_operator(Operator, "funken.operators.window.aligned:AlignedWindows", self)
-        if strategy is Strategy.SLICES:
-            return late_operator(Operator, "funken.operators.window.sliced:SlicedWindows", self)
-        if strategy is Strategy.SESSIONS:
-            return late_operator(Operator, "funken.operators.window.sessions:SessionWindows", self)
-        if strategy is Strategy.COUNTS and size is not None:
-            return late_operator(Operator, "funken.operators.window.counts:TumblingCounts", self, size)
-        if strategy is Strategy.COUNTS and sliding is not None:
-            return late_operator(Operator, "funken.operators.window.counts:SlidingCounts", self, *sliding)
-        return late_operator(Operator, "funken.operators.window.general:GeneralWindows", self)
+    def build(self) -> Any:
+        """Make the logic (``WindowDriver``)."""
+        return late_operator(Operator, "funken.operators.window.driver:WindowDriver", self)
+
+    def windows(self, driver: Any) -> Any:
+        """Make the windows whose contents are objects (``Windows``)."""
+        strategy = self.strategy
+        sizes: tuple[Any, ...] = ()
+        if strategy is Strategy.COUNTS:
+            sizes = self._sliding_count() or (self._tumbling_count(),)
+        return late_operator(object, f"funken.operators.window.{_WINDOWS[strategy]}", driver, *sizes)
+
+    def arrays(self, driver: Any) -> Any:
+        """Make the windows whose contents are arrays (``ArrayWindows``); ``None``: there are none."""
+        return None
 
     def _at_the_end(self) -> bool:
         """Whether every window fires once, at its end, and takes no record after that."""

@@ -58,7 +58,6 @@ _FEW_COPIES = 4
 _TIME_WINDOW = NamedFields((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWindow)
 _WINDOWS = {
     Strategy.GENERAL: "windows with triggers, evictors or lateness",
-    Strategy.SLICES: "windows of slices",
 }
 
 

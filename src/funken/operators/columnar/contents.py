@@ -1,32 +1,48 @@
-"""The contents of one window in columns, by the number of a key: values in arrays, or lists of records.
+"""What windows and running aggregates keep in columns: values, or lists of records, by the *slot* of a key.
 
-Lists keep all records, or those that are greatest or least. Records are put behind each other as they come; those that no list
-keeps leave when there are twice as many as were kept last.
+``KeyedArrays`` has one array per field: what records are folded to. ``ListPane`` keeps the lists of one window that is closed as
+a whole: records are put behind each other as they come, and those that no list keeps leave when there are twice as many as were
+kept last. ``KeyedLists`` keeps lists that are emptied one by one. Of every int that is kept there are bounds, which show that a
+sum cannot overflow before anything is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, RecordSchema
+from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, RecordSchema, leaves_of
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
-from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
+from funken.columnar.kernels.columns import (
+    Array,
+    Column,
+    Columns,
+    column_of,
+    columns_of,
+    joined,
+    lists_with,
+    values_of_leaves,
+)
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import ranks
-from funken.columnar.keyed.kept import objects
+from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown, objects
 from funken.columnar.keyed.keys import Slots, column_of_keys
+from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.lists.folds import ADD, ALL, GREATEST, KEEP, ListFold
+from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.dataclass import dataclass
-from funken.operators.columnar.keyed_arrays import KeyedArrays
 from funken.operators.window.contents import Pane
 
-_FEWEST = 4096
+_FEWEST = 64
+_AT_ONCE = 1024
+"""How many records, or lists, are made of columns at a time."""
+_FEWEST_RECORDS = 4096
 """So many records a list pane has at least before some leave."""
 
 
@@ -53,7 +69,7 @@ class Contribution:
 
 
 class ColumnPane(Protocol):
-    """One window, in columns: with values by key, or with lists of records."""
+    """The contents of one window, in columns: with values by key, or with lists of records."""
 
     def check(self, contributions: list[Any], length: int) -> None:
         """Raise ``FallBackToRows`` if what a block adds cannot be added, before anything is changed."""
@@ -67,78 +83,147 @@ class ColumnPane(Protocol):
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
         ...
 
-    def stored(self) -> Pane:
-        """Return the contents by key, in the order of the keys' first records."""
-        ...
-
     def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in that order."""
+        """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
         ...
 
     def columns(self) -> Columns:
         """Return the contents as columns, in that order."""
         ...
 
+    @property
     def keys(self) -> list[Any]:
-        """Return the keys, in that order."""
+        """The keys, in that order."""
         ...
 
     def __len__(self) -> int: ...
 
 
-class ArrayPane:
-    """Values by key."""
+class KeyedArrays:
+    """One record per key; a leaf that is the key itself (``is_key``) is not kept.
 
-    def __init__(self, schema: RecordSchema) -> None:
+    >>> kept = KeyedArrays(("str", "int"), is_key=(True, False))
+    >>> slots = kept.find(column_of(["a", "b", "a"], "str"), 3)
+    >>> kept.put([0, 1], [("a", 5), ("b", -7)])
+    >>> slots.tolist(), len(kept), kept.bounds[1], dict(kept.entries(np.array([1, 0])))
+    ([0, 1, 0], 2, (-7, 5), {'b': ('b', -7), 'a': ('a', 5)})
+    """
+
+    def __init__(self, schema: RecordSchema, is_key: Sequence[bool] | None = None) -> None:
         self.schema = schema
-        self._arrays = KeyedArrays(schema)
+        self.leaves = leaves_of(schema)
+        self.is_key = [False] * len(self.leaves) if is_key is None else is_key
+        self.slots = Slots()
+        self.state: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for _, kind in self.leaves]
+        """The values of each leaf by slot; there is room for more keys than there are."""
+        self.bounds: list[tuple[int, int]] = [(0, 0)] * len(self.leaves)
+        """Of a leaf of ints: none is below or above."""
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @property
+    def keys(self) -> list[Any]:
+        """The keys by slot."""
+        return self.slots.keys
+
+    @property
+    def room(self) -> int:
+        """For how many keys there is room."""
+        return len(self.state[0])
+
+    def find(self, key: Column, length: int) -> Array:
+        """Return the slot of each record; new keys get new ones."""
+        numbers = self.slots.find(key, length)
+        if len(self.slots) > self.room:
+            size = max(_FEWEST, 2 * len(self.slots))
+            self.state = [grown(array, size) for array in self.state]
+        return numbers
+
+    def put(self, slots: Sequence[int], records: Sequence[Any]) -> None:
+        """Store a record at each slot; raise ``FallBackToRows``, and store none, if one is not of the schema."""
+        if not all(fits(record, self.schema) for record in records):
+            raise FallBackToRows("a record of another type")
+        if not records:
+            return
+        columns = values_of_leaves(list(records), self.schema)
+        for number, ((_, kind), values) in enumerate(zip(self.leaves, columns, strict=True)):
+            self.state[number][slots] = values
+            if kind == INT:
+                self.widen(number, min(values), max(values))
+
+    def widen(self, number: int, low: int, high: int) -> None:
+        """Let the bounds of a leaf include two values."""
+        lowest, highest = self.bounds[number]
+        self.bounds[number] = min(lowest, low), max(highest, high)
+
+    def wrap(self, number: int, bits: int) -> None:
+        """Let a leaf of ints wrap to so many bits, if it may be beyond them."""
+        low, high = self.bounds[number]
+        if low < -1 << (bits - 1) or high >= 1 << (bits - 1):
+            values = self.state[number][: len(self)]
+            values[:] = wrapped(values, bits)
+            self.bounds[number] = int(values.min()), int(values.max())
+
+    def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and records at some slots, as they are now."""
+        state = [None if is_key else array.take(slots) for array, is_key in zip(self.state, self.is_key, strict=True)]
+        return self._records(slots, self.slots.keys, state)
+
+    def columns(self) -> Columns:
+        """Return the records of all keys, in the order of their slots; each of their leaves has to be kept."""
+        count = len(self)
+        return Columns(self.schema, leaf_columns(self.leaves, [array[:count] for array in self.state]), count)
+
+    def _records(self, slots: Array, known: list[Any], state: list[Array | None]) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, len(slots), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            keys = [known[slot] for slot in slots[part].tolist()]
+            leaves = []
+            for (_, kind), array in zip(self.leaves, state, strict=True):
+                if array is None:
+                    leaves.append(column_of(keys, kind))
+                else:
+                    leaves.append(column_from(array[part], kind))
+            yield from zip(keys, Columns(self.schema, leaves, len(keys)).to_list(), strict=True)
+
+    # ---- as the contents of a window
 
     def check(self, contributions: list[Contribution], length: int) -> None:
         """Raise ``FallBackToRows`` if a sum may overflow, before anything is changed."""
         for number, contribution in enumerate(contributions):
-            if self._arrays.leaves[number][1] == INT and contribution.how == SUM:
-                reach(self._arrays, number, contribution, length)
+            if contribution.how == SUM:
+                reach(self, number, contribution, length)
 
     def add(self, key: Column, contributions: list[Contribution], length: int) -> None:
         """Add the records of a block, in order."""
-        arrays, known = self._arrays, len(self._arrays)
-        numbers = arrays.find(key, length)
-        count = len(arrays)
+        known, numbers = len(self), self.find(key, length)
+        count = len(self)
         firsts = np.empty(0, np.int64)
         if count > known:
             new = np.flatnonzero(numbers >= known)
             firsts = new.take(np.unique(numbers.take(new), return_index=True)[1])
         for number, contribution in enumerate(contributions):
-            if arrays.leaves[number][1] == INT and length:
-                arrays.bounds[number] = reach(arrays, number, contribution, length)
-            joined_leaf(arrays.state[number], contribution, numbers, slice(known, count), firsts, length)
+            if self.leaves[number][1] == INT and length:
+                self.bounds[number] = reach(self, number, contribution, length)
+            joined_leaf(self.state[number], contribution, numbers, slice(known, count), firsts, length)
             if contribution.bits < 64 and length:
-                arrays.wrap(number, contribution.bits)
+                self.wrap(number, contribution.bits)
 
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
         if stored:
-            self._arrays.find(column_of_keys(list(stored)), len(stored))
-        self._arrays.put(range(len(stored)), list(stored.values()))
-
-    def stored(self) -> Pane:
-        """Return the contents by key, in the order of the keys' first records."""
-        return dict(self.copied())
+            self.find(column_of_keys(list(stored)), len(stored))
+        self.put(range(len(stored)), list(stored.values()))
 
     def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in that order."""
-        return self._arrays.entries(np.arange(len(self._arrays)))
+        """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
+        return self.entries(np.arange(len(self)))
 
-    def columns(self) -> Columns:
-        """Return the contents as columns, in that order."""
-        return self._arrays.columns()
 
-    def keys(self) -> list[Any]:
-        """Return the keys, in that order."""
-        return self._arrays.slots.keys
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], str]], arrays: Sequence[Array]) -> list[Column]:
+    """Return leaves as they are kept as columns."""
+    return [column_from(array, kind) for (_, kind), array in zip(leaves, arrays, strict=True)]
 
 
 def reach(arrays: KeyedArrays, number: int, contribution: Contribution, length: int) -> tuple[int, int]:
@@ -231,7 +316,7 @@ class ListPane:
         (some,) = contributions
         self._parts.append((self._slots.find(key, length), some))
         self._length += length
-        if self._length > _FEWEST and self._length > 2 * self._kept and self._fold.how != ALL:
+        if self._length > _FEWEST_RECORDS and self._length > 2 * self._kept and self._fold.how != ALL:
             self._prune()
 
     def load(self, stored: Pane) -> None:
@@ -250,24 +335,20 @@ class ListPane:
             self._parts.append((numbers, listed_records(self._fold, block)))
         self._length = block.length
 
-    def stored(self) -> Pane:
-        """Return the contents by key, in the order of the keys' first records."""
-        return dict(self.copied())
-
     def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in that order."""
+        """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
         contents = self.columns()
-        return zip(list(self.keys()), contents.to_list(), strict=True)
+        return zip(list(self.keys), contents.to_list(), strict=True)
 
     def columns(self) -> Columns:
         """Return the contents as columns, in that order."""
         numbers, some = self._prune()
         counts = np.bincount(numbers, minlength=len(self))
-        lists = lists_with(self.schema, counts, some.records.take(np.argsort(numbers, kind="stable")))
-        return Columns(lists.kind, [lists], len(self))
+        return listed(self.schema, counts, some.records.take(np.argsort(numbers, kind="stable")))
 
+    @property
     def keys(self) -> list[Any]:
-        """Return the keys, in that order."""
+        """The keys, in that order."""
         return self._slots.keys
 
     def __len__(self) -> int:
@@ -312,3 +393,69 @@ class ListPane:
         there: Array = np.zeros(len(self), np.bool_)
         there[numbers.take(kept)] = True
         return np.sort(one[there])
+
+
+class KeyedLists:
+    """A list per key; ``schema`` is that of the records.
+
+    >>> from funken.columnar.kernels.columns import column_of
+    >>> kept = KeyedLists("int")
+    >>> kept.find(column_of(["a", "b", "a"], "str"), 3).tolist()
+    [0, 1, 0]
+    >>> kept.put([1, 0], [[5, 6], [7]])
+    >>> list(kept.entries(np.array([0, 1])))
+    [('a', [7]), ('b', [5, 6])]
+    """
+
+    def __init__(self, schema: RecordSchema) -> None:
+        self.schema = schema
+        self.slots = Slots()
+        self.log = ListLog(schema)
+        self.room = 0
+        """For how many keys there is room."""
+
+    @property
+    def keys(self) -> list[Any]:
+        """The keys by slot."""
+        return self.slots.keys
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def find(self, key: Column, length: int) -> Array:
+        """Return the slot of each record; new keys get new ones."""
+        numbers = self.slots.find(key, length)
+        if len(self.slots) > self.room:
+            self.room = max(_FEWEST, 2 * len(self.slots))
+        return numbers
+
+    def put(self, slots: Sequence[int], lists: Sequence[Any]) -> None:
+        """Store a list at each slot, which has none; raise ``FallBackToRows``, and store none, if one is of other records."""
+        schema = self.schema
+        if not all(type(each) in (list, deque) and all(fits(record, schema) for record in each) for each in lists):
+            raise FallBackToRows("records of another type")
+        counts = np.fromiter(map(len, lists), np.int64, len(lists))
+        self.log.append(np.array(slots, np.int64), counts, columns_of(list(chain.from_iterable(lists)), schema))
+
+    def entries(self, slots: Array) -> Iterator[tuple[Any, list[Any]]]:
+        """Return what gives out keys and lists at some slots, as they are now."""
+        counts, records = self.log.lists(slots)
+        return self._lists([self.slots.keys[slot] for slot in slots.tolist()], listed(self.schema, counts, records))
+
+    @staticmethod
+    def _lists(keys: list[Any], lists: Columns) -> Iterator[tuple[Any, list[Any]]]:
+        for start in range(0, len(keys), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            yield from zip(keys[part], lists[part].to_list(), strict=True)
+
+
+def listed(schema: RecordSchema, counts: Array, records: Columns) -> Columns:
+    """Return lists of so many records each, one after the other, as a block of values."""
+    column = lists_with(schema, counts, records)
+    return Columns(column.kind, [column], len(counts))
+
+
+__all__ = [
+    "ColumnPane", "Contribution", "KeyedArrays", "KeyedLists", "ListPane", "ListedRecords", "joined_leaf", "leaf_columns",
+    "listed", "listed_records", "reach",
+]  # fmt: skip

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Output, Timestamps, Values
-from funken.operators.context import OperatorContext
+from funken.operators.base import Timestamps, Values
 from funken.operators.strides import FEW, MANY, Stride
-from funken.operators.window.base import WindowOperator
 from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
+from funken.operators.window.driver import WindowDriver, Windows
 from funken.operators.window.migration import migrate, register_former_states
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from funken.state.keys.normal import PLAIN, normal_key
@@ -31,43 +30,41 @@ from funken.windowing.merging import MergingWindowSet
 from funken.windowing.triggers import PurgingTrigger
 from funken.windowing.windows import WINDOW_STATE
 
-if TYPE_CHECKING:
-    from funken.operators.window.spec import WindowSpec
-
 _MERGING = ValueStateDescriptor(f"{WINDOW_STATE}merging")
 _EVICTABLE = ListStateDescriptor(f"{WINDOW_STATE}elements")
 
 
-class GeneralWindows(WindowOperator):
-    """All windows that have no faster logic."""
+class TriggeredWindows(Windows):
+    """All windows that have no faster form: their trigger is called for each record and timer."""
 
-    def __init__(self, spec: WindowSpec) -> None:
-        super().__init__(spec)
+    def __init__(self, driver: WindowDriver) -> None:
+        super().__init__(driver)
+        spec = driver.spec
         self._assigner = spec.assigner
+        self._merging = spec.assigner if isinstance(spec.assigner, MergingWindowAssigner) else None
         self._trigger = spec.chosen_trigger()
         self._evictor = spec.evictor
         self._event_time = spec.assigner.is_event_time()
         self._lateness = spec.allowed_lateness_ms if self._event_time else 0
         self._stride = Stride()
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
+    def setup(self) -> None:
+        """Have the rows kept that another form of these windows has saved."""
         self._saved = register_former_states(self)
 
     def open(self) -> None:
-        """Find the state, open the user's functions."""
-        assert self.context.timers is not None
-        self._timers = self.context.timers
-        self._due: Sequence[int] = () if self.context.batch else self._timers.processing_times
-        self._trigger_context = OperatorTriggerContext(self, self._timers)
-        self._assigner_context = OperatorAssignerContext(self.context)
+        """Find the state."""
+        context, store = self.driver.context, self.driver.store
+        assert context.timers is not None
+        self._timers = context.timers
+        self._due: Sequence[int] = () if context.batch else self._timers.processing_times
+        self._trigger_context = OperatorTriggerContext(self.driver, self._timers)
+        self._assigner_context = OperatorAssignerContext(context)
         self._descriptor = _EVICTABLE if self._evictor else self.contents.descriptor
-        self.table = self.store.namespaced(self._descriptor).table
-        if isinstance(self._assigner, MergingWindowAssigner):
-            self.mappings = self.store.state(_MERGING).table
+        self.table = store.namespaced(self._descriptor).table
+        if self._merging is not None:
+            self.mappings = store.state(_MERGING).table
         migrate(self, self._saved)
-        super().open()
 
     @property
     def count(self) -> int:
@@ -78,28 +75,33 @@ class GeneralWindows(WindowOperator):
 
     # ---- records
 
-    def process(self, values: Values, timestamps: Timestamps) -> None:
+    def add(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block, record by record; fire in between what is due."""
-        due, stride, next_time, done = self._due, self._stride, self.context.next_time, 0
+        due, stride, next_time, done = self._due, self._stride, self.driver.context.next_time, 0
         now = next_time()
         while done < len(values):
             if due and now > due[0]:  # as in next_tick()
-                self.tick(now)
+                self.driver.tick(now)
             end = done + stride.records
             self._take(values[done:end], None if timestamps is None else timestamps[done:end])
             end = min(end, len(values))
             before, now = now, next_time()
             stride.took(end - done, now - before, FEW if due else MANY)
             done = end
-        self._flush_results()
+        self.driver.flush()
         if due and now > due[0]:
-            self.tick(now)
+            self.driver.tick(now)
 
     def _take(self, values: Values, timestamps: Timestamps) -> None:
         late: tuple[Values, list[int]] = ([], [])
-        store, key_of, assign, context = self.store, self._key, self._assigner.assign_windows, self._assigner_context
-        add = self._add_merging if isinstance(self._assigner, MergingWindowAssigner) else self._add
-        horizon = self.current_watermark - self._lateness if self._event_time else None
+        store, key_of, assign, context = (
+            self.driver.store,
+            self.driver.key,
+            self._assigner.assign_windows,
+            self._assigner_context,
+        )
+        add = self._add if self._merging is None else self._add_merging
+        horizon = self.driver.current_watermark - self._lateness if self._event_time else None
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         for value, at in zip(values, stamps, strict=True):
             key = key_of(value)
@@ -112,13 +114,13 @@ class GeneralWindows(WindowOperator):
                 late[0].append(value)
                 late[1].append(at)
         if late[0]:  # behind the results of the records before them
-            self._flush_results()
-            self.late(*late)
+            self.driver.flush()
+            self.driver.late(*late)
 
     def _add(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to a window; return whether the window still takes any."""
         cleanup = self._cleanup_time(window)
-        if self._event_time and cleanup <= self.current_watermark:
+        if self._event_time and cleanup <= self.driver.current_watermark:
             return False
         self._put(key, window, window, value, at)
         self._expect_cleanup(key, window, cleanup)
@@ -133,7 +135,7 @@ class GeneralWindows(WindowOperator):
         windows = self._window_set(key)
         became = windows.add(window, self._merged)
         cleanup = self._cleanup_time(became)
-        entered = not self._event_time or cleanup > self.current_watermark
+        entered = not self._event_time or cleanup > self.driver.current_watermark
         if entered:
             self._put(key, became, windows.state_window(became), value, at)
             self._expect_cleanup(key, became, cleanup)
@@ -179,7 +181,7 @@ class GeneralWindows(WindowOperator):
                 if self._evictor is not None:
                     self._fire_evicting(key, window, slot, list(stored))
                 else:
-                    self.emitter.fire(key, window, list(stored) if self.spec.contents.many else stored)
+                    self.driver.emitter.fire(key, window, list(stored) if self.driver.spec.contents.many else stored)
         if result.is_purge():
             self.table.pop(slot, None)
 
@@ -189,7 +191,7 @@ class GeneralWindows(WindowOperator):
         kept = elements if kept is None else list(kept)
         stored = self.contents.compute([element.value for element in kept])
         if stored is not None:
-            self.emitter.fire(key, window, stored)
+            self.driver.emitter.fire(key, window, stored)
         after = self._evictor.evict_after(kept, len(kept), window, self._trigger_context)
         kept = kept if after is None else list(after)
         if kept:
@@ -197,19 +199,19 @@ class GeneralWindows(WindowOperator):
         else:
             self.table.pop(slot, None)
 
-    def advance_event_time(self, watermark: int) -> None:
+    def close(self, watermark: int) -> None:
         """Fire the event-time timers that are due."""
         self._timers.advance_watermark(watermark, self._on_event_time)
 
-    def advance_processing_time(self, time: int) -> None:
+    def close_at(self, time: int) -> None:
         """Fire the processing-time timers that are due."""
         self._timers.advance_processing_time(time, self._on_processing_time)
 
-    def next_processing_time(self) -> int | None:
+    def next_time(self) -> int | None:
         """Return when the next processing-time timer is due."""
         return self._timers.next_processing_time()
 
-    def fire_all(self) -> None:
+    def close_all(self) -> None:
         """Fire all timers, key by key."""
         self._timers.drain(self._on_event_time, self._on_processing_time)
 
@@ -222,9 +224,9 @@ class GeneralWindows(WindowOperator):
     def _on_timer(
         self, timestamp: int, key: Any, window: Any, ask: Callable[[int, Any, Any], TriggerResult], cleans_up: bool
     ) -> None:
-        self.store.current_key = key
+        self.driver.store.current_key = key
         state_window = window
-        if isinstance(self._assigner, MergingWindowAssigner):
+        if self._merging is not None:
             state_window = self._window_set(key).state_window(window)
             if state_window is None:  # a timer of a window that was merged away, and that its trigger left behind
                 return
@@ -237,8 +239,8 @@ class GeneralWindows(WindowOperator):
         if cleans_up and timestamp == self._cleanup_time(window):
             self.table.pop(slot, None)
             self._trigger.clear(window, context)
-            self.emitter.clear(window)
-            if isinstance(self._assigner, MergingWindowAssigner):
+            self.driver.emitter.clear(window)
+            if self._merging is not None:
                 windows = self._window_set(key)
                 windows.retire(window)
                 self._store_set(key, windows)
@@ -246,8 +248,8 @@ class GeneralWindows(WindowOperator):
     # ---- merging
 
     def _window_set(self, key: Any) -> MergingWindowSet:
-        assert isinstance(self._assigner, MergingWindowAssigner)
-        return MergingWindowSet(self._assigner, self.mappings.get(key) or {})
+        assert self._merging is not None
+        return MergingWindowSet(self._merging, self.mappings.get(key) or {})
 
     def _store_set(self, key: Any, windows: MergingWindowSet) -> None:
         if not windows.changed:
@@ -261,7 +263,7 @@ class GeneralWindows(WindowOperator):
         """Carry trigger, timers and contents of ``windows`` over to ``result``."""
         self._refuse_late(result)
         sources = [window for window in windows if window != result]
-        context, timers, key = self._trigger_context, self._timers, self.store.current_key
+        context, timers, key = self._trigger_context, self._timers, self.driver.store.current_key
         context.window, context.merged = result, sources
         self._trigger.on_merge(result, context)
         for window in sources:
@@ -270,12 +272,12 @@ class GeneralWindows(WindowOperator):
             delete = timers.delete_event_time_timer if self._event_time else timers.delete_processing_time_timer
             delete(key, window, self._cleanup_time(window))
         if others:
-            self.store.merge_namespaces(self._descriptor, state_window, others)
+            self.driver.store.merge_namespaces(self._descriptor, state_window, others)
 
     def _refuse_late(self, result: Any) -> None:
-        now = self.context.processing_time()
-        if self._event_time and self._cleanup_time(result) <= self.current_watermark:
-            time, current, at = "an event-time", "watermark", self.current_watermark
+        now = self.driver.context.processing_time()
+        if self._event_time and self._cleanup_time(result) <= self.driver.current_watermark:
+            time, current, at = "an event-time", "watermark", self.driver.current_watermark
         elif not self._event_time and result.max_timestamp() < now:
             time, current, at = "a processing-time", "processing time", now
         else:
