@@ -29,10 +29,9 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.config import options
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, StaticSplits, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, QueuedReader, StaticSplits, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.datagen import IndexSplit
-from funken.connectors.reading.queued_reader import QueuedReader
 
 VECTORISED = "pipeline.vectorized"
 """The switch of the vectorized path."""

@@ -17,9 +17,9 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
 from funken.connectors.http import HttpSource, WebhookSink, WebSocketSource
 from funken.connectors.http.webhook import json_array
+from funken.connectors.rows import bytes_of
 from funken.connectors.sockets import SocketSource
 from funken.connectors.sql import SqliteDatabase, SqlSink, SqlSource
-from funken.connectors.sql.records import bytes_of
 
 ROW = Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.LONG()])
 ROWS = [{"word": f"wörd{n}", "n": n} for n in range(3000)]

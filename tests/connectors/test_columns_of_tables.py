@@ -17,8 +17,8 @@ from funken.columnar.records import DICT, NAMED_TUPLE, NOT_READ, ROW, NamedField
 from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
-from funken.connectors.delta.parquet import ParquetFiles
 from funken.connectors.formats.arrow_columns import schema_of_type
+from funken.connectors.lake import ParquetFiles
 from funken.errors import SinkNotWritable, ValueDoesNotFit
 from funken.types.row import Row
 

@@ -1,15 +1,22 @@
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
-from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, Wait
+from funken.connectors.base import NEED_SPLITS, Boundedness, Wait
 from funken.connectors.context import ConnectorContext
-from funken.connectors.sockets import RETRY_DELAY_MS, SocketSource, SocketSplit
+from funken.connectors.sockets import SocketReader, SocketSource, SocketSplit
 from funken.errors import InvalidProgram, SourceNotReadable
 
 CONTEXT = ConnectorContext("words", 0, 1)
+
+
+@pytest.fixture(autouse=True)
+def no_long_pauses(monkeypatch):
+    monkeypatch.setattr(SocketReader, "first_pause_s", 0.001)
+    monkeypatch.setattr(SocketReader, "longest_pause_s", 0.001)
 
 
 @contextmanager
@@ -38,25 +45,30 @@ def sending(*pieces):
     return script
 
 
-def start(port, **options):
-    source = SocketSource("127.0.0.1", port, **options)
-    reader = source.reader(CONTEXT)
+def start(port, host="127.0.0.1", **options):
+    woken = threading.Semaphore(0)
+    source = SocketSource(host, port, **options)
+    reader = source.reader(replace(CONTEXT, wake=woken.release))
+    reader.woken = woken
     reader.open()
     reader.add_splits(source.enumerator(1).next_splits(0))
     return reader
 
 
-def drain(reader, limit=100, now=0):
-    """Poll to the end; a wait costs a millisecond of the time that is passed in."""
+def next_batch(reader, limit=100):
+    """Poll when the reader wakes the task, until there is something."""
+    while isinstance(got := reader.poll(limit, 0), Wait):
+        assert got == Wait(None)
+        assert reader.woken.acquire(timeout=10)
+    return got
+
+
+def drain(reader, limit=100):
     found = []
-    while (got := reader.poll(limit, now)) is not NEED_SPLITS:
-        match got:
-            case Batch(values):
-                assert len(values) <= limit
-                assert reader.split_finished() == []
-                found += values
-            case Wait(millis):
-                now += millis
+    while (got := next_batch(reader, limit)) is not NEED_SPLITS:
+        assert len(got.values) <= limit
+        assert reader.split_finished() == []
+        found += got.values
     assert reader.split_finished() == ["socket"]
     reader.close()
     return found
@@ -92,7 +104,7 @@ def test_without_data_it_waits_without_blocking():
     done = threading.Event()
     with serving(lambda connection: done.wait(10)) as port:
         reader = start(port)
-        assert {reader.poll(9, 0) for _ in range(200)} == {Wait(1)}
+        assert {reader.poll(9, 0) for _ in range(200)} == {Wait(None)}
         assert reader.snapshot_state(1) == [SocketSplit()]
         done.set()
         assert drain(reader) == []
@@ -108,35 +120,31 @@ def test_a_refused_connection_names_the_address_and_the_remedy():
 
 
 def test_an_unknown_host_is_named():
-    source = SocketSource("no.such.host.invalid", 80)
-    reader = source.reader(CONTEXT)
-    reader.add_splits([SocketSplit()])
-
     with pytest.raises(SourceNotReadable, match=r"no\.such\.host\.invalid:80"):
-        drain(reader)
+        drain(start(80, "no.such.host.invalid"))
 
 
-def test_refused_connections_are_tried_again_so_many_times():
-    port = unused_port()
-    reader = start(port, max_retries=2)
-    waited = 0
+def test_refused_connections_are_tried_again_so_many_times(monkeypatch):
+    tried = []
 
-    with pytest.raises(SourceNotReadable):
-        while isinstance(reader.poll(9, waited), Wait):
-            waited += 1
-    assert waited >= 2 * RETRY_DELAY_MS
+    def refuse(*given):
+        tried.append(given)
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    with pytest.raises(SourceNotReadable, match="refused"):
+        drain(start(unused_port(), max_retries=2))
+    assert len(tried) == 3
 
 
 def test_it_connects_again_after_the_peer_closed_and_ends_when_nobody_answers():
     with serving(sending(b"a\nb"), sending(b"c\n")) as port:
         reader = start(port, max_retries=1)
-        found, now = [], 0
+        found = []
         while len(found) < 3:
-            got = reader.poll(9, now)
-            found += got.values if isinstance(got, Batch) else []
-            now += 1
+            found += next_batch(reader, 9).values
     assert found == ["a", "b", "c"]
-    assert drain(reader, now=now) == []
+    assert drain(reader) == []
 
 
 def test_a_connection_that_breaks_is_an_error():
@@ -147,24 +155,39 @@ def test_a_connection_that_breaks_is_an_error():
 
     with serving(reset) as port:
         reader = start(port)
-        while not isinstance(got := reader.poll(9, 0), Batch):
-            pass
-        assert got.values == ["a"]
+        assert next_batch(reader, 9).values == ["a"]
         reader._socket.send(b"!")
         with pytest.raises(SourceNotReadable, match="reset"):
             drain(reader)
 
 
-def test_a_reader_closed_at_any_moment_leaves_no_connection():
+def test_a_reader_that_is_closed_leaves_no_connection():
     closed = []
-    with serving(*[lambda connection: closed.append(connection.recv(1))] * 2) as port:
-        connecting, connected = start(port), start(port)
-        connecting.poll(9, 0)
-        connecting.close()
-        while connected._socket is None:
-            connected.poll(9, 0)
-        connected.close()
-    assert closed == [b"", b""]
+    with serving(lambda connection: closed.append(connection.recv(1))) as port:
+        reader = start(port)
+        while reader._socket is None:
+            reader.poll(9, 0)
+        reader.close()
+    assert closed == [b""]
+
+
+def test_a_reader_that_is_closed_while_it_connects_does_not_wait_and_leaves_no_connection(monkeypatch):
+    connect, connecting, go_on = socket.create_connection, threading.Event(), threading.Event()
+
+    def slow(*given):
+        connecting.set()
+        go_on.wait(10)
+        return connect(*given)
+
+    monkeypatch.setattr(socket, "create_connection", slow)
+    monkeypatch.setattr(SocketReader, "close_s", 0.01)
+    closed = []
+    with serving(lambda connection: closed.append(connection.recv(1))) as port:
+        reader = start(port)
+        assert connecting.wait(10)
+        reader.close()
+        go_on.set()
+    assert closed == [b""]
 
 
 def test_after_the_end_a_restart_connects_to_nobody():

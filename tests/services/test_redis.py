@@ -47,7 +47,7 @@ class Numbers(RedisStreamSource):
 
     def reader(self, context):
         reader = super().reader(context)
-        made, reader._made = reader._made, lambda split, entry: made(split, entry).fields["n"]
+        made, reader._record_of = reader._record_of, lambda split, entry: made(split, entry).fields["n"]
         return reader
 
 
@@ -152,18 +152,18 @@ def test_trimmed_entries_that_were_not_read_are_told(server, client, name, caplo
 def test_entries_that_are_trimmed_while_a_job_reads_are_told_if_they_were_not_read(
     server, client, name, caplog, monkeypatch
 ):
-    from funken.connectors.redis.reader import _Streams
+    from funken.connectors.redis.reader import RedisStreamReader
 
     monkeypatch.setattr("funken.connectors.redis.reader._ENTRIES", 10)
     ids = add(client, name, range(-5, 40))[5:]
     client.xtrim(name, minid=ids[0], approximate=False)  # what was gone before the job began
     enumerator = RedisStreamSource(server, name).enumerator(1)
     enumerator.start()
-    streams = _Streams(server, ConnectorContext("redis"))
-    [streams._positions[name]] = enumerator.next_splits(0)
+    streams = RedisStreamReader(server, ConnectorContext("redis"), lambda split, entry: entry)
+    [streams._ahead[name]] = enumerator.next_splits(0)
 
     def read():
-        return [int(fields[b"n"]) for _, entries, _ in streams._fetch() for _, fields in entries]
+        return [int(fields[b"n"]) for block in streams._fetch() for _, fields in block.records]
 
     def told():
         return [record.getMessage().partition(": stream ")[2].partition(" were ")[0] for record in caplog.records]

@@ -27,10 +27,9 @@ from funken import (
     WatermarkOutput,
     WatermarkStrategy,
 )
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, QueuedReader, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.rate_limit import Pace
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.timing.clock import SystemClock
 

@@ -11,6 +11,7 @@ from funken.connectors.base import (
     Boundedness,
     IndexColumns,
     NeedSplits,
+    QueuedReader,
     Source,
     SourceReader,
     SplitEnumerator,
@@ -32,7 +33,6 @@ from funken.connectors.formats.registry import (
 )
 from funken.connectors.rate_limit import RateLimitedSource
 from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.schemas import ByteArraySchema, DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 

@@ -10,12 +10,14 @@ Nothing here reads a clock: ``now`` (ms, processing time) arrives as an argument
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.dataclass import dataclass
+from funken.errors import SourceNotReadable
 from funken.types.generics import Generic, T_co
 
 
@@ -78,7 +80,8 @@ class SourceReader:
     """Reads splits inside a task. One instance per subtask; never blocks longer than a few ms.
 
     A split is plain data; one with an ``id`` has a watermark of its own until ``split_finished`` names it. (A reader that
-    works through its splits one by one needs only ``poll``: ``QueuedReader`` in ``reading`` has the rest.)
+    works through its splits one by one needs only ``poll``: ``QueuedReader`` has the rest. One whose service may keep it waiting
+    derives from ``PolledReader``, which asks in a thread.)
 
     >>> SHELVES = {"poems": ["Ode", "Sonnet", "Haiku"], "plays": ["Hamlet"]}  # stands for a service
     >>> class ShelfReader(SourceReader):  # a split is (shelf, position)
@@ -117,6 +120,20 @@ class SourceReader:
 
     pauses_splits = False
     """Whether it can hold single splits back; one that reads a split after the other has no use for that."""
+
+    def __init__(self, context: ConnectorContext | None = None) -> None:
+        self.context = context or ConnectorContext("source")
+        self.bytes_in = self.context.metrics.counter("numBytesIn")
+        """Bytes that were read; a reader adds to it."""
+
+    def failure(self, problem: str) -> SourceNotReadable:
+        """Return the error to raise; it names the operator and the subtask.
+
+        >>> SourceReader(ConnectorContext("orders", subtask=2)).failure("the queue is gone; create it.")
+        SourceNotReadable("operator 'orders': the queue is gone; create it.")
+        """
+        operator = self.context.operator
+        return SourceNotReadable(f"operator {operator!r}: {problem}", operator, self.context.subtask)
 
     def open(self) -> None:
         """Connect to whatever is read; raise ``SourceNotReadable`` if that fails."""
@@ -222,6 +239,45 @@ class SourceReader:
         """Release everything; runs also after a failure."""
 
 
+class QueuedReader(SourceReader):
+    """A reader that needs only ``poll``: it reads ``queue[0]``, keeps the position there and calls ``end_split``.
+
+    A split is a frozen dataclass with an ``id``. It is reported as finished by the poll *after* the one that returned its last
+    record, so that its watermark counts while that record is on its way.
+    """
+
+    def __init__(self, context: ConnectorContext | None = None) -> None:
+        super().__init__(context)
+        self.queue: deque[Any] = deque()
+        self._ended: list[str] = []
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """Read these after those that are there."""
+        self.queue.extend(splits)
+
+    def end_split(self) -> None:
+        """Drop the split at the front: it is read to its end."""
+        self._ended.append(self.queue.popleft().id)
+
+    def split_finished(self) -> list[str]:
+        """Return the ids of splits that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """Return the splits with their positions."""
+        return list(self.queue)
+
+
+def split_id(split: Any) -> str:
+    """Return the id of a split; an empty one if it has none, and shares its reader's watermark.
+
+    >>> split_id(("poems", 7))
+    ''
+    """
+    return str(getattr(split, "id", ""))
+
+
 class SplitEnumerator:
     """Enumerates the splits of a source, on the driver.
 
@@ -312,7 +368,19 @@ class StaticSplits(SplitEnumerator):
     """
 
     def __init__(self, splits: Sequence[Any], parallelism: int) -> None:
-        self._shares = [list(splits[subtask::parallelism]) for subtask in range(parallelism)]
+        self._shares: list[list[Any]] = [[] for _ in range(parallelism)]
+        self.share(splits)
+
+    def share(self, splits: Sequence[Any]) -> None:
+        """Deal out these splits.
+
+        >>> splits = StaticSplits([], parallelism=2)
+        >>> splits.share("abc")
+        >>> splits.next_splits(subtask=0)
+        ['a', 'c']
+        """
+        count = len(self._shares)
+        self._shares = [list(splits[subtask::count]) for subtask in range(count)]
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return the subtask's share once."""
@@ -328,6 +396,30 @@ class StaticSplits(SplitEnumerator):
         self._shares = [[] for _ in self._shares]
         for subtask, split in snapshot:
             self._shares[subtask % len(self._shares)].append(split)
+
+
+class ListedSplits(StaticSplits):
+    """Splits that are listed when the job starts; define ``list_splits``.
+
+    >>> class Tables(ListedSplits):
+    ...     def list_splits(self):
+    ...         return ["orders", "prices"]
+    >>> tables = Tables(parallelism=1)
+    >>> tables.start()
+    >>> tables.next_splits(subtask=0)
+    ['orders', 'prices']
+    """
+
+    def __init__(self, parallelism: int) -> None:
+        super().__init__((), parallelism)
+
+    def list_splits(self) -> Sequence[Any]:
+        """Look at what is to be read, and return its splits; raise ``SourceNotReadable``."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """List the splits."""
+        self.share(self.list_splits())
 
 
 class Source(Generic[T_co]):

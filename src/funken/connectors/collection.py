@@ -15,9 +15,17 @@ from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from funken.columnar.expressions import NotVectorizable, RecordSchema
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Source, SplitEnumerator, StaticSplits, Wait
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    NeedSplits,
+    QueuedReader,
+    Source,
+    SplitEnumerator,
+    StaticSplits,
+    Wait,
+)
 from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.errors import RecordNotPicklable
 from funken.io.pickling import dumps_by_value, first_unpicklable
 from funken.types.copying import distinct

@@ -17,6 +17,7 @@ from funken.connectors.base import (
     Boundedness,
     IndexColumns,
     NeedSplits,
+    QueuedReader,
     Source,
     SplitEnumerator,
     StaticSplits,
@@ -24,7 +25,6 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.rate_limit import Pace
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.types.generics import T_co

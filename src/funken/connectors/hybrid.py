@@ -24,6 +24,7 @@ from funken.connectors.base import (
     SourceReader,
     SplitEnumerator,
     Wait,
+    split_id,
 )
 from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
@@ -67,7 +68,7 @@ class HybridSplit:
     @property
     def id(self) -> str:
         """Return a name that no split of another source has."""
-        return _named(self.index, getattr(self.split, "id", ""))
+        return _named(self.index, split_id(self.split))
 
 
 def _named(index: int, split: str) -> str:
@@ -295,7 +296,7 @@ class HybridReader(SourceReader):
 
     def __init__(self, source: HybridSource[Any], context: ConnectorContext) -> None:
         self._sources = source.sources
-        self._context = context
+        super().__init__(context)
         self._index = -1
         self._reader: SourceReader | None = None
         self._waiting: list[HybridSplit] = []
@@ -334,7 +335,7 @@ class HybridReader(SourceReader):
         source = _source_of(self._sources, self._made, index)
         mine = [split.split for split in self._waiting if split.index == index]
         self._waiting = [split for split in self._waiting if split.index != index]
-        self._index, self._reader = index, source.reader(self._context)
+        self._index, self._reader = index, source.reader(self.context)
         self._reader.open()
         self._reader.add_splits(mine)
 

@@ -101,11 +101,11 @@ class RateLimitedReader(SourceReader):
     """Lets another reader read what is due."""
 
     def __init__(self, reader: SourceReader, per_second: float) -> None:
+        super().__init__(reader.context)
         self._reader = reader
         self._rate = per_second
         self._pace: Pace | None = None
         self.pauses_splits = reader.pauses_splits
-        self.pause_or_resume_splits = reader.pause_or_resume_splits  # type: ignore[method-assign]
 
     def open(self) -> None:
         """Open the other reader."""
@@ -133,6 +133,10 @@ class RateLimitedReader(SourceReader):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits of the other reader: the rate begins anew after a restore."""
         return self._reader.snapshot_state(checkpoint_id)
+
+    def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
+        """Let the other reader pause splits."""
+        self._reader.pause_or_resume_splits(pause, resume)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notify the other reader."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
@@ -20,6 +20,9 @@ _TEXTS = "funken.connectors.formats.texts"  # is built upon this module
 
 class DeserializationSchema:
     """How messages become records; subclass it and define ``deserialize``.
+
+    Messages are bytes. Those of ``KafkaRecordDeserializationSchema`` and ``RMQDeserializationSchema`` have keys, headers and
+    properties, too.
 
     >>> class Words(DeserializationSchema):
     ...     def deserialize(self, message):
@@ -36,6 +39,8 @@ class DeserializationSchema:
     [1, 3]
     """
 
+    charset: str | None = "UTF-8"
+    """Of a format that is text, in which charset it is; ``None``: messages are bytes."""
     never_waits: ClassVar[bool] = False
     """Whether a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
 
@@ -58,6 +63,11 @@ class DeserializationSchema:
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the records of messages; override it where a block costs less than its messages one by one."""
         return [record for message in messages for record in self.deserialize_all(message)]
+
+    @property
+    def holds_several(self) -> bool:
+        """Whether a message may hold several records: ``deserialize_all`` is overridden."""
+        return type(self).deserialize_all is not DeserializationSchema.deserialize_all
 
     @property
     def needs_sample(self) -> bool:
@@ -148,6 +158,25 @@ class SerializationSchema:
         return self.serialize_block(block.rows()[0])
 
 
+S = TypeVar("S")
+
+
+def check_schema(schema: Any, base: type[S], user: str) -> S:
+    """Return a schema; raise ``InvalidConfiguration`` for an object that does not derive from the class of schemas.
+
+    >>> check_schema("UTF-8", DeserializationSchema, "KafkaSource")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: KafkaSource: 'UTF-8' is no DeserializationSchema; pass an instance of a class derived
+    from it.
+    """
+    if not isinstance(schema, base):
+        raise InvalidConfiguration(
+            f"{user}: {schema!r} is no {base.__name__}; pass an instance of a class derived from it."
+        )
+    return schema
+
+
 # ---- messages that are text, or nothing but bytes
 
 
@@ -217,6 +246,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     (b'to', [b'be'])
     """
 
+    charset = None
     never_waits = True
 
     def deserialize(self, message: bytes) -> bytes:
@@ -241,5 +271,6 @@ def of_funken(part: object) -> bool:
 
 
 __all__ = [
-    "ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema", "bytes_of", "of_funken",
+    "ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema", "bytes_of", "check_schema",
+    "of_funken",
 ]  # fmt: skip

@@ -10,12 +10,16 @@ subtask, and the checkpoint for which the committable was prepared.
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.errors import SinkNotWritable
 from funken.types.generics import Generic, T_contra
 from funken.types.info import TypeInformation
+
+logger = logging.getLogger(__name__)
 
 
 class SinkWriter:
@@ -58,6 +62,39 @@ class SinkWriter:
     >>> again.count
     7
     """
+
+    def __init__(self, context: ConnectorContext | None = None) -> None:
+        self.context = context or ConnectorContext("sink")
+        metrics = self.context.metrics
+        self._records_sent, self._bytes_sent = metrics.counter("numRecordsSend"), metrics.counter("numBytesSend")
+
+    def count_sent(self, records: int, size: int = 0) -> None:
+        """Count records, and their bytes, that were handed to the service: ``numRecordsSend`` and ``numBytesSend``.
+
+        >>> from funken.metrics.registry import MetricGroup
+        >>> context = ConnectorContext("totals", metrics=MetricGroup())
+        >>> SinkWriter(context).count_sent(2, 64)
+        >>> context.metrics.snapshot()
+        {'numRecordsSend': 2, 'numBytesSend': 64}
+        """
+        self._records_sent.inc(records)
+        self._bytes_sent.inc(size)
+
+    def count_errors(self, records: int) -> None:
+        """Count records that the service did not take: ``numRecordsSendErrors``.
+
+        >>> SinkWriter().count_errors(1)
+        """
+        self.context.metrics.counter("numRecordsSendErrors").inc(records)
+
+    def failure(self, problem: str) -> SinkNotWritable:
+        """Return the error to raise; it names the operator and the subtask.
+
+        >>> SinkWriter(ConnectorContext("totals")).failure("the disk is full; free some space.")
+        SinkNotWritable("operator 'totals': the disk is full; free some space.")
+        """
+        operator = self.context.operator
+        return SinkNotWritable(f"operator {operator!r}: {problem}", operator, self.context.subtask)
 
     def restore_state(self, states: list[Any]) -> None:
         """Take the state that ``snapshot_state`` of former writers returned; called before ``open``, if there is any."""
@@ -108,6 +145,35 @@ class SinkWriter:
 
     def close(self) -> None:
         """Release everything, keep what is prepared; runs also after a failure."""
+
+
+class StagedWriter(SinkWriter):
+    """Keeps what records become until the checkpoint, whose committable it is: rows, commands, the bodies of requests.
+
+    Define ``write``, which adds to ``staged``.
+
+    >>> class Rows(StagedWriter):
+    ...     def write(self, values, timestamps, now):
+    ...         self.staged += values
+    ...         self.count_sent(len(values))
+    >>> rows = Rows()
+    >>> rows.write(["tea", "jam"], None, now=0)
+    >>> rows.prepare_commit(1, end_of_input=False), rows.prepare_commit(2, end_of_input=True)
+    ([['tea', 'jam']], [])
+    """
+
+    def __init__(self, context: ConnectorContext | None = None) -> None:
+        super().__init__(context)
+        self.staged: list[Any] = []
+
+    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
+        """Return what is staged; nothing if there is none."""
+        staged, self.staged = self.staged, []
+        return [staged] if staged else []
+
+    def close(self) -> None:
+        """Forget what is in no checkpoint."""
+        self.staged = []
 
 
 class DeliveryGuarantee(enum.Enum):
@@ -220,6 +286,15 @@ class Committer:
     'ALREADY_COMMITTED'
     """
 
+    def __init__(self, context: CommitterContext | None = None) -> None:
+        self.context = context or CommitterContext("sink")
+        self.operator = self.context.operator_uid or self.context.operator
+        """The stable name of the operator, for transactions and marks."""
+
+    def failure(self, problem: str) -> SinkNotWritable:
+        """Return the error to raise; it names the operator."""
+        return SinkNotWritable(f"operator {self.context.operator!r}: {problem}", self.context.operator)
+
     def open(self) -> None:
         """Connect."""
 
@@ -241,6 +316,40 @@ class Committer:
 
     def close(self) -> None:
         """Release everything."""
+
+
+class MarkingCommitter(Committer):
+    """Commits records together with a mark per subtask: the checkpoint up to which its records are in.
+
+    Define ``commit``, which skips requests whose mark is there, and ``forget_marks``; ``place`` names the target in warnings.
+
+    >>> class Table(MarkingCommitter):
+    ...     place, marks = "table 'words'", {0: 7}
+    ...     def forget_marks(self, since):
+    ...         later = [subtask for subtask, mark in self.marks.items() if mark > (since or 0)]
+    ...         return bool([self.marks.pop(subtask) for subtask in later])
+    >>> table = Table(CommitterContext("words", restored_checkpoint_id=5))
+    >>> table.recover([])
+    >>> table.marks
+    {}
+    """
+
+    place = ""
+
+    def forget_marks(self, since: int | None) -> bool:
+        """Drop the marks of checkpoints after ``since``, from which the job starts; return True if there were some."""
+        raise NotImplementedError
+
+    def recover(self, requests: Sequence[CommitRequest]) -> None:
+        """Forget later marks, for what followed the checkpoint is written again; then commit what it holds."""
+        since = self.context.restored_checkpoint_id
+        if self.forget_marks(since):
+            logger.warning(
+                "operator %r: %s has results of checkpoints after %s, from which the job starts; they will be in twice",
+                self.context.operator, self.place, since,
+            )  # fmt: skip
+        if requests:
+            self.commit(requests)
 
 
 class Sink(Generic[T_contra]):
@@ -341,7 +450,9 @@ __all__ = [
     "CommitRequest",
     "Committer",
     "DeliveryGuarantee",
+    "MarkingCommitter",
     "PreparedCommittable",
     "Sink",
     "SinkWriter",
+    "StagedWriter",
 ]

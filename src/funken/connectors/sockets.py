@@ -7,27 +7,19 @@ while nobody is connected, too. One subtask reads; the source ends when the peer
 from __future__ import annotations
 
 import socket
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import ClassVar
 
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    Boundedness,
-    NeedSplits,
-    Source,
-    SplitEnumerator,
-    StaticSplits,
-    Wait,
-)
+from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
 from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.queued_reader import QueuedReader
+from funken.connectors.reading.polled_reader import FeedReader, PeerClosed
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, SourceNotReadable
 
 CONNECT_TIMEOUT_S = 5.0
 RETRY_DELAY_MS = 500
 RECEIVE_BYTES = 1 << 18
+_RECEIVE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class SocketSource(Source):
     ...         list(results)
     ['to be', 'or not']
 
-    Connecting takes a thread, so that a poll never waits for it:
+    A thread connects and receives, so that a poll never waits:
 
     >>> with socket.create_server(("localhost", 0)) as server:
     ...     source = SocketSource("localhost", server.getsockname()[1])
@@ -65,7 +57,7 @@ class SocketSource(Source):
     ...     reader.add_splits(source.enumerator(parallelism=1).next_splits(subtask=0))
     ...     reader.poll(100, now=0)
     ...     reader.close()
-    Wait(millis=1)
+    Wait(millis=None)
     """
 
     host: str
@@ -91,77 +83,47 @@ class SocketSource(Source):
         return SocketReader(self, context)
 
 
-class SocketReader(QueuedReader):
-    """Connects at the first poll, on a thread, since name lookup and connecting block; then reads without waiting."""
+class SocketReader(FeedReader):
+    """Cuts what arrives at the delimiter."""
+
+    first_pause_s = longest_pause_s = RETRY_DELAY_MS / 1000
+    close_s = 0.5
 
     def __init__(self, source: SocketSource, context: ConnectorContext) -> None:
-        super().__init__()
+        super().__init__(context, source.max_retries)
         self._source = source
-        self._context = context
         self._delimiter = source.delimiter.encode()
-        self._dialling: Future[socket.socket] | None = None
         self._socket: socket.socket | None = None
-        self._retries = source.max_retries
-        self._retry_at = 0
-        self._peer_closed = False  # in good order, and nothing was connected since
-        self._done = False
         self._received = bytearray()  # no delimiter in it yet
-        self._lines: list[str] = []
-        self._bytes = context.metrics.counter("numBytesIn")
 
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return what has arrived."""
-        if self._done and not self._lines:
-            self._done = False
-            self.end_split()
-        if not self.queue:
-            return NEED_SPLITS
-        if not self._lines:
-            try:
-                self._advance(now)
-            except OSError as error:
-                self._try_again(now, error)
-        if self._lines:
-            lines, self._lines = self._lines[:limit], self._lines[limit:]
-            return Batch(lines, split=SocketSplit.id)
-        return Wait(1)
+    def connect(self) -> None:
+        """Connect to the server."""
+        self._received.clear()
+        self._socket = socket.create_connection((self._source.host, self._source.port), CONNECT_TIMEOUT_S)
+        self._socket.settimeout(_RECEIVE_S)
 
-    def _advance(self, now: int) -> None:
-        """Take the next step: connect, or see whether connecting is done, or receive."""
-        if self._socket is not None:
-            self._receive(self._socket, now)
-        elif self._dialling is not None:
-            if self._dialling.done():
-                done, self._dialling = self._dialling, None
-                self._socket = done.result()
-                self._socket.setblocking(False)
-                self._peer_closed = False
-        elif now >= self._retry_at:
-            thread = ThreadPoolExecutor(1, thread_name_prefix="funken-connect")
-            address = (self._source.host, self._source.port)
-            self._dialling = thread.submit(socket.create_connection, address, CONNECT_TIMEOUT_S)
-            thread.shutdown(wait=False)
-
-    def _receive(self, connected: socket.socket, now: int) -> None:
+    def receive(self) -> tuple[Sequence[str], int]:
+        """Wait for bytes; return the records that are complete with them."""
+        assert self._socket is not None
         try:
-            more = connected.recv(RECEIVE_BYTES)
-        except BlockingIOError:
-            return
+            more = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            return (), 0
         if not more:
-            if self._received:  # the last record needs no delimiter
-                self._lines = self._split(bytes(self._received))
-            self._peer_closed = True
-            self._try_again(now, None)
-            return
-        self._bytes.inc(len(more))
-        self._retries = self._source.max_retries
+            raise PeerClosed
         searched = max(0, len(self._received) - len(self._delimiter) + 1)
         self._received += more
-        if self._received.find(self._delimiter, searched) >= 0:
-            rest = self._received.split(self._delimiter)[-1]
-            complete = len(self._received) - len(rest) - len(self._delimiter)
-            self._lines = self._split(bytes(self._received[:complete]))
-            self._received = rest
+        if self._received.find(self._delimiter, searched) < 0:
+            return (), len(more)
+        rest = self._received.split(self._delimiter)[-1]
+        complete = len(self._received) - len(rest) - len(self._delimiter)
+        records = self._split(bytes(self._received[:complete]))
+        self._received = rest
+        return records, len(more)
+
+    def rest(self) -> Sequence[str]:
+        """Return the last record, which needs no delimiter."""
+        return self._split(bytes(self._received)) if self._received else ()
 
     def _split(self, data: bytes) -> list[str]:
         text = data.decode("utf-8", "replace")
@@ -169,33 +131,20 @@ class SocketReader(QueuedReader):
             text = (text + "\n").replace("\r\n", "\n")[:-1]
         return text.split(self._source.delimiter)
 
-    def _try_again(self, now: int, error: OSError | None) -> None:
-        """Connect anew after a while, if the peer closed the connection or it broke or was never made (``error``)."""
-        self.close()
-        self._received.clear()
-        if self._retries != 0:
-            self._retries -= 1
-            self._retry_at = now + RETRY_DELAY_MS
-        elif self._peer_closed:
-            self._done = True
-        else:
-            operator, where = self._context.operator, f"{self._source.host}:{self._source.port}"
-            raise SourceNotReadable(
-                f"{operator}: cannot read from {where} ({error}); start the server first, "
-                f"e.g. nc -lk {self._source.port}, or pass max_retries.",
-                operator,
-                self._context.subtask,
-            ) from error
+    def explain(self, error: Exception) -> Exception:
+        """Say what cannot be read, and what to do."""
+        if not isinstance(error, OSError):
+            return error
+        operator, port = self.context.operator, self._source.port
+        return SourceNotReadable(
+            f"{operator}: cannot read from {self._source.host}:{port} ({error}); start the server first, e.g. nc -lk {port}, "
+            "or pass max_retries.",
+            operator,
+            self.context.subtask,
+        )
 
-    def close(self) -> None:
-        """Close the connection, also one that is being made."""
-        if self._socket is not None:
-            self._socket.close()
-        if self._dialling is not None:
-            self._dialling.add_done_callback(_close_connected)
-        self._socket = self._dialling = None
-
-
-def _close_connected(done: Future[socket.socket]) -> None:
-    if done.exception() is None:
-        done.result().close()
+    def disconnect(self) -> None:
+        """Close the connection."""
+        connected, self._socket = self._socket, None
+        if connected is not None:
+            connected.close()

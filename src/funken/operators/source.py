@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait
+from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait, split_id
 from funken.connectors.context import declares
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK
@@ -129,7 +129,7 @@ class SourceOperator(Operator):
         self._no_more = no_more
         if splits:
             for split in splits:
-                self._emitter.progress.add(getattr(split, "id", ""), now)
+                self._emitter.progress.add(split_id(split), now)
             self._reader.add_splits(splits)
 
     def poll(self, limit: int, now: int) -> int | None:

@@ -102,14 +102,14 @@ def test_a_job_that_starts_from_an_earlier_checkpoint_loses_nothing(tmp_path):
 def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path, monkeypatch, checkpoint):
     path = table_at(tmp_path / "t")
     committer = DeltaSink(path).committer(CommitterContext("out", 1, "job", "out"))
-    write, failures = committer._write, iter([True, False])
+    write, failures = committer.add, iter([True, False])
 
     def lost(*given):
         write(*given)
         if next(failures):
             raise OSError("connection reset")
 
-    monkeypatch.setattr(committer, "_write", lost)
+    monkeypatch.setattr(committer, "add", lost)
     requests = [prepared(path, [(subtask, "a")], checkpoint, subtask) for subtask in range(2)]
     for tried in range(2):
         for request in requests:

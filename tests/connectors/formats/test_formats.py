@@ -16,8 +16,9 @@ from funken.connectors import (
     MalformedRecordPolicy,
     SimpleStringSchema,
 )
+from funken.connectors.files.line_files import LineEncoder, LineFormat
 from funken.connectors.reading.decoding import MessageDecoder
-from funken.errors import InvalidProgram, MessageMalformed
+from funken.errors import InvalidConfiguration, InvalidProgram, MessageMalformed
 from funken.metrics.registry import Counter
 
 
@@ -132,12 +133,25 @@ def test_a_malformed_message_is_emitted_in_its_place():
     assert records[1].error.startswith("JSONDecodeError: ")
 
 
-def test_a_schema_without_blocks_will_do():
+def test_a_schema_of_single_messages_will_do():
+    class Numbers(DeserializationSchema):
+        def deserialize(self, message):
+            return int(message)
+
+    assert decode(Numbers(), [b"1", b"2"]) == ([1, 2], None, 0)
+
+
+def test_an_object_that_is_no_schema_is_refused_before_anything_runs():
     class Foreign:
         def deserialize(self, message):
             return int(message)
 
-    assert decode(Foreign(), [b"1", b"2"]) == ([1, 2], None, 0)
+    with pytest.raises(
+        InvalidConfiguration, match="LineFormat: .*Foreign.* is no DeserializationSchema; pass an instance"
+    ):
+        LineFormat(Foreign())
+    with pytest.raises(InvalidConfiguration, match="LineEncoder: .*Foreign.* is no SerializationSchema"):
+        LineEncoder(Foreign())
 
 
 def test_a_schema_that_drops_messages_keeps_positions():

@@ -83,14 +83,14 @@ def test_a_job_that_starts_from_an_earlier_checkpoint_loses_nothing(lake):
 def test_a_commit_whose_answer_is_lost_is_in_once(lake, monkeypatch, checkpoint):
     table_in(lake, "t")
     mine = committer(lake)
-    add, failures = mine._add, iter([True, False])
+    add, failures = mine.add, iter([True, False])
 
     def lost(*given):
         add(*given)
         if next(failures):
             raise OSError("connection reset")
 
-    monkeypatch.setattr(mine, "_add", lost)
+    monkeypatch.setattr(mine, "add", lost)
     requests = [prepared(lake, [(subtask, "a")], checkpoint, subtask) for subtask in range(2)]
     for tried in range(2):
         for request in requests:

@@ -23,7 +23,6 @@ from funken.connectors.files.sink import FileSink
 from funken.connectors.formats.record_types import shape_of
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
-from funken.errors import SinkNotWritable
 from funken.io.filesystem import Files, locate
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
@@ -115,17 +114,14 @@ class SparkCommitter(Committer):
     """Passes on the files of checkpoints as DataFrames."""
 
     def __init__(self, sink: SparkSink, context: CommitterContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._files = FileCommitter(sink.files.base_path)
 
     def open(self) -> None:
         """Find out whether Spark's workers reach the folder."""
         if self._sink.temporary and not self._frames().is_local():
-            raise SinkNotWritable(
-                f"operator {self._context.operator!r}: on a cluster SparkSink needs a folder that all machines reach; name it "
-                "(staging=).",
-                self._context.operator,
-            )
+            raise self.failure("on a cluster SparkSink needs a folder that all machines reach; name it (staging=).")
 
     def _frames(self) -> Any:
         return importlib.import_module("funken.spark.frames.files")
@@ -166,8 +162,7 @@ class SparkCommitter(Committer):
                 files.remove(path)
 
     def _note_of(self, job_id: str) -> str:
-        operator = self._context.operator_uid or self._context.operator
-        name = hashlib.sha256(f"{job_id}/{operator}".encode()).hexdigest()[:16]
+        name = hashlib.sha256(f"{job_id}/{self.operator}".encode()).hexdigest()[:16]
         return f"{locate(self._sink.files.base_path)[1].rstrip('/')}/.passed-{name}"
 
     @staticmethod

@@ -20,16 +20,16 @@ from funken.connectors.base import (
     Batch,
     Boundedness,
     NeedSplits,
+    QueuedReader,
     Source,
     SourceReader,
     SplitEnumerator,
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.delta.parquet import ParquetRows
 from funken.connectors.delta.table import DeltaPlace, converter_of, file_of
 from funken.connectors.formats.arrow_columns import schema_of_file
-from funken.connectors.reading.queued_reader import QueuedReader
+from funken.connectors.lake import ParquetRows
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.io.durations import DurationLike, duration_ms
@@ -204,13 +204,12 @@ class DeltaReader(QueuedReader):
     """Reads files, a row group at a time."""
 
     def __init__(self, place: DeltaPlace, context: ConnectorContext) -> None:
-        super().__init__()
-        self._place, self._context = place, context
+        super().__init__(context)
+        self._place = place
         self._rows: ParquetRows | None = None
         #: of the columns that are read, if they are: the schema, and which of its leaves
         self._columns: tuple[RecordSchema | None, Sequence[int] | None] = None, None
         self._count = context.metrics.counter("numRecordsRead")
-        self._bytes = context.metrics.counter("numBytesIn")
 
     def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
         """Make blocks of columns."""
@@ -227,7 +226,7 @@ class DeltaReader(QueuedReader):
                 rows = file.take(limit)
             except (OSError, pa.ArrowException, ValueError) as error:
                 raise self._failure(split, error) from error
-            self._bytes.inc(file.size - before)
+            self.bytes_in.inc(file.size - before)
             if len(rows):
                 self.queue[0] = replace(split, row=split.row + len(rows))
                 self._count.inc(len(rows))
@@ -243,12 +242,10 @@ class DeltaReader(QueuedReader):
         return self._rows
 
     def _failure(self, split: DeltaSplit, error: Exception) -> SourceNotReadable:
-        return SourceNotReadable(
-            f"operator {self._context.operator!r}: data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "
+        return self.failure(
+            f"data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "
             f"after row {split.row} ({error}); was it removed (vacuum) or damaged meanwhile? Start without the checkpoint, or "
-            "restore the file.",
-            self._context.operator,
-            self._context.subtask,
+            "restore the file."
         )
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ from funken.connectors.files.lines import (
 )
 from funken.connectors.files.part_files import Encoder
 from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
-from funken.connectors.schemas import ByteArraySchema, DeserializationSchema, SerializationSchema
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.types.info import TypeInformation
@@ -61,6 +61,10 @@ class LineFormat(FileFormat):
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     splittable = True
 
+    def __post_init__(self) -> None:
+        """Check the schema."""
+        check_schema(self.schema, DeserializationSchema, "LineFormat")
+
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the lines of a range, or of a stream."""
         position, skip = split.position if isinstance(split.position, tuple) else (split.position, 0)
@@ -72,13 +76,10 @@ class LineFormat(FileFormat):
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
         """Return the schema of the records, by the first lines of a file if they are not declared."""
-        of_schema = getattr(self.schema, "record_schema", None)  # a schema of PyFlink has none
-        if of_schema is None or type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
+        if type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
             raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
-        needs_sample = getattr(self.schema, "needs_sample", False)
-        if not needs_sample:
-            schema: RecordSchema = of_schema()
-            return schema
+        if not self.schema.needs_sample:
+            return self.schema.record_schema()
         sample = first_lines(first())
         if sample and has_mark(self.schema):
             sample[0] = sample[0].removeprefix(MARK)
@@ -98,9 +99,9 @@ class LineFormat(FileFormat):
         return ColumnLines(self, lines, split, context, self.schema.lines_to_columns(schema, wanted))
 
 
-def has_mark(schema: Any) -> bool:
-    """Whether a byte order mark of UTF-8 before the messages of a schema is none of their data."""
-    return not isinstance(schema, ByteArraySchema) and is_utf_8(getattr(schema, "charset", "UTF-8"))
+def has_mark(schema: DeserializationSchema) -> bool:
+    """Return True if a byte order mark of UTF-8 before the messages of a schema is not data."""
+    return schema.charset is not None and is_utf_8(schema.charset)
 
 
 def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -> RangeLines | StreamLines:
@@ -236,10 +237,14 @@ class LineEncoder(Encoder):
     schema: SerializationSchema
     first_line: bytes = b""
 
+    def __post_init__(self) -> None:
+        """Check the schema."""
+        check_schema(self.schema, SerializationSchema, "LineEncoder")
+
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
         """Whether the schema takes them."""
-        return type(self) is LineEncoder and getattr(self.schema, "takes_columns", False)
+        return type(self) is LineEncoder and self.schema.takes_columns
 
     def encode(self, values: list[Any] | Block) -> bytes:
         """Write lines."""
@@ -281,7 +286,7 @@ class CompressedRows(BulkFormat):
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
         """Whether the encoder takes them."""
-        return getattr(self.encoder, "takes_columns", False)
+        return self.encoder.takes_columns
 
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a new file."""

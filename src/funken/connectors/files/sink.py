@@ -148,7 +148,7 @@ class FileSink(Sink):
         >>> FileSink.for_bulk_format("/data/out", ParquetFormat()).build().takes_columns
         True
         """
-        return bool(getattr(self.encoder, "takes_columns", False))
+        return self.encoder.takes_columns
 
     @property
     def grouped_by(self) -> Callable[[Any, Any], str] | None:  # type: ignore[override]
@@ -252,8 +252,8 @@ class FileWriter(SinkWriter):
     """Writes the part files of one subtask: one open file per bucket, one write per block and bucket."""
 
     def __init__(self, sink: FileSink, context: ConnectorContext) -> None:
+        super().__init__(context)
         self._sink = sink
-        self._context = context
         self._id = uuid4()
         self._attempt = uuid4()
         self._count = 0
@@ -268,8 +268,6 @@ class FileWriter(SinkWriter):
             self._attempt,
         )
         self._next_check: int | None = None
-        self._sent = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
 
     def restore_state(self, states: list[Any]) -> None:
         """Take over the files that waited for compaction."""
@@ -277,7 +275,7 @@ class FileWriter(SinkWriter):
 
     def open(self) -> None:
         """Find the files that waited; raise ``SinkNotWritable`` if one is lost."""
-        with explained(self._sink.base_path, self._sink.base_path, self._context):
+        with explained(self._sink.base_path, self._sink.base_path, self.context):
             self._waiting.restore(self._restored)
 
     def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
@@ -307,7 +305,7 @@ class FileWriter(SinkWriter):
             old = [name for name, part in self._parts.items() if policy.is_old(now - part.created, now - part.written)]
             for name in old:
                 self._roll(name)
-        self._sent.inc(sum(len(group) for _, group in groups))
+        self.count_sent(sum(len(group) for _, group in groups))
 
     def _append(self, bucket: str, values: Any, now: int) -> None:
         part = self._parts.get(bucket)
@@ -321,7 +319,7 @@ class FileWriter(SinkWriter):
 
     @contextlib.contextmanager
     def _writing(self, part: _Part) -> Iterator[None]:
-        context = self._context
+        context = self.context
         try:
             with explained(self._sink.base_path, part.names.hidden, context):
                 yield
@@ -338,7 +336,7 @@ class FileWriter(SinkWriter):
             ) from error
 
     def _create(self, bucket: str, now: int) -> _Part:
-        with explained(self._sink.base_path, f"{self._sink.base_path}/{bucket}", self._context):
+        with explained(self._sink.base_path, f"{self._sink.base_path}/{bucket}", self.context):
             if ".." in bucket.split("/"):
                 raise PermissionError(f"the bucket {bucket!r} leads out of the base path")
             files, base = locate(self._sink.base_path)
@@ -367,7 +365,7 @@ class FileWriter(SinkWriter):
             self._sizes[part.names.hidden] = int(part.file.tell())
             failed.pop_all()
             locate(self._sink.base_path)[0].seal(part.file)
-        self._bytes.inc(self._sizes[part.names.hidden])
+        self.count_sent(0, self._sizes[part.names.hidden])
 
     def flush(self, end_of_input: bool) -> None:
         """Hand what was written to the system."""
@@ -379,7 +377,7 @@ class FileWriter(SinkWriter):
         """Close all files and return them."""
         for bucket in list(self._parts):
             self._roll(bucket)
-        with explained(self._sink.base_path, self._sink.base_path, self._context):
+        with explained(self._sink.base_path, self._sink.base_path, self.context):
             ready = self._waiting.prepare([(names, self._sizes[names.hidden]) for names in self._pending], end_of_input)
         self._pending, self._sizes = [], {}
         return ready

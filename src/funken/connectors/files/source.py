@@ -20,14 +20,22 @@ from typing import IO, Any
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable, RecordSchema
-from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, Source, SplitEnumerator, Wait
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    Boundedness,
+    NeedSplits,
+    QueuedReader,
+    Source,
+    SplitEnumerator,
+    Wait,
+)
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader, split_file
 from funken.connectors.files.lines import BadBytes, StreamFormat, first_lines
 from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
 from funken.connectors.formats.texts import text_schema
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.dataclass import dataclass
 from funken.errors import (
     FunkenError,
@@ -308,9 +316,8 @@ class FileReader(QueuedReader):
     """Reads splits one after the other; a snapshot reads the position of the open file."""
 
     def __init__(self, source: FileSource, context: ConnectorContext) -> None:
-        super().__init__()
+        super().__init__(context)
         self._source = source
-        self._context = context
         self._open = contextlib.ExitStack()
         self._reader: RecordReader | None = None
         self._records: Any = ()
@@ -319,7 +326,6 @@ class FileReader(QueuedReader):
         #: the open file, and up to where its bytes are counted; ``None``: the format reads it here and there
         self._file: IO[bytes] | None = None
         self._counted = 0
-        self._bytes = context.metrics.counter("numBytesIn")
         #: the schema of columns, and the fields that are wanted; ``None``: records are
         self._columns: tuple[RecordSchema, Sequence[int] | None] | None = None
 
@@ -357,7 +363,7 @@ class FileReader(QueuedReader):
             if len(records):
                 return Batch(records, split=split.id)
             if self._file is None:
-                self._bytes.inc(split.end - split.start)
+                self.bytes_in.inc(split.end - split.start)
             self.close()
             self.end_split()
         return NEED_SPLITS
@@ -381,7 +387,7 @@ class FileReader(QueuedReader):
         """Count what the last chunk has read of the split; what was read beyond its end is the next one's."""
         if self._file is not None:
             at = min(self._file.tell(), split.end)
-            self._bytes.inc(max(0, at - self._counted))
+            self.bytes_in.inc(max(0, at - self._counted))
             self._counted = max(at, self._counted)
 
     def _start(self, split: FileSplit) -> RecordReader:
@@ -396,8 +402,8 @@ class FileReader(QueuedReader):
         if ending:
             file = self._open.enter_context(decompressed(file, ending))
         if self._columns is not None:
-            return format.column_reader(file, split, self._context, *self._columns)
-        return format.reader(file, split, self._context)
+            return format.column_reader(file, split, self.context, *self._columns)
+        return format.reader(file, split, self.context)
 
     def _place(self, split: FileSplit) -> str:
         """Say how far the file was read; nothing where it begins."""
@@ -409,7 +415,7 @@ class FileReader(QueuedReader):
         return f" after {unit} {done}{f' of the part from byte {split.start} on' if split.start and unit != 'byte' else ''}"
 
     def _failure(self, message: str) -> SourceNotReadable:
-        return SourceNotReadable(f"{self._context.operator}: {message}", self._context.operator, self._context.subtask)
+        return SourceNotReadable(f"{self.context.operator}: {message}", self.context.operator, self.context.subtask)
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits, the first with the position that the open file has."""

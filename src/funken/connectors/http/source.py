@@ -7,27 +7,16 @@ and how many of its records were read. So each record comes once if a page, aske
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    Boundedness,
-    NeedSplits,
-    Source,
-    SplitEnumerator,
-    StaticSplits,
-    Wait,
-)
+from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
 from funken.connectors.context import ConnectorContext
 from funken.connectors.http.service import HttpService, RequestFailed, checked
-from funken.connectors.reading.background_fetcher import BackgroundFetcher
-from funken.connectors.reading.queued_reader import QueuedReader
+from funken.connectors.reading.polled_reader import PolledReader, SplitRecords
 from funken.dataclass import dataclass
-from funken.errors import InvalidConfiguration, SourceNotReadable
+from funken.errors import InvalidConfiguration
 from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import SystemClock
 
@@ -91,104 +80,48 @@ class HttpSource(Source):
         return HttpReader(self, context)
 
 
-class _Page(NamedTuple):
-    split: HttpSplit
-    records: Sequence[Any]
-    following: Any
-    size: int
+class HttpReader(PolledReader):
+    """Reads splits in turn, a page of each."""
 
-
-class HttpReader(QueuedReader):
-    """Reads splits in turn, a page of each; a thread asks for the pages."""
+    blocks_ahead = 1
 
     def __init__(self, source: HttpSource, context: ConnectorContext) -> None:
-        super().__init__()
-        self._source, self._context = source, context
+        super().__init__(context)
+        self._source = source
         self._interval_s = duration_ms(source.interval) / 1000
         self._service = HttpService(source.headers)
-        self._bytes = context.metrics.counter("numBytesIn")
-        #: splits that the thread asks for, in turn: where the next page begins, and when (s); the thread takes new ones over
-        self._asked: deque[tuple[HttpSplit, float]] = deque()
-        self._new: deque[HttpSplit] = deque()
-        self._fetcher = BackgroundFetcher[_Page]("http", self._fetch, context.wake, self._service.close, queued=1)
-        self._records: deque[Any] = deque()
-        #: whether a page is being read, and where the next one begins
-        self._open = False
-        self._following: HttpSplit | None = None
+        #: by split, when its next page is to be asked for (s)
+        self._due: dict[str, float] = {}
 
-    def add_splits(self, splits: Sequence[Any]) -> None:
-        """Read these too."""
-        super().add_splits(splits)
-        self._new.extend(splits)
-        self._fetcher.start()
-
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return records of one page."""
-        while not self._records:
-            if self._open:
-                self._end_page()
-            if not self.queue:
-                return NEED_SPLITS
-            try:
-                page = self._fetcher.take()
-            except RequestFailed as error:
-                operator = self._context.operator
-                raise SourceNotReadable(f"operator {operator!r}: {error}", operator, self._context.subtask) from error
-            if page is None:
-                return Wait(None)
-            self._begin(page)
-        taken = [self._records.popleft() for _ in range(min(limit, len(self._records)))]
-        self.queue[0] = replace(self.queue[0], skip=self.queue[0].skip + len(taken))
-        return Batch(taken, split=self.queue[0].id)
-
-    def _begin(self, page: _Page) -> None:
-        while self.queue[0].id != page.split.id:
-            self.queue.rotate(-1)
-        self._records.extend(page.records[page.split.skip :])
-        self._bytes.inc(page.size)
-        split = page.split
-        if page.following is not None:
-            self._following = replace(split, cursor=page.following, skip=0)
-        elif not self._source.bounded:  # the same page again, of which all this was read
-            self._following = replace(split, skip=max(split.skip, len(page.records)))
-        else:
-            self._following = None
-        self._open = True
-
-    def _end_page(self) -> None:
-        # Not with the last records of a split, but at the next poll: until then it counts for the watermark.
-        self._open = False
-        if self._following is None:
-            self.end_split()
-        else:
-            self.queue[0], self._following = self._following, None
-
-    def _fetch(self) -> list[_Page]:
-        while self._new:
-            self._asked.append((self._new.popleft(), 0.0))
-        if not self._asked:
-            self._fetcher.pause(_LONGEST_PAUSE_S)
-            return []
-        split, due = self._asked.popleft()
+    def fetch(self, splits: Sequence[HttpSplit]) -> Sequence[SplitRecords]:
+        """Ask for the page that is due first."""
+        split = min(splits, key=lambda split: self._due.get(split.id, 0.0))
         now = _now()
+        due = self._due.get(split.id, 0.0)
         if due > now:
-            self._asked.append((split, due))
-            soonest = min(each for _, each in self._asked)
-            self._fetcher.pause(min(max(0.0, soonest - now), _LONGEST_PAUSE_S))
-            return []
+            self.fetcher.pause(min(due - now, _LONGEST_PAUSE_S))
+            return ()
         body = self._service.request("GET", checked(self._source.page(split.cursor)))
-        records, following = self._source.parse(body)
-        page = _Page(split, records, following, len(body))
-        rest = now + self._interval_s if following is None or not records else 0.0
-        if following is not None:
-            self._asked.append((HttpSplit(split.id, following), rest))
-        elif not self._source.bounded:
-            self._asked.append((replace(split, skip=max(split.skip, len(records))), rest))
-        return [page]
+        records, cursor = self._source.parse(body)
+        self._due[split.id] = now + (self._interval_s if cursor is None or not records else 0.0)
+        following: HttpSplit | None = None
+        if cursor is not None:
+            following = HttpSplit(split.id, cursor)
+        elif not self._source.bounded:  # the same page again, of which all this was read
+            following = replace(split, skip=max(split.skip, len(records)))
+        return [SplitRecords(split.id, records[split.skip :], following, len(body))]
 
-    def close(self) -> None:
-        """End the thread."""
-        self._fetcher.stop()
+    def advance(self, split: HttpSplit, records: Sequence[Any]) -> HttpSplit:
+        """Skip what was read of the page."""
+        return replace(split, skip=split.skip + len(records))
+
+    def explain(self, error: Exception) -> Exception:
+        """Name the operator in what the service answers; errors of the program's functions are its own."""
+        return self.failure(str(error)) if isinstance(error, RequestFailed) else error
+
+    def disconnect(self) -> None:
+        """Close the connections."""
+        self._service.close()
 
 
 __all__ = ["HttpReader", "HttpSource", "HttpSplit"]

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.http.service import HttpService, RequestFailed, checked, shown
-from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
+from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter, StagedWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 
@@ -101,10 +101,9 @@ class WebhookWriter(SinkWriter):
     """Sends blocks as they come."""
 
     def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._service = HttpService(sink.headers)
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Send a block."""
@@ -112,49 +111,42 @@ class WebhookWriter(SinkWriter):
             try:
                 self._service.request(self._sink.method, self._sink.url, body)
             except RequestFailed as error:
-                operator = self._context.operator
-                raise SinkNotWritable(f"operator {operator!r}: {error}", operator, self._context.subtask) from error
-            self._bytes.inc(len(body))
-        self._count.inc(len(values))
+                raise self.failure(str(error)) from error
+            self.count_sent(0, len(body))
+        self.count_sent(len(values))
 
     def close(self) -> None:
         """Close the connection."""
         self._service.close()
 
 
-class StagedBodiesWriter(SinkWriter):
+class StagedBodiesWriter(StagedWriter):
     """Keeps the records of a checkpoint, and gives their bodies away as the committable, with a random part for their keys."""
 
     def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
+        super().__init__(context)
         self._sink = sink
-        self._staged: list[Any] = []
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Keep a block."""
-        self._staged += values
-        self._count.inc(len(values))
+        self.staged += values
+        self.count_sent(len(values))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the random part and the bodies."""
-        staged, self._staged = self._staged, []
-        if not staged:
-            return []
-        bodies = list(self._sink.bodies(staged))
-        self._bytes.inc(sum(map(len, bodies)))
-        return [(secrets.token_hex(8), bodies)]
-
-    def close(self) -> None:
-        """Forget what is in no checkpoint."""
-        self._staged = []
+        bodies = [
+            body for staged in super().prepare_commit(checkpoint_id, end_of_input) for body in self._sink.bodies(staged)
+        ]
+        self.count_sent(0, sum(map(len, bodies)))
+        return [(secrets.token_hex(8), bodies)] if bodies else []
 
 
 class WebhookCommitter(Committer):
     """Sends staged bodies, each with its key."""
 
     def __init__(self, sink: WebhookSink, context: CommitterContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._service = HttpService(sink.headers)
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
@@ -167,8 +159,7 @@ class WebhookCommitter(Committer):
                 try:
                     self._service.request(self._sink.method, self._sink.url, body, key)
                 except RequestFailed as error:
-                    operator = self._context.operator
-                    raise SinkNotWritable(f"operator {operator!r}: {error}", operator) from error
+                    raise self.failure(str(error)) from error
 
     def close(self) -> None:
         """Close the connection."""

@@ -7,28 +7,17 @@ subtask reads. Where every message counts, let something that keeps them (a brok
 from __future__ import annotations
 
 import importlib
-from collections import deque
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from typing import Any, ClassVar
 
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    Boundedness,
-    NeedSplits,
-    Source,
-    SplitEnumerator,
-    StaticSplits,
-    Wait,
-)
+from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
 from funken.connectors.context import ConnectorContext
 from funken.connectors.http.service import checked, shown
-from funken.connectors.reading.background_fetcher import BackgroundFetcher
-from funken.connectors.reading.queued_reader import QueuedReader
+from funken.connectors.reading.polled_reader import FeedReader, PeerClosed
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, SourceNotReadable
+from funken.errors import EnvironmentNotReady
 
 _CONNECT_S, _RECEIVE_S = 10.0, 0.2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
@@ -79,124 +68,72 @@ class WebSocketSource(Source):
         return WebSocketReader(self, context)
 
 
-class WebSocketReader(QueuedReader):
-    """Gives what a thread receives."""
+class WebSocketReader(FeedReader):
+    """Returns the messages that arrive."""
 
     def __init__(self, source: WebSocketSource, context: ConnectorContext) -> None:
-        super().__init__()
-        self._context = context
-        self._feed = _Feed(source)
-        self._fetcher = BackgroundFetcher[list[Any]]("websocket", self._fetch, context.wake, self._feed.close)
-        self._messages: deque[Any] = deque()
-        self._bytes = context.metrics.counter("numBytesIn")
+        self.first_pause_s, self.longest_pause_s = _FIRST_PAUSE_S, _LONGEST_PAUSE_S
+        super().__init__(context, source.max_retries)
+        self._source = source
+        self._connection: Any = None
+        self._stack = ExitStack()
 
     def open(self) -> None:
-        """Connect, in a thread."""
-        websockets("websockets")
-        self._fetcher.start()
+        """Look for the client."""
+        self.broken = (websockets("websockets.exceptions").WebSocketException, OSError, TimeoutError)
 
-    def _fetch(self) -> list[list[Any]]:
-        return self._feed.fetch(self._fetcher.pause)
+    def connect(self) -> None:
+        """Connect, and subscribe."""
+        source = self._source
+        connect = websockets("websockets.sync.client").connect(
+            source.url, additional_headers=dict(source.headers), open_timeout=_CONNECT_S, close_timeout=1.0,
+            max_size=_MOST_BYTES,
+        )  # fmt: skip
+        self._connection = self._stack.enter_context(connect)
+        with self._closing():
+            for message in source.subscribe:
+                self._connection.send(message)
 
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return what has arrived."""
-        while not self._messages:
-            if not self.queue:
-                return NEED_SPLITS
+    def receive(self) -> tuple[Sequence[Any], int]:
+        """Wait for a message; take those that are there, too."""
+        messages: list[Any] = []
+        wait = _RECEIVE_S
+        with self._closing():
             try:
-                block = self._fetcher.take()
-            except _FeedBroken as broken:
-                operator = self._context.operator
-                raise SourceNotReadable(f"operator {operator!r}: {broken}", operator, self._context.subtask) from broken
-            if block is None:
-                return Wait(None)
-            if not block:
-                self.end_split()
-            self._messages.extend(block)
-            self._bytes.inc(sum(map(_bytes_of, block)))
-        taken = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
-        return Batch(taken, split=WebSocketSplit.id)
+                while len(messages) < _MESSAGES:
+                    messages.append(self._connection.recv(timeout=wait))
+                    wait = 0.0
+            except TimeoutError:
+                pass
+            except websockets("websockets.exceptions").ConnectionClosed:
+                if not messages:
+                    raise  # else the next call finds it closed
+        return messages, sum(map(_bytes_of, messages))
 
-    def close(self) -> None:
-        """End the thread, and with it the connection."""
-        self._fetcher.stop()
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        try:
+            yield
+        except websockets("websockets.exceptions").ConnectionClosedOK as error:
+            raise PeerClosed(str(error)) from error
+
+    def explain(self, error: Exception) -> Exception:
+        """Say what cannot be read, and what to do."""
+        if not isinstance(error, self.broken):
+            return error
+        return self.failure(
+            f"{shown(self._source.url)} cannot be read: {str(error) or type(error).__name__}. Start the server, correct the "
+            "address or the headers, or pass max_retries."
+        )
+
+    def disconnect(self) -> None:
+        """Close the connection."""
+        self._connection = None
+        self._stack.close()
 
 
 def _bytes_of(message: str | bytes) -> int:
     return len(message.encode() if isinstance(message, str) and not message.isascii() else message)
-
-
-class _FeedBroken(Exception):
-    """There is no connection, and no more retries."""
-
-
-class _Feed:
-    """The connection; only the thread uses it."""
-
-    def __init__(self, source: WebSocketSource) -> None:
-        self._source = source
-        self._connection: Any = None
-        self._stack = ExitStack()
-        self._failures, self._pause = 0, _FIRST_PAUSE_S
-        self._ended = False
-
-    def fetch(self, pause: Any) -> list[list[Any]]:
-        """Return a block of messages if there are some, an empty one at the end of the feed."""
-        exceptions = websockets("websockets.exceptions")
-        if self._ended:
-            pause(_LONGEST_PAUSE_S)
-            return []
-        try:
-            if self._connection is None:
-                self._connect()
-            return self._received()
-        except exceptions.ConnectionClosedOK as error:
-            closed, why = True, error
-        except (exceptions.WebSocketException, OSError, TimeoutError) as error:
-            closed, why = False, error
-        self.close()
-        self._failures += 1
-        if 0 <= self._source.max_retries < self._failures:
-            if not closed:
-                raise _FeedBroken(
-                    f"{shown(self._source.url)} cannot be read: {str(why) or type(why).__name__}. Start the server, correct the "
-                    "address or the headers, or pass max_retries."
-                ) from why
-            self._ended = True
-            return [[]]
-        pause(self._pause)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
-        return []
-
-    def _connect(self) -> None:
-        connect = websockets("websockets.sync.client").connect(
-            self._source.url, additional_headers=dict(self._source.headers), open_timeout=_CONNECT_S, close_timeout=1.0,
-            max_size=_MOST_BYTES,
-        )  # fmt: skip
-        self._connection = self._stack.enter_context(connect)
-        for message in self._source.subscribe:
-            self._connection.send(message)
-
-    def _received(self) -> list[list[Any]]:
-        messages: list[Any] = []
-        wait = _RECEIVE_S
-        try:
-            while len(messages) < _MESSAGES:
-                messages.append(self._connection.recv(timeout=wait))
-                wait = 0.0
-        except TimeoutError:
-            pass
-        except websockets("websockets.exceptions").ConnectionClosed:
-            if not messages:
-                raise  # else the next call finds it closed
-        if messages:
-            self._failures, self._pause = 0, _FIRST_PAUSE_S
-        return [messages] if messages else []
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection = None
-        self._stack.close()
 
 
 def websockets(module: str) -> Any:

@@ -1,29 +1,23 @@
 """An Iceberg table as a sink, exactly once: one commit per checkpoint.
 
-Writers write Parquet files, which no reader sees. When the checkpoint is complete, the committer adds all of them in one
-commit, which also sets a property of the table per subtask: the checkpoint up to which its records are in. A commit that is
-repeated finds it there. Iceberg repeats an append that was overtaken, so it does not keep two committers apart: a job must
-not run twice at the same time.
+``funken.connectors.lake`` explains how. The mark of a subtask is a property of the table. Iceberg repeats an append that was
+overtaken, so it does not keep two committers apart: a job must not run twice at the same time.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute, fs
 
 from funken.connectors.context import CommitterContext, ConnectorContext
-from funken.connectors.delta.parquet import DataFile, ParquetFiles
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
-from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
+from funken.connectors.lake import DataFile, ParquetFiles, TableCommitter, TableWriter
+from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -130,120 +124,72 @@ class IcebergFiles:
         return fs.FileInfo(path, type=fs.FileType.File, size=len(self._io.new_input(path)))
 
 
-class IcebergWriter(SinkWriter):
-    """Writes the records of a checkpoint to files."""
+class IcebergWriter(TableWriter):
+    """Writes the records of a checkpoint to files below the table's location."""
 
     def __init__(self, sink: IcebergSink, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
-        self._collected: ParquetFiles
-        self._folder = ""
+        super().__init__(context)
+        self._sink = sink
 
-    def open(self) -> None:
-        """Read the table's schema."""
+    def parquet_files(self) -> ParquetFiles:
+        """Read the table's schema and partitions."""
         table = self._sink.open_table()
         schema = table.schema().as_arrow()
         plain = schema.remove_metadata()
         for number, column in enumerate(plain):  # files with field ids of their own are not added
             plain = plain.set(number, column.remove_metadata())
-        self._folder = f"{table.location().rstrip('/')}/data"
-        who = f"operator {self._context.operator!r}"
+        folder = f"{table.location().rstrip('/')}/data"
+        self.location = f"{folder}/"
         keys = _keys_of(self._sink.partitions_of(table))
-        self._collected = ParquetFiles(IcebergFiles(table.io), self._folder, plain, (), who, keys=keys)
-
-    def write(self, values: Any, timestamps: list[int] | None, now: int) -> None:
-        """Collect a block, of records or of columns."""
-        self._bytes.inc(self._collected.add(values))
-        self._count.inc(len(values))
-
-    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return the files."""
-        try:
-            files = self._collected.take()
-        except OSError as error:
-            raise SinkNotWritable(
-                f"operator {self._context.operator!r}: no files can be written to {self._folder!r} ({error}); "
-                "allow this user to.",
-                self._context.operator,
-                self._context.subtask,
-            ) from error
-        return [[tuple(file._replace(path=f"{self._folder}/{file.path}")) for file in files]] if files else []
+        return ParquetFiles(IcebergFiles(table.io), folder, plain, (), f"operator {self.context.operator!r}", keys=keys)
 
 
-class IcebergCommitter(Committer):
-    """Adds files to the table."""
+class IcebergCommitter(TableCommitter):
+    """Marks are properties of the table."""
 
     def __init__(self, sink: IcebergSink, context: CommitterContext) -> None:
-        self._sink, self._context = sink, context
-        self._operator = context.operator_uid or context.operator
-
-    def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Drop marks of checkpoints after the one that the job starts from: what followed it is written again."""
-        table, since = self._sink.open_table(), self._context.restored_checkpoint_id or 0
-        family = self._family(self._context.job_id)
-        later = [name for name, mark in table.properties.items() if name.startswith(family) and int(mark) > since]
-        if later:
-            logger.warning(
-                "operator %r: table %r has results of checkpoints after %s, where the job starts; they will be in twice",
-                self._context.operator, self._sink.table, since,
-            )  # fmt: skip
-            with table.transaction() as transaction:
-                transaction.set_properties(dict.fromkeys(later, str(since)))
-        if requests:
-            self.commit(requests)
-
-    def _family(self, job_id: str) -> str:
-        return f"funken.{job_id}.{self._operator}."
-
-    def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Add the files of all requests that are not in, in one commit."""
+        super().__init__(context)
+        self._sink = sink
+        self.place = f"table {sink.table!r}"
         errors = pyiceberg("exceptions")
-        table = self._sink.open_table()
-        marks: dict[str, int] = {}
-        added: list[str] = []
-        todo = []
-        for request in requests:
-            if request.checkpoint_id is not None:
-                mark = f"{self._family(request.job_id)}{request.subtask}"
-                if int(table.properties.get(mark, 0)) >= request.checkpoint_id:
-                    request.already_committed()
-                    continue
-                marks[mark] = max(marks.get(mark, 0), request.checkpoint_id)
-            elif request.retries and _is_in(table, request):
-                request.already_committed()
-                continue
-            todo.append(request)
-            added += [DataFile(*each).path for each in request.committable]
-        if not todo:
-            return
-        try:
-            self._add(table, added, marks)
-        except (errors.CommitFailedException, errors.CommitStateUnknownException, OSError) as error:
-            for request in todo:  # what is in, is found there by the next try
-                request.retry_later(f"{type(error).__name__}: {str(error)[:300]}")
+        self.transient = (errors.CommitFailedException, errors.CommitStateUnknownException, OSError)
 
-    def _add(self, table: Any, added: list[str], marks: Mapping[str, int]) -> None:
+    def table(self) -> Any:
+        """Return the table."""
+        return self._sink.open_table()
+
+    def mark(self, job_id: str, subtask: int | str) -> str:
+        """Return the name of a property."""
+        return f"funken.{job_id}.{self.operator}.{subtask}"
+
+    def marked(self, table: Any, mark: str) -> int:
+        """Return the checkpoint in a property."""
+        return int(table.properties.get(mark, 0))
+
+    def marks_after(self, table: Any, since: int) -> Sequence[str]:
+        """Return the properties."""
+        family = self.mark(self.context.job_id, "")
+        return [name for name, mark in table.properties.items() if name.startswith(family) and int(mark) > since]
+
+    def files_of(self, table: Any) -> Set[str]:
+        """Return the paths of the current snapshot."""
+        return set(table.inspect.files()["file_path"].to_pylist())
+
+    def add(self, table: Any, files: Sequence[DataFile], marks: Mapping[str, int]) -> None:
+        """Write one snapshot."""
         newest = max(marks.values(), default=None)
-        told = {} if newest is None else {"funken.checkpoint": str(newest), "funken.job": self._context.job_id}
+        summary = {} if newest is None else {"funken.checkpoint": str(newest), "funken.job": self.context.job_id}
         with table.transaction() as transaction:
-            transaction.add_files(added, snapshot_properties=told, check_duplicate_files=False)
+            if files:
+                paths = [file.path for file in files]
+                transaction.add_files(paths, snapshot_properties=summary, check_duplicate_files=False)
             if marks:
                 transaction.set_properties({name: str(mark) for name, mark in marks.items()})
 
-    def abort(self, requests: Sequence[CommitRequest]) -> None:
-        """Delete files that are in no checkpoint."""
-        io = self._sink.open_table().io
-        for request in requests:
-            for file in (DataFile(*each) for each in request.committable):
-                with suppress(OSError):
-                    io.delete(file.path)
-
-
-def _is_in(table: Any, request: CommitRequest) -> bool:
-    """Whether the table has the files of a request without a checkpoint: a try whose answer was lost may have added them."""
-    known = set(table.inspect.files()["file_path"].to_pylist())
-    return any(DataFile(*each).path in known for each in request.committable)
+    def remover(self) -> Callable[[str], Any]:
+        """Delete by the table's own ``FileIO``."""
+        delete: Callable[[str], Any] = self._sink.open_table().io.delete
+        return delete
 
 
 __all__ = ["IcebergSink"]

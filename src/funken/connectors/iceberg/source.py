@@ -19,18 +19,18 @@ from funken.columnar.records import NOT_READ, NamedFields
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
+    ListedSplits,
     NeedSplits,
+    QueuedReader,
     Source,
     SourceReader,
     SplitEnumerator,
-    StaticSplits,
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.delta.parquet import block_of_table
 from funken.connectors.formats.arrow_columns import schema_of_file
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
-from funken.connectors.reading.queued_reader import QueuedReader
+from funken.connectors.lake import block_of_table
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 from funken.types.arrow import parquet_file, python_rows
@@ -89,20 +89,20 @@ class IcebergSource(Source):
         return IcebergReader(self, context)
 
 
-class IcebergEnumerator(SplitEnumerator):
+class IcebergEnumerator(ListedSplits):
     """Hands out the files of a snapshot."""
 
     def __init__(self, source: IcebergSource, parallelism: int) -> None:
-        self._source, self._parallelism = source, parallelism
-        self._static = StaticSplits([], parallelism)
+        super().__init__(parallelism)
+        self._source = source
 
-    def start(self) -> None:
+    def list_splits(self) -> Sequence[IcebergSplit]:
         """Plan the scan."""
         source = self._source
         table, scan = source.scan(source.snapshot_id)
         snapshot = source.snapshot_id or getattr(table.current_snapshot(), "snapshot_id", None)
         if snapshot is None:
-            return  # nothing was ever written
+            return ()  # nothing was ever written
         if table.snapshot_by_id(snapshot) is None:
             raise SourceNotReadable(
                 f"Iceberg table {source.table!r} has no snapshot {snapshot}; was it expired? Read another one."
@@ -113,27 +113,15 @@ class IcebergEnumerator(SplitEnumerator):
             raise SourceNotReadable(
                 f"Iceberg table {source.table!r} cannot be read: {error}; correct the columns."
             ) from error
-        self._static = StaticSplits([IcebergSplit(path, snapshot) for path in sorted(files)], self._parallelism)
-
-    def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the subtask's files once."""
-        return self._static.next_splits(subtask)
-
-    def snapshot(self) -> Any:
-        """Return the files not handed out."""
-        return self._static.snapshot()
-
-    def restore(self, snapshot: Any) -> None:
-        """Hand out these."""
-        self._static.restore(snapshot)
+        return [IcebergSplit(path, snapshot) for path in sorted(files)]
 
 
 class IcebergReader(QueuedReader):
     """Reads files, a batch of Arrow at a time."""
 
     def __init__(self, source: IcebergSource, context: ConnectorContext) -> None:
-        super().__init__()
-        self._source, self._context = source, context
+        super().__init__(context)
+        self._source = source
         self._planned: dict[int, tuple[Any, dict[str, Any], Any]] = {}
         self._batches: Iterator[Any] | None = None
         self._rows: Any = []
@@ -142,7 +130,6 @@ class IcebergReader(QueuedReader):
         self._schema: NamedFields | None = None
         self._wanted: Sequence[int] | None = None
         self._count = context.metrics.counter("numRecordsRead")
-        self._bytes = context.metrics.counter("numBytesIn")
 
     def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
         """Make blocks of columns; those that are not wanted are not read."""
@@ -177,10 +164,10 @@ class IcebergReader(QueuedReader):
                 self._rows, self._given = self._made(batch), 0
         except (OSError, pa.ArrowException, ValueError) as error:
             raise SourceNotReadable(
-                f"operator {self._context.operator!r}: data file {split.id!r} of Iceberg table {self._source.table!r} cannot be "
+                f"operator {self.context.operator!r}: data file {split.id!r} of Iceberg table {self._source.table!r} cannot be "
                 f"read after row {split.row} ({error}); was it removed or damaged? Restore it, or read another snapshot.",
-                self._context.operator,
-                self._context.subtask,
+                self.context.operator,
+                self.context.subtask,
             ) from error
         return True
 
@@ -225,7 +212,7 @@ class IcebergReader(QueuedReader):
                 f"{self._source.table!r}; start without "
                 "the checkpoint."
             )
-        self._bytes.inc(tasks[split.id].file.file_size_in_bytes)
+        self.bytes_in.inc(tasks[split.id].file.file_size_in_bytes)
         _refuse_far_times(io, split.id)
         batches: Iterator[Any] = iter(arrow.to_record_batches([tasks[split.id]]))
         return batches

@@ -36,7 +36,8 @@ class KafkaCommitter(Committer):
     """Ends transactions that writers, perhaps of processes that are gone, have prepared."""
 
     def __init__(self, sink: SinkSettings, context: CommitterContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._who = f"operator {context.operator!r}"
         self._admin: TransactionAdmin
         self._opened = False
@@ -45,7 +46,7 @@ class KafkaCommitter(Committer):
 
     def open(self) -> None:
         """Compare the timeout of transactions with the time between checkpoints."""
-        interval, timeout = self._context.checkpoint_interval, self._sink.transaction_timeout
+        interval, timeout = self.context.checkpoint_interval, self._sink.transaction_timeout
         if interval is not None and timeout <= interval:
             raise InvalidConfiguration(
                 f"{self._who}: transactions of the Kafka sink expire after {timeout} ms (transaction.timeout.ms), but "
@@ -135,7 +136,7 @@ class KafkaCommitter(Committer):
         raise SinkNotWritable(
             f"{self._who}: transactions of an earlier attempt cannot be aborted ({reason}); is {self._sink.servers!r} "
             "well, and may this user describe and write transactional ids with the prefix?",
-            self._context.operator,
+            self.context.operator,
         )
 
     def _lingering(self, named: set[str], late: Callable[[], bool] = lambda: False) -> tuple[int, str]:
@@ -165,7 +166,7 @@ class KafkaCommitter(Committer):
         A broker that is killed between a commit and its markers, and started again, may take the partitions for deleted (Kafka
         4.3): then the transaction is complete, and in the partitions it stays open, with all that comes behind it.
         """
-        topic = getattr(self._sink.serializer, "topic", None)
+        topic = self._sink.serializer.topic
         if not isinstance(topic, str) or not topic:
             return ""
         reason = ""
@@ -196,7 +197,7 @@ class KafkaCommitter(Committer):
                 f"{self._who}: transaction {name!r} is {now.state}, but partition {found.partition} of topic {topic!r} has no "
                 "marker of it, because a broker was killed before it wrote one: readers wait for it. This user may not "
                 "write one; allow it the operation ClusterAction on the cluster, and start the job again.",
-                self._context.operator,
+                self.context.operator,
             )
         if code:
             return f"no marker of {name!r} can be written: {error_name(code)}"

@@ -47,7 +47,7 @@ class KafkaReader(SourceReader):
         context: ConnectorContext,
     ) -> None:  # fmt: skip
         self._properties, self._commits, self._ends = properties, commits, ends
-        self._context = context
+        super().__init__(context)
         self._who = f"operator {context.operator!r}"
         self._deserializer = deserializer
         self._of_records = isinstance(deserializer, KafkaRecordDeserializationSchema)
@@ -57,7 +57,6 @@ class KafkaReader(SourceReader):
         self._metrics = context.metrics.add_group("KafkaSourceReader")
         payload = _value if self._of_records else bytes
         self._decoder = MessageDecoder(deserializer, policy, self._metrics.counter("malformedRecords"), payload)
-        self._bytes = context.metrics.counter("numBytesIn")
         self._splits: dict[KafkaTopicPartition, KafkaPartitionSplit] = {}
         self._positions: dict[KafkaTopicPartition, int] = {}
         #: where partitions end, as far as that is known; written by the fetcher's thread
@@ -102,7 +101,7 @@ class KafkaReader(SourceReader):
         self._consumer, self._messages = made(make, {**self._properties, **callbacks}, self._who)
         self._succeeded = self._metrics.counter("commitsSucceeded")
         self._failed = self._metrics.counter("commitsFailed")
-        self._fetcher = Fetcher(self._messages, self._context.wake)
+        self._fetcher = Fetcher(self._messages, self.context.wake)
         self._fetcher.start()
 
     def add_splits(self, splits: Sequence[Any]) -> None:
@@ -300,7 +299,7 @@ class KafkaReader(SourceReader):
     def _on_statistics(self, text: str) -> None:
         """Take from the client's statistics what the consumer cannot be asked for while it polls."""
         statistics = json.loads(text)
-        self._bytes.count = statistics.get("rxmsg_bytes", 0)
+        self.bytes_in.count = statistics.get("rxmsg_bytes", 0)
         self._connected = any(broker["state"] == "UP" for broker in statistics["brokers"].values())
         for topic, of_topic in statistics["topics"].items():
             for number, of_partition in of_topic["partitions"].items():
@@ -337,7 +336,7 @@ class KafkaReader(SourceReader):
         logger.info("%s: %s", self._who, text)
 
     def _failure(self, message: str) -> SourceNotReadable:
-        return SourceNotReadable(f"{self._who}: {message}", self._context.operator, self._context.subtask)
+        return SourceNotReadable(f"{self._who}: {message}", self.context.operator, self.context.subtask)
 
 
 def _value(record: ConsumerRecord) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from funken.connectors.schemas import SerializationSchema
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
@@ -29,7 +29,7 @@ class ConsumerRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class KafkaRecordDeserializationSchema:
+class KafkaRecordDeserializationSchema(DeserializationSchema):
     """How Kafka's records become those of the stream; subclass it, or use ``of``. ``None`` drops a record.
 
     >>> schema = KafkaRecordDeserializationSchema.of(lambda record: (record.key.decode(), len(record.value or b"")))
@@ -37,7 +37,7 @@ class KafkaRecordDeserializationSchema:
     ('tea', 5)
     """
 
-    def deserialize(self, record: ConsumerRecord) -> Any:
+    def deserialize(self, record: ConsumerRecord) -> Any:  # type: ignore[override]
         """Return the record of the stream."""
         raise NotImplementedError
 
@@ -51,7 +51,7 @@ class KafkaRecordDeserializationSchema:
 class _Function(KafkaRecordDeserializationSchema):
     function: Callable[[ConsumerRecord], Any]
 
-    def deserialize(self, record: ConsumerRecord) -> Any:
+    def deserialize(self, record: ConsumerRecord) -> Any:  # type: ignore[override]
         return self.function(record)
 
 
@@ -126,7 +126,7 @@ class KafkaRecordSerializationSchema:
     def takes_columns(self) -> bool:
         """Whether what is written comes of schemas that take columns, and goes to one topic."""
         schemas = (self.value_schema,) if self.key_schema is None else (self.key_schema, self.value_schema)
-        return self._of_schemas and all(getattr(each, "takes_columns", False) for each in schemas)
+        return self._of_schemas and all(schema is not None and schema.takes_columns for schema in schemas)
 
     @property
     def _of_schemas(self) -> bool:
@@ -161,7 +161,7 @@ class KafkaRecordSerializationSchemaBuilder:
 
     def set_topic_selector(self, topic_selector: Any) -> KafkaRecordSerializationSchemaBuilder:
         """Let a ``KafkaTopicSelector`` or a function choose the topic of each record."""
-        select = topic_selector.apply if hasattr(topic_selector, "apply") else topic_selector
+        select = topic_selector if callable(topic_selector) else topic_selector.apply
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, topic=select))
 
     def set_key_serialization_schema(self, key_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:

@@ -18,7 +18,7 @@ from funken.connectors.kafka.connection import Security
 from funken.connectors.kafka.records import KafkaRecordSerializationSchema
 from funken.connectors.kafka.transport import SinkSettings
 from funken.connectors.kafka.writer import KafkaWriter, TransactionalKafkaWriter
-from funken.connectors.schemas import of_funken
+from funken.connectors.schemas import check_schema, of_funken
 from funken.connectors.sink import Committer, DeliveryGuarantee, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -48,7 +48,7 @@ class KafkaSink(SinkSettings, Sink):
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
         """Whether the messages are made of columns: by ``JsonSchema``, to one topic, without headers and partitioner."""
-        return bool(getattr(self.serializer, "takes_columns", False))
+        return bool(self.serializer.takes_columns)
 
     def check(self) -> None:
         """Reach the brokers, and compare what the sink needs with what they allow."""
@@ -123,6 +123,7 @@ class KafkaSinkBuilder:
             raise InvalidConfiguration("a Kafka sink has no brokers; call set_bootstrap_servers('host:port').")
         if sink.serializer is None:
             raise InvalidConfiguration("a Kafka sink has no serializer; call set_record_serializer().")
+        check_schema(sink.serializer, KafkaRecordSerializationSchema, "Kafka sink")
         check_properties(sink.properties, "Kafka sink")
         if sink.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             if not sink.transactional_id_prefix:

@@ -21,7 +21,7 @@ from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicP
 from funken.connectors.kafka.reader import KafkaReader
 from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
 from funken.connectors.reading.decoding import MalformedRecordPolicy
-from funken.connectors.schemas import SimpleStringSchema
+from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 from funken.io.durations import duration_ms
@@ -101,7 +101,7 @@ class KafkaSource(Source):
     def never_waits(self) -> bool:
         """Whether ``poll`` only computes: a thread of its own fetches."""
         schema = self.deserializer
-        return getattr(schema, "never_waits", False) and declares(schema, "never_waits", "deserialize")
+        return schema.never_waits and declares(schema, "never_waits", "deserialize")
 
     def record_schema(self) -> RecordSchema:
         """Return the schema of the records, where the deserializer of values makes columns.
@@ -117,11 +117,9 @@ class KafkaSource(Source):
         """
         if type(self.deserializer) is SimpleStringSchema:
             return text_schema(self.deserializer.charset, self._texts)
-        of_values = getattr(self.deserializer, "record_schema", None)  # a schema of PyFlink has none
-        if of_values is None:
-            raise NotVectorizable(f"{type(self.deserializer).__name__} makes no columns")
-        needs_sample = getattr(self.deserializer, "needs_sample", False)
-        schema: RecordSchema = self._schema_of_sample(self._sample()) if needs_sample else of_values()
+        if self.deserializer.needs_sample:
+            return self._schema_of_sample(self._sample())
+        schema: RecordSchema = self.deserializer.record_schema()
         return schema
 
     def _texts(self) -> list[str]:
@@ -282,6 +280,7 @@ class KafkaSourceBuilder:
             and not source.group_id
         ):
             raise InvalidConfiguration("committed_offsets() needs a consumer group; call set_group_id().")
+        check_schema(source.deserializer, DeserializationSchema, "Kafka source")
         check_properties(source.properties, "Kafka source")
         return replace(source, servers=servers)
 

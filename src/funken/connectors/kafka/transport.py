@@ -137,7 +137,7 @@ class _BrokerCheck:
             return {}
 
     def _check_topic(self, topics: Mapping[str, Any], created: bool) -> None:
-        name = getattr(self._sink.serializer, "topic", None)
+        name = self._sink.serializer.topic
         if not isinstance(name, str) or not name or created or name in topics:
             return
         near = difflib.get_close_matches(name, topics, 3)

@@ -44,16 +44,15 @@ class KafkaWriter(SinkWriter):
     """Writes records with one producer; waits for acknowledgements at checkpoints, if the guarantee wants it."""
 
     def __init__(self, sink: SinkSettings, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._who = f"operator {context.operator!r}"
         self._serializer = sink.serializer
-        self._plain = bool(getattr(sink.serializer, "plain", False))
+        self._plain = sink.serializer.plain
         self._producer: Any = None
         self._sent = 0
         self._delivery_error: Any = None
         self._dated = False
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
 
     def open(self) -> None:
         """Make the producer; it connects on its own."""
@@ -76,14 +75,14 @@ class KafkaWriter(SinkWriter):
         except (confluent().KafkaException, SystemError) as error:
             raise self._rejected(error) from error
         self._sent += sent
-        self._count.inc(sent)
+        self.count_sent(sent)
         self._raise_delivery_error()
 
     def _warn_of_old(self, timestamps: list[int] | None) -> None:
         """Say so, once, if the first records are so old that brokers delete them at once."""
         self._dated = True
         oldest = min((at for at in timestamps or () if at > 0), default=None)
-        days = 0 if oldest is None else (self._context.processing_time() - oldest) // 86_400_000
+        days = 0 if oldest is None else (self.context.processing_time() - oldest) // 86_400_000
         if oldest is not None and days * 86_400_000 >= _RETENTION_MS:
             logger.warning(
                 "%s: records are written with their event times, and the first ones are %d days old. Brokers delete what is "
@@ -104,7 +103,7 @@ class KafkaWriter(SinkWriter):
                 produce(topic, message, key, timestamp=at)
             except BufferError:
                 self._until_room(topic, message, key=key, timestamp=at)
-        self._bytes.inc(sum(map(len, filter(None, chain(keys, messages)))))
+        self.count_sent(0, sum(map(len, filter(None, chain(keys, messages)))))
         return len(messages)
 
     def _write_records(self, values: Any, timestamps: list[int] | None) -> int:
@@ -128,7 +127,7 @@ class KafkaWriter(SinkWriter):
                 produce(record.topic, record.value, **arguments)
             except BufferError:
                 self._until_room(record.topic, record.value, **arguments)
-        self._bytes.inc(size)
+        self.count_sent(0, size)
         return sent
 
     def _until_room(self, topic: str, message: bytes | None, **arguments: Any) -> None:
@@ -178,8 +177,8 @@ class KafkaWriter(SinkWriter):
     def _failure(self, message: str) -> SinkNotWritable:
         return SinkNotWritable(
             f"{self._who}: {message}; is {self._sink.servers!r} reachable, and may this user write?",
-            self._context.operator,
-            self._context.subtask,
+            self.context.operator,
+            self.context.subtask,
         )
 
 
@@ -265,7 +264,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         except confluent().KafkaException as error:
             raise self._failure(f"no transaction can be begun: {message_of(error)}") from error
         self._producer, self._sent = self._transaction.producer, 0
-        self._since = self._context.processing_time()
+        self._since = self.context.processing_time()
         self._make_next()
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
@@ -274,7 +273,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         A transaction without records is not known to the coordinator: it stays open for the records to come. One that has
         expired fails the attempt here: were it in a complete checkpoint, its records would be lost.
         """
-        done, now = self._transaction, self._context.processing_time()
+        done, now = self._transaction, self.context.processing_time()
         if done is None or not self._sent:
             self._since = now
             return []
@@ -283,8 +282,8 @@ class TransactionalKafkaWriter(KafkaWriter):
                 f"{self._who}: the transaction of checkpoint {checkpoint_id} was open for {now - self._since} ms, and the "
                 f"brokers abort it after {self._sink.transaction_timeout} (transaction.timeout.ms), so it is written again from "
                 "the checkpoint before; if this repeats, set a longer timeout, or find what delays the checkpoints",
-                self._context.operator,
-                self._context.subtask,
+                self.context.operator,
+                self.context.subtask,
             )
         self._transaction = self._producer = None
         _in_background(lambda: _drop(done))

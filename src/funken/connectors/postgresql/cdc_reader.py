@@ -16,9 +16,9 @@ from funken.connectors.postgresql.changes import ChangeKind, CommittedTransactio
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.postgresql.replication import ReplicationStream
 from funken.connectors.postgresql.snapshot import SeenChanges, SnapshotPage, extended
+from funken.connectors.rows import bytes_of
 from funken.connectors.sql.background import Background
 from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
-from funken.connectors.sql.records import bytes_of
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
@@ -62,6 +62,7 @@ class CdcReader(SourceReader):
     def __init__(
         self, database: PostgresDatabase, slot: str, publication: str, page_size: int, bounded: bool, context: ConnectorContext
     ) -> None:  # fmt: skip
+        super().__init__(context)
         self._database, self._slot, self._publication, self._size = database, slot, publication, page_size
         self._bounded = bounded
         self._ended: list[str] = []
@@ -69,7 +70,6 @@ class CdcReader(SourceReader):
         self._end_lsn = 0
         #: bytes of the stream that the metric has
         self._counted = 0
-        self._context = context
         self._session = SqlSession(database, f"funken {context.operator}")
         self._pages: Background[Any] = Background(context.wake)
         self._split: CdcSplit | None = None
@@ -78,7 +78,6 @@ class CdcReader(SourceReader):
         self._seen: SeenChanges | None = None
         self._commit: CommittedTransaction | None = None
         self._of_checkpoints: dict[int, int] = {}
-        self._bytes = context.metrics.counter("numBytesIn")
         metrics = context.metrics.add_group("PostgresCdcReader")
         self._rows_read = metrics.counter("snapshotRows")
         self._changes_read = metrics.counter("changes")
@@ -110,7 +109,7 @@ class CdcReader(SourceReader):
             self._split = replace(split, fence=found)
             return self._poll_changes(self._split, limit)
         self._page = found
-        self._bytes.inc(bytes_of(found.rows))
+        self.bytes_in.inc(bytes_of(found.rows))
         return self._emit_rows(split, found, limit)
 
     def _emit_rows(self, split: CdcSplit, page: _Rows, limit: int) -> Batch | Wait | NeedSplits:
@@ -164,7 +163,7 @@ class CdcReader(SourceReader):
             )
             after = "" if split.after is None else f", rows after {dict(zip(keys, split.after, strict=True))}"
             rows = self._database.fetch(
-                cursor, f"operator {self._context.operator!r} cannot read the snapshot of table {table!r}{after}"
+                cursor, f"operator {self.context.operator!r} cannot read the snapshot of table {table!r}{after}"
             )
             return _Rows(table, snapshot, now, list(types), rows, len(rows) < self._size)
 
@@ -187,7 +186,7 @@ class CdcReader(SourceReader):
 
     def _failed(self, problem: SqlProblem) -> SourceNotReadable:
         return SourceNotReadable(
-            f"operator {self._context.operator!r} cannot read: {problem}", self._context.operator, self._context.subtask
+            f"operator {self.context.operator!r} cannot read: {problem}", self.context.operator, self.context.subtask
         )
 
     # ---- the changes
@@ -218,7 +217,7 @@ class CdcReader(SourceReader):
 
     def _count_bytes(self, stream: ReplicationStream) -> None:
         received = stream.received_bytes
-        self._bytes.inc(received - self._counted)
+        self.bytes_in.inc(received - self._counted)
         self._counted = received
 
     def _end(self, split: CdcSplit) -> NeedSplits:
@@ -237,7 +236,7 @@ class CdcReader(SourceReader):
         if split.pages:
             self._seen = SeenChanges(split.pages, dict(split.keys))
         self._stream = ReplicationStream(
-            self._database, self._slot, self._publication, split.lsn, f"funken-cdc-{self._slot}", self._context.wake,
+            self._database, self._slot, self._publication, split.lsn, f"funken-cdc-{self._slot}", self.context.wake,
             asks=self._bounded,
         )  # fmt: skip
         self._stream.start()
@@ -256,11 +255,11 @@ class CdcReader(SourceReader):
         if found is None or lsn_of(found[0]) > split.lsn:
             where = "gone" if found is None else f"at {found[0]}"
             raise SourceNotReadable(
-                f"operator {self._context.operator!r}: the checkpoint is at {lsn_text(split.lsn)} of the log, but replication "
+                f"operator {self.context.operator!r}: the checkpoint is at {lsn_text(split.lsn)} of the log, but replication "
                 f"slot {self._slot!r} is {where}, so changes in between are lost; start from the newest checkpoint, or "
                 "without one.",
-                self._context.operator,
-                self._context.subtask,
+                self.context.operator,
+                self.context.subtask,
             )
 
     def _emit_changes(self, commit: CommittedTransaction, limit: int) -> Batch | None:

@@ -40,7 +40,8 @@ class PostgresCommitter(Committer):
     """Ends transactions that writers, perhaps of processes that are gone, have prepared."""
 
     def __init__(self, database: PostgresDatabase, family: str, table: str, context: CommitterContext) -> None:
-        self._database, self._family, self._context = database, family, context
+        super().__init__(context)
+        self._database, self._family = database, family
         self._who = f"operator {context.operator!r}, table {table!r}"
         self._connection: Any = None
 
@@ -64,7 +65,7 @@ class PostgresCommitter(Committer):
         return patiently(self._database, once, self._failed)
 
     def _failed(self, problem: SqlProblem) -> SinkNotWritable:
-        return SinkNotWritable(f"{self._who}: transactions cannot be ended: {problem}", self._context.operator)
+        return SinkNotWritable(f"{self._who}: transactions cannot be ended: {problem}", self.context.operator)
 
     # ---- commits
 
@@ -116,7 +117,7 @@ class PostgresCommitter(Committer):
             raise SinkNotWritable(
                 f"{self._who}: connections of an earlier attempt do not end (pg_stat_activity, application_name "
                 f"{self._family!r}); let this user end them (pg_signal_backend), or end them by hand.",
-                self._context.operator,
+                self.context.operator,
             )
         self.commit(requests)
         named = {PreparedRows(*request.committable).name for request in requests}

@@ -16,9 +16,9 @@ from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.postgresql.client import psycopg
 from funken.connectors.postgresql.committer import PostgresCommitter, PreparedRows
 from funken.connectors.postgresql.database import PostgresDatabase
+from funken.connectors.rows import RowMaker, bytes_of
 from funken.connectors.sink import Committer, DeliveryGuarantee, SinkWriter
 from funken.connectors.sql.database import SqlProblem, patiently
-from funken.connectors.sql.records import RowMaker, bytes_of
 from funken.connectors.sql.sink import SqlSink, SqlWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
@@ -105,13 +105,12 @@ class PreparingWriter(SinkWriter):
     """Has one connection, made once: when the committer of a later attempt ends it, nothing more is written."""
 
     def __init__(self, sink: PostgresSink, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._family = sink.family(context.operator_uid or context.operator)
         self._maker = RowMaker(sink.columns, f"operator {context.operator!r}")
         self._connection: Any = None
         self._inside = False
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
         self._prepared = context.metrics.counter("numTransactionsPrepared")
 
     def open(self) -> None:
@@ -130,15 +129,14 @@ class PreparingWriter(SinkWriter):
                 self._sink.insert(cursor, rows)
         except psycopg().Error as error:
             raise self._failed(self._sink.database.problem(error)) from error
-        self._count.inc(len(rows))
-        self._bytes.inc(bytes_of(rows))
+        self.count_sent(len(rows), bytes_of(rows))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Prepare the transaction; its name and number are the committable."""
         if not self._inside:
             return []
         when = "end" if checkpoint_id is None else checkpoint_id
-        name = f"{self._family}-{self._context.subtask}-{when}-{secrets.token_hex(4)}"
+        name = f"{self._family}-{self.context.subtask}-{when}-{secrets.token_hex(4)}"
         try:
             # The number tells, when the name is gone, whether it was committed. txid_* are there in all versions.
             (number,) = self._connection.execute("SELECT txid_current()").fetchone()
@@ -150,11 +148,7 @@ class PreparingWriter(SinkWriter):
         return [tuple(PreparedRows(name, number))]
 
     def _failed(self, problem: SqlProblem) -> SinkNotWritable:
-        return SinkNotWritable(
-            f"operator {self._context.operator!r}: table {self._sink.table!r} cannot be written: {problem}",
-            self._context.operator,
-            self._context.subtask,
-        )
+        return self.failure(f"table {self._sink.table!r} cannot be written: {problem}")
 
     def close(self) -> None:
         """Close the connection: the open transaction is rolled back, prepared ones stay."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator, StaticSplits
+from funken.connectors.base import Boundedness, ListedSplits, Source, SourceReader, SplitEnumerator
 from funken.connectors.context import ConnectorContext
 from funken.connectors.postgresql.cdc_reader import CdcReader, CdcSplit
 from funken.connectors.postgresql.changes import lsn_of
@@ -114,15 +114,14 @@ class PostgresCdcSource(Source):
         return SourceNotReadable(f"changes cannot be captured by slot {self.slot!r}: {problem}")
 
 
-class CdcEnumerator(SplitEnumerator):
+class CdcEnumerator(ListedSplits):
     """Makes what is to be made in the server, before the job runs, and hands out the one split."""
 
     def __init__(self, source: PostgresCdcSource, parallelism: int) -> None:
+        super().__init__(parallelism)
         self._source = source
-        self._static = StaticSplits([], parallelism)
-        self._parallelism = parallelism
 
-    def start(self) -> None:
+    def list_splits(self) -> Sequence[CdcSplit]:
         """Check server and tables; make publication and slot: in this order, for a slot does not know later publications."""
         source = self._source
         session = SqlSession(source.database, "funken")
@@ -133,7 +132,7 @@ class CdcEnumerator(SplitEnumerator):
         finally:
             session.close()
         tables = tuple(table for table, _ in keys) if source.snapshot else ()
-        self._static = StaticSplits([CdcSplit("changes", tables, keys, lsn=lsn)], self._parallelism)
+        return [CdcSplit("changes", tables, keys, lsn=lsn)]
 
     def _run(self, session: SqlSession, work: Any) -> Any:
         return patiently(self._source.database, lambda: session.transaction(work), self._source._not_readable)
@@ -227,18 +226,6 @@ class CdcEnumerator(SplitEnumerator):
         )
         (position,) = cursor.fetchone()
         return lsn_of(position)
-
-    def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the split once."""
-        return self._static.next_splits(subtask)
-
-    def snapshot(self) -> Any:
-        """Return the split, if it was not handed out."""
-        return self._static.snapshot()
-
-    def restore(self, snapshot: Any) -> None:
-        """Hand out this."""
-        self._static.restore(snapshot)
 
 
 __all__ = ["PostgresCdcSource"]

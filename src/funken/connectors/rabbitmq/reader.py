@@ -19,7 +19,6 @@ from funken.connectors.rabbitmq.server import RMQConnectionConfig, pika
 from funken.connectors.reading.decoding import MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
-from funken.errors import SourceNotReadable
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +41,15 @@ class RMQReader(SourceReader):
         self, config: RMQConnectionConfig, queue: str, by_id: bool, schema: DeserializationSchema | RMQDeserializationSchema,
         malformed: MalformedRecordPolicy, remember: int, context: ConnectorContext,
     ) -> None:  # fmt: skip
-        self._config, self._queue, self._context = config, queue, context
+        super().__init__(context)
+        self._config, self._queue = config, queue
         self._checkpoints = context.checkpointing
         self._by_id = by_id and self._checkpoints
         self._who = f"operator {context.operator!r}"
         self._of_messages = isinstance(schema, RMQDeserializationSchema)
         metrics = context.metrics.add_group("RabbitMQSourceReader")
         payload = _body if self._of_messages else bytes
-        self._decoder = MessageDecoder(schema, malformed, metrics.counter("malformedRecords"), payload)  # type: ignore[arg-type]
+        self._decoder = MessageDecoder(schema, malformed, metrics.counter("malformedRecords"), payload)
         self._records, self._bytes = metrics.counter("numRecordsFetched"), metrics.counter("numBytesFetched")
         self._again = metrics.counter("duplicates")
         self._ledger = MessageLedger(remember)
@@ -104,7 +104,10 @@ class RMQReader(SourceReader):
             if batch.values:
                 return batch
         if self._consumer.link.failure is not None:
-            raise self._failure(self._consumer.link.failure)
+            error = self._consumer.link.failure
+            raise self.failure(
+                f"the queue {self._queue!r} at {self._config.shown} cannot be read: {problem(error, self._config)}"
+            )
         self._look_for_room()
         return Wait(None)
 
@@ -117,12 +120,10 @@ class RMQReader(SourceReader):
         if self._by_id:
             message_id = delivery.properties.correlation_id
             if message_id is None:
-                raise SourceNotReadable(
-                    f"{self._who}: a message of the queue {self._queue!r} has no correlation id (exchange {method.exchange!r}, "
+                raise self.failure(
+                    f"a message of the queue {self._queue!r} has no correlation id (exchange {method.exchange!r}, "
                     f"routing key {method.routing_key!r}); set it where messages are produced, a different one for each, or "
-                    "pass use_correlation_id=False. This one has to be taken off the queue.",
-                    self._context.operator,
-                    self._context.subtask,
+                    "pass use_correlation_id=False. This one has to be taken off the queue."
                 )
             late = now - self._opened_at >= _HEARTBEATS * self._config.requested_heartbeat * 1000
             if late and not method.redelivered and not self._ledger.settled:
@@ -140,7 +141,9 @@ class RMQReader(SourceReader):
             messages = [each.body for each in taken]
         values, positions = self._decoder.decode(messages, lambda index: self._where(taken[index]))
         self._records.inc(len(taken))
-        self._bytes.inc(sum(len(each.body) for each in taken))
+        size = sum(len(delivery.body) for delivery in taken)
+        self._bytes.inc(size)
+        self.bytes_in.inc(size)
         kept = taken if positions is None else [taken[position] for position in positions]
         timestamps = [each.properties.timestamp for each in kept]
         times = None if None in timestamps else [int(seconds) * 1000 for seconds in timestamps]
@@ -189,13 +192,6 @@ class RMQReader(SourceReader):
     def close(self) -> None:
         """Send the acknowledgements, and leave the server."""
         self._consumer.link.stop()
-
-    def _failure(self, error: BaseException) -> SourceNotReadable:
-        return SourceNotReadable(
-            f"{self._who}: the queue {self._queue!r} at {self._config.shown} cannot be read: {problem(error, self._config)}",
-            self._context.operator,
-            self._context.subtask,
-        )
 
 
 def _body(message: RMQMessage) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.connectors.rabbitmq.server import pika
+from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
@@ -34,7 +35,7 @@ class RMQMessage(NamedTuple):
     redelivered: bool = False
 
 
-class RMQDeserializationSchema:
+class RMQDeserializationSchema(DeserializationSchema):
     """How RabbitMQ's messages become records; subclass it, or use ``of``. ``None`` drops a message.
 
     >>> schema = RMQDeserializationSchema.of(lambda message: (message.routing_key, len(message.body)))
@@ -42,7 +43,7 @@ class RMQDeserializationSchema:
     ('orders', 5)
     """
 
-    def deserialize(self, message: RMQMessage) -> Any:
+    def deserialize(self, message: RMQMessage) -> Any:  # type: ignore[override]
         """Return the record of the stream."""
         raise NotImplementedError
 
@@ -56,7 +57,7 @@ class RMQDeserializationSchema:
 class _Function(RMQDeserializationSchema):
     function: Callable[[RMQMessage], Any]
 
-    def deserialize(self, message: RMQMessage) -> Any:
+    def deserialize(self, message: RMQMessage) -> Any:  # type: ignore[override]
         return self.function(message)
 
 

@@ -6,7 +6,6 @@ those since the checkpoint are sent again. A message that reaches no queue, or t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from funken.connectors.context import ConnectorContext
@@ -15,7 +14,7 @@ from funken.connectors.rabbitmq.problems import problem
 from funken.connectors.rabbitmq.publisher import Publisher
 from funken.connectors.rabbitmq.records import RMQSinkPublishOptions
 from funken.connectors.rabbitmq.server import RMQConnectionConfig
-from funken.connectors.schemas import SerializationSchema, SimpleStringSchema
+from funken.connectors.schemas import SerializationSchema, SimpleStringSchema, check_schema
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
@@ -51,7 +50,8 @@ class RMQSink(Sink):
     declare_queue: bool = False
 
     def __post_init__(self) -> None:
-        """Make options of the queue."""
+        """Check the schema; make options of the queue."""
+        check_schema(self.serialization_schema, SerializationSchema, "RMQSink")
         if bool(self.queue_name) == (self.publish_options is not None):
             raise InvalidConfiguration("an RMQSink needs either the name of a queue or publish_options.")
         if self.queue_name:
@@ -72,15 +72,12 @@ class RMQWriter(SinkWriter):
     """Sends blocks as they come, and waits for the server's confirmations at checkpoints."""
 
     def __init__(self, sink: RMQSink, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._who = f"operator {context.operator!r}"
-        serialize_block = getattr(sink.serialization_schema, "serialize_block", None)  # a schema of PyFlink has none
-        self._serialize: Callable[[list[Any]], list[bytes]] = serialize_block or self._one_by_one
         self._publisher = Publisher(sink.connection_config, self._who, f"funken {context.operator} {context.subtask}")
         self._monotonic = SystemClock().monotonic
         metrics = context.metrics
-        self._records, self._bytes = metrics.counter("numRecordsSend"), metrics.counter("numBytesSend")
-        self._errors = metrics.counter("numRecordsSendErrors")
         metrics.gauge("unconfirmedMessages", lambda: self._publisher.unconfirmed)
         metrics.gauge("connectionsLost", lambda: self._publisher.lost)
 
@@ -89,15 +86,11 @@ class RMQWriter(SinkWriter):
         self._publication = self._sink.publish_options.publication()
         self._publisher.link.start()
 
-    def _one_by_one(self, values: list[Any]) -> list[bytes]:
-        return [self._sink.serialization_schema.serialize(value) for value in values]
-
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Send a block; waits while too much is not confirmed."""
-        bodies = self._serialize(values)
+        bodies = self._sink.serialization_schema.serialize_block(values)
         self._publisher.send([self._publication(value, body) for value, body in zip(values, bodies, strict=True)])
-        self._records.inc(len(values))
-        self._bytes.inc(sum(map(len, bodies)))
+        self.count_sent(len(values), sum(map(len, bodies)))
         self._wait(all_of_them=False)
 
     def flush(self, end_of_input: bool) -> None:
@@ -123,12 +116,8 @@ class RMQWriter(SinkWriter):
             raise self._failed(problem(publisher.error, self._sink.connection_config)) from publisher.error
 
     def _failed(self, text: str) -> SinkNotWritable:
-        self._errors.inc(max(1, self._publisher.unconfirmed))
-        return SinkNotWritable(
-            f"{self._who}: {self._sink.connection_config.shown} cannot be written: {text}",
-            self._context.operator,
-            self._context.subtask,
-        )
+        self.count_errors(max(1, self._publisher.unconfirmed))
+        return self.failure(f"{self._sink.connection_config.shown} cannot be written: {text}")
 
     def close(self) -> None:
         """Leave the server."""

@@ -15,7 +15,7 @@ from funken.connectors.rabbitmq.reader import RMQReader, RMQSplit
 from funken.connectors.rabbitmq.records import RMQDeserializationSchema
 from funken.connectors.rabbitmq.server import RMQConnectionConfig
 from funken.connectors.reading.decoding import MalformedRecordPolicy
-from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema
+from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 
@@ -55,6 +55,7 @@ class RMQSource(Source):
 
     def __post_init__(self) -> None:
         """Check what can be checked without the server."""
+        check_schema(self.deserialization_schema, DeserializationSchema, "RMQSource")
         if not self.queue_name:
             raise InvalidConfiguration("an RMQSource needs the name of a queue.")
         if self.remember < 0:

@@ -21,7 +21,6 @@ from funken.metrics.registry import Counter
 
 _SHOWN_BYTES = 80
 _NOT_ITS_FAULT = (JobExecutionError, EnvironmentNotReady)  # a registry that is away is no reason to skip messages
-_ONE = DeserializationSchema.deserialize_all
 
 
 class MalformedRecordPolicy(enum.Enum):
@@ -71,19 +70,16 @@ class MessageDecoder:
         self._policy = policy
         self._payload = payload
         self._remedy = remedy
-        self._block = getattr(schema, "deserialize_block", None)  # a schema of PyFlink has none
-        self._all: Callable[[Any], list[Any]] | None = None
-        if getattr(type(schema), "deserialize_all", _ONE) is not _ONE:  # a message may hold several records
-            self._all, self._block = schema.deserialize_all, None
+        self._all = schema.deserialize_all if schema.holds_several else None
         self.malformed = malformed
 
     def decode(self, messages: Sequence[Any], where: Callable[[int], str]) -> tuple[list[Any], list[int] | None]:
         """Return the records, and the positions of their messages; ``where`` names the place of a message for errors."""
-        if self._block is not None:
+        if self._all is None:
             try:
-                records = self._block(messages)
+                records = self._schema.deserialize_block(messages)
             except Exception:  # noqa: BLE001 - found again, message by message
-                records = ()
+                records = []
             if len(records) == len(messages):
                 return list(records), None
         return self._one_by_one(messages, where)

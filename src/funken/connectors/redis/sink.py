@@ -8,17 +8,22 @@ refuses in the midst fails the job, and so does every start from that checkpoint
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.redis.server import RedisServer, redis
-from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
+from funken.connectors.sink import (
+    CommitRequest,
+    Committer,
+    DeliveryGuarantee,
+    MarkingCommitter,
+    Sink,
+    SinkWriter,
+    StagedWriter,
+)
 from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
-
-logger = logging.getLogger(__name__)
 
 NOTES = "funken:commits"
 """What the keys of notes begin with: a hash for each job and operator, with a field for each subtask."""
@@ -138,10 +143,9 @@ class RedisWriter(SinkWriter):
     """Sends blocks as they come."""
 
     def __init__(self, sink: RedisSink, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._connection = sink.server.connect(f"funken {context.operator}")
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Send the commands of a block, and read all replies."""
@@ -149,67 +153,49 @@ class RedisWriter(SinkWriter):
         pipeline = self._connection.pipeline(transaction=False)
         size = 0
         for value in values:
-            for command in self._sink.commands(value, self._context.operator):
+            for command in self._sink.commands(value, self.context.operator):
                 pipeline.execute_command(*command)
                 size += _bytes_of(command)
         try:
             pipeline.execute()
         except server.errors as error:
-            raise SinkNotWritable(
-                f"operator {self._context.operator!r}: {server.shown} cannot be written: {server.problem(error)}",
-                self._context.operator,
-                self._context.subtask,
-            ) from error
-        self._count.inc(len(values))
-        self._bytes.inc(size)
+            raise self.failure(f"{server.shown} cannot be written: {server.problem(error)}") from error
+        self.count_sent(len(values), size)
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
-class StagedCommandsWriter(SinkWriter):
+class StagedCommandsWriter(StagedWriter):
     """Keeps the commands of a checkpoint, and gives them away as the committable."""
 
     def __init__(self, sink: RedisSink, context: ConnectorContext) -> None:
-        self._sink, self._operator = sink, context.operator
-        self._staged: list[Command] = []
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
+        super().__init__(context)
+        self._sink = sink
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Keep the commands of a block."""
-        before = len(self._staged)
-        for value in values:
-            self._staged += self._sink.commands(value, self._operator)
-        self._count.inc(len(values))
-        self._bytes.inc(sum(map(_bytes_of, self._staged[before:])))
-
-    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return the commands."""
-        staged, self._staged = self._staged, []
-        return [staged] if staged else []
-
-    def close(self) -> None:
-        """Forget what is in no checkpoint."""
-        self._staged = []
+        commands = [command for value in values for command in self._sink.commands(value, self.context.operator)]
+        self.staged += commands
+        self.count_sent(len(values), sum(map(_bytes_of, commands)))
 
 
-class RedisCommitter(Committer):
+class RedisCommitter(MarkingCommitter):
     """Runs staged commands by the script, which notes that they are done."""
 
     def __init__(self, sink: RedisSink, context: CommitterContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink, self.place = sink, sink.server.shown
         self._connection = sink.server.connect(f"funken {context.operator}")
         self._script = self._connection.register_script(_SCRIPT)
 
     def _notes(self, job_id: str, operator_uid: str) -> str:
-        return f"{NOTES}:{job_id}:{operator_uid or self._context.operator_uid or self._context.operator}"
+        return f"{NOTES}:{job_id}:{operator_uid or self.operator}"
 
-    def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Forget notes of checkpoints after the one that the job starts from: what followed it is written again."""
-        since = self._context.restored_checkpoint_id
-        key = self._notes(self._context.job_id, "")
+    def forget_marks(self, since: int | None) -> bool:
+        """Forget later notes; raise ``SinkNotWritable`` if an earlier one says that the server refused a command."""
+        key, has_later = self._notes(self.context.job_id, ""), False
         try:
             for subtask, note in self._connection.hgetall(key).items():
                 failed = note.startswith(b"failed ")
@@ -218,14 +204,10 @@ class RedisCommitter(Committer):
                     raise self._refused(note.decode("utf-8", "replace"), key, subtask.decode())
                 if later:
                     self._connection.hdel(key, subtask)
-                    logger.warning(
-                        "operator %r: %s has results of checkpoints after %s, from which the job starts; they will be in twice",
-                        self._context.operator, self._sink.server.shown, since,
-                    )  # fmt: skip
+                    has_later = True
         except self._sink.server.errors as error:
             raise self._failed(error) from error
-        if requests:
-            self.commit(requests)
+        return has_later
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Run the commands of each request that are not noted."""
@@ -253,19 +235,15 @@ class RedisCommitter(Committer):
 
     def _failed(self, error: Exception) -> SinkNotWritable:
         server = self._sink.server
-        return SinkNotWritable(
-            f"operator {self._context.operator!r}: {server.shown} cannot be written: {server.problem(error)}",
-            self._context.operator,
-        )
+        return self.failure(f"{server.shown} cannot be written: {server.problem(error)}")
 
     def _refused(self, note: str, key: str, subtask: str) -> SinkNotWritable:
         _, checkpoint, number, why = note.removeprefix("FUNKEN ").split(" ", 3)
-        return SinkNotWritable(
-            f"operator {self._context.operator!r}: {self._sink.server.shown} refused command {int(number) + 1} of subtask "
+        return self.failure(
+            f"{self._sink.server.shown} refused command {int(number) + 1} of subtask "
             f"{subtask} in checkpoint {checkpoint}: {why}. Those before it are done, those after it are not. Mend what it "
             f"refuses, then go on after the refused command with HSET '{key}' {subtask} '{checkpoint} {int(number) + 1}', or "
-            f"repeat it with HSET '{key}' {subtask} '{checkpoint} {number}'.",
-            self._context.operator,
+            f"repeat it with HSET '{key}' {subtask} '{checkpoint} {number}'."
         )
 
     def close(self) -> None:

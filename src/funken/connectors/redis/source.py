@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
+from funken.connectors.base import Boundedness, ListedSplits, Source, SplitEnumerator
 from funken.connectors.context import ConnectorContext
 from funken.connectors.redis.reader import RedisStreamReader, RedisStreamSplit, in_order
 from funken.connectors.redis.server import RedisServer
@@ -80,12 +80,12 @@ class RedisStreamSource(Source[RedisMessage]):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator; it looks at the streams when it starts."""
-        return _StreamsFound(self, parallelism)
+        return RedisEnumerator(self, parallelism)
 
     def reader(self, context: ConnectorContext) -> RedisStreamReader:
         """Make a reader."""
 
-        def made(split: RedisStreamSplit, entry: tuple[bytes, dict[bytes, bytes]]) -> RedisMessage:
+        def record_of(split: RedisStreamSplit, entry: tuple[bytes, dict[bytes, bytes]]) -> RedisMessage:
             try:
                 return message_of(split.id, entry, self.encoding)
             except SourceNotReadable as error:
@@ -93,7 +93,7 @@ class RedisStreamSource(Source[RedisMessage]):
                     f"operator {context.operator!r}: {error}", context.operator, context.subtask
                 ) from error.__cause__
 
-        return RedisStreamReader(self.server, context, made)
+        return RedisStreamReader(self.server, context, record_of)
 
 
 def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: str | None) -> RedisMessage:
@@ -117,22 +117,21 @@ def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: s
     return RedisMessage(stream, number, found)
 
 
-class _StreamsFound(StaticSplits):
+class RedisEnumerator(ListedSplits):
     """Splits with the ids that the streams have at the start of the job."""
 
     def __init__(self, source: RedisStreamSource, parallelism: int) -> None:
-        super().__init__((), parallelism)
-        self._source, self._parallelism = source, parallelism
+        super().__init__(parallelism)
+        self._source = source
 
-    def start(self) -> None:
+    def list_splits(self) -> Sequence[RedisStreamSplit]:
         """Look at each stream."""
         source = self._source
         connection = source.server.connect("funken check")
         try:
-            splits = [self._found(connection, stream) for stream in source.streams]
+            return [self._found(connection, stream) for stream in source.streams]
         finally:
             connection.close()
-        self._shares = StaticSplits(splits, self._parallelism)._shares
 
     def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
         source = self._source

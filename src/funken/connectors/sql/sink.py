@@ -10,7 +10,6 @@ rows go through checkpoints and the driver. ``PostgresSink`` prepares transactio
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,14 +17,20 @@ from dataclasses import replace
 from typing import Any
 
 from funken.connectors.context import CommitterContext, ConnectorContext
-from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
+from funken.connectors.rows import RowMaker, bytes_of
+from funken.connectors.sink import (
+    CommitRequest,
+    Committer,
+    DeliveryGuarantee,
+    MarkingCommitter,
+    Sink,
+    SinkWriter,
+    StagedWriter,
+)
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
-from funken.connectors.sql.records import RowMaker, bytes_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.types.info import TypeInformation
-
-logger = logging.getLogger(__name__)
 
 NOTES = "funken_commits"
 
@@ -117,11 +122,10 @@ class SqlWriter(SinkWriter):
     """Writes blocks as they come."""
 
     def __init__(self, sink: SqlSink, context: ConnectorContext) -> None:
-        self._sink, self._context = sink, context
+        super().__init__(context)
+        self._sink = sink
         self._rows = RowMaker(sink.columns, f"operator {context.operator!r}")
         self._session = SqlSession(sink.database, f"funken {context.operator}")
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
         self._retries = context.metrics.counter("numRetries")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
@@ -138,53 +142,36 @@ class SqlWriter(SinkWriter):
 
             patiently(self._sink.database, lambda insert=insert: self._session.transaction(insert), self._failed)  # type: ignore[misc]
             self._retries.inc(tries - 1)
-        self._count.inc(len(rows))
-        self._bytes.inc(bytes_of(rows))
+        self.count_sent(len(rows), bytes_of(rows))
 
     def _failed(self, problem: SqlProblem) -> SinkNotWritable:
-        return SinkNotWritable(
-            f"operator {self._context.operator!r}: table {self._sink.table!r} cannot be written: {problem}",
-            self._context.operator,
-            self._context.subtask,
-        )
+        return self.failure(f"table {self._sink.table!r} cannot be written: {problem}")
 
     def close(self) -> None:
         """Close the connection."""
         self._session.close()
 
 
-class StagingWriter(SinkWriter):
+class StagingWriter(StagedWriter):
     """Keeps the rows of a checkpoint, and gives them away as the committable."""
 
     def __init__(self, sink: SqlSink, context: ConnectorContext) -> None:
+        super().__init__(context)
         self._maker = RowMaker(sink.columns, f"operator {context.operator!r}")
-        self._staged: list[tuple[Any, ...]] = []
-        self._count = context.metrics.counter("numRecordsSend")
-        self._bytes = context.metrics.counter("numBytesSend")
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Keep a block."""
         rows = self._maker.rows(values)
-        self._staged += rows
-        self._count.inc(len(rows))
-        self._bytes.inc(bytes_of(rows))
-
-    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return the rows."""
-        rows, self._staged = self._staged, []
-        return [rows] if rows else []
-
-    def close(self) -> None:
-        """Forget what is in no checkpoint."""
-        self._staged = []
+        self.staged += rows
+        self.count_sent(len(rows), bytes_of(rows))
 
 
-class StagedCommitter(Committer):
+class StagedCommitter(MarkingCommitter):
     """Inserts staged rows, and notes in the same transaction that they are in."""
 
     def __init__(self, sink: SqlSink, context: CommitterContext) -> None:
-        self._sink, self._context = sink, context
-        self._operator = context.operator_uid or context.operator
+        super().__init__(context)
+        self._sink, self.place = sink, f"table {sink.table!r}"
         self._session = SqlSession(sink.database, f"funken {context.operator}")
         mark = sink.database.placeholder
         numbered = [f":{n}" for n in range(1, 5)] if mark == ":1" else [mark] * 4
@@ -216,18 +203,11 @@ class StagedCommitter(Committer):
             return False
         return True
 
-    def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Forget notes of checkpoints after the one that the job starts from: what followed it is written again."""
-        since = self._context.restored_checkpoint_id
-        given = (self._context.job_id, self._operator, -1 if since is None else since)
-        forgotten = self._run(lambda cursor: cursor.execute(self._delete_later, given).rowcount)
-        if forgotten and forgotten > 0:
-            logger.warning(
-                "operator %r: table %r has results of checkpoints after %s, from which the job starts; they will be in twice",
-                self._context.operator, self._sink.table, since,
-            )  # fmt: skip
-        if requests:
-            self.commit(requests)
+    def forget_marks(self, since: int | None) -> bool:
+        """Delete later notes."""
+        values = (self.context.job_id, self.operator, -1 if since is None else since)
+        deleted = self._run(lambda cursor: cursor.execute(self._delete_later, values).rowcount)
+        return bool(deleted and deleted > 0)
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Insert the rows of all requests that are not noted, in one transaction."""
@@ -244,7 +224,7 @@ class StagedCommitter(Committer):
     def _insert_all(self, cursor: Any, requests: Sequence[CommitRequest], numbers: Sequence[int]) -> list[bool]:
         already = []
         for request, number in zip(requests, numbers, strict=True):
-            key = (request.job_id, request.operator_uid or self._operator, request.subtask)
+            key = (request.job_id, request.operator_uid or self.operator, request.subtask)
             cursor.execute(self._select, key)
             noted = cursor.fetchone()
             already.append(noted is not None and (noted[0] >= number if number >= 0 else noted[0] == number))
@@ -261,10 +241,7 @@ class StagedCommitter(Committer):
         return patiently(self._sink.database, lambda: self._session.transaction(work), self._failed)
 
     def _failed(self, problem: SqlProblem) -> SinkNotWritable:
-        return SinkNotWritable(
-            f"operator {self._context.operator!r}: rows cannot be committed to table {self._sink.table!r}: {problem}",
-            self._context.operator,
-        )
+        return self.failure(f"rows cannot be committed to table {self._sink.table!r}: {problem}")
 
     def close(self) -> None:
         """Close the connection."""

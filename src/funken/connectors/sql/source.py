@@ -17,21 +17,11 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
-    NeedSplits,
-    Source,
-    SourceReader,
-    SplitEnumerator,
-    StaticSplits,
-    Wait,
-)
+from funken.connectors.base import Batch, ListedSplits, Source, SourceReader, SplitEnumerator
 from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.queued_reader import QueuedReader
-from funken.connectors.sql.background import Background
+from funken.connectors.reading.polled_reader import PolledReader, SplitRecords
+from funken.connectors.rows import bytes_of
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
-from funken.connectors.sql.records import bytes_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
@@ -109,14 +99,14 @@ _MOST_INFINITE = 4
 """How many infinite values a column has at most: NaN, infinity and -infinity."""
 
 
-class SqlEnumerator(SplitEnumerator):
+class SqlEnumerator(ListedSplits):
     """Cuts the column into ranges."""
 
     def __init__(self, source: SqlSource, parallelism: int) -> None:
-        self._source, self._parallelism = source, parallelism
-        self._static = StaticSplits([], parallelism)
+        super().__init__(parallelism)
+        self._source = source
 
-    def start(self) -> None:
+    def list_splits(self) -> Sequence[SqlSplit]:
         """Reach the database, look for nulls, and for the bounds unless they are given."""
         source, session = self._source, SqlSession(self._source.database, "funken")
         column = source.database.quote(source.column)
@@ -139,7 +129,7 @@ class SqlEnumerator(SplitEnumerator):
             lower, upper = patiently(source.database, lambda: session.transaction(look), _not_readable)
         finally:
             session.close()
-        self._static = StaticSplits(ranges(lower, upper, source.partitions), self._parallelism)
+        return ranges(lower, upper, source.partitions)
 
     def _bounds(self, cursor: Any, column: str) -> Any:
         """Return the least and the greatest value; those that are infinite or NaN belong to the outer ranges."""
@@ -158,18 +148,6 @@ class SqlEnumerator(SplitEnumerator):
                 conditions, values = [*conditions, f"{column} < {mark}"], [*values, upper]
             else:
                 conditions, values = [*conditions, f"{column} > {mark}"], [*values, lower]
-
-    def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the subtask's ranges once."""
-        return self._static.next_splits(subtask)
-
-    def snapshot(self) -> Any:
-        """Return the ranges not handed out."""
-        return self._static.snapshot()
-
-    def restore(self, snapshot: Any) -> None:
-        """Hand out these."""
-        self._static.restore(snapshot)
 
 
 def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
@@ -238,74 +216,61 @@ def _not_readable(problem: SqlProblem) -> SourceNotReadable:
     return SourceNotReadable(f"a SqlSource cannot read: {problem}")
 
 
-Page = tuple[list[str], list[Any], bool]
-"""The names of columns, rows, and whether these are the last."""
+class SqlReader(PolledReader):
+    """Reads pages, a split after the other."""
 
-
-class SqlReader(QueuedReader):
-    """Reads pages in a thread, and hands out what is there."""
+    blocks_ahead = 1
 
     def __init__(self, source: SqlSource, context: ConnectorContext) -> None:
-        super().__init__()
-        self._source, self._context = source, context
+        super().__init__(context)
+        self._source = source
         self._session = SqlSession(source.database, f"funken {context.operator}")
-        self._pages: Background[Page] = Background(context.wake)
-        self._rows: list[Any] = []
-        self._given = 0
-        self._last_page = False
-        self._key = -1
+        #: the columns of the query, and where the one is that orders rows
         self._names: list[str] = []
+        self._key = -1
         self._count = context.metrics.counter("numRecordsRead")
-        self._bytes = context.metrics.counter("numBytesIn")
 
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return rows of a page, and ask for the next one."""
-        while self.queue:
-            if self._given < len(self._rows):
-                return self._next(limit)
-            if self._last_page:
-                self._last_page = False
-                self.end_split()
-                continue
-            if not self._pages.busy:
-                split = self.queue[0]
-                self._pages.begin(lambda: self._read(split))  # noqa: B023 - it is begun at once
-            page = self._pages.take()
-            if page is None:
-                return Wait(None)
-            self._names, self._rows, self._last_page = page
-            self._bytes.inc(bytes_of(self._rows))
-            self._given = 0
-            self._key = position_of(self._source.column, self._names)
-        return NEED_SPLITS
+    def fetch(self, splits: Sequence[SqlSplit]) -> Sequence[SplitRecords]:
+        """Read a page of the first range."""
+        split = splits[0]
+        rows, is_last = self._read(split)
+        following = None if is_last else self.advance(split, rows)
+        return [SplitRecords(split.id, rows, following, bytes_of(rows))]
 
-    def _next(self, limit: int) -> Batch:
-        rows, start, key = self._rows, self._given, self._key
-        end = min(len(rows), start + max(1, limit))
-        while end < len(rows) and is_same(rows[end][key], rows[end - 1][key]):
+    def advance(self, split: SqlSplit, records: Sequence[Any]) -> SqlSplit:
+        """Go on after the last value."""
+        return replace(split, after=records[-1][self._key])
+
+    def end_of_batch(self, records: Sequence[Any], end: int) -> int:
+        """Keep rows of one value together: it is their position."""
+        while end < len(records) and is_same(records[end][self._key], records[end - 1][self._key]):
             end += 1
-        taken = rows[start:end]
-        self._given = end
-        split = self.queue[0]
-        self.queue[0] = replace(split, after=taken[-1][key])
-        self._count.inc(len(taken))
+        return end
+
+    def batch(self, split: SqlSplit, records: Sequence[Any]) -> Batch:
+        """Return rows, or dicts."""
+        self._count.inc(len(records))
         names = self._names
-        values = [dict(zip(names, row, strict=True)) for row in taken] if self._source.as_dicts else taken
+        values = [dict(zip(names, row, strict=True)) for row in records] if self._source.as_dicts else list(records)
         return Batch(values, split=split.id)
 
-    def _read(self, split: SqlSplit) -> Page:
+    def explain(self, error: Exception) -> Exception:
+        """Return what the database's errors mean; they are explained where they are raised."""
+        return error
+
+    def disconnect(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+    def _read(self, split: SqlSplit) -> tuple[list[Any], bool]:
         def fail(problem: SqlProblem) -> Exception:
-            return SourceNotReadable(
-                f"{self._where(split)}: {problem}",
-                self._context.operator,
-                self._context.subtask,
-            )
+            return SourceNotReadable(f"{self._where(split)}: {problem}", self.context.operator, self.context.subtask)
 
         return patiently(
             self._source.database, lambda: self._session.transaction(lambda cursor: self._page(cursor, split)), fail
         )
 
-    def _page(self, cursor: Any, split: SqlSplit) -> Page:
+    def _page(self, cursor: Any, split: SqlSplit) -> tuple[list[Any], bool]:
         """Read the next rows; those that share the last value are left for the next page, or are all of this one."""
         source, size = self._source, self._source.page_size
         column, mark = source.database.quote(source.column), source.database.placeholder
@@ -320,9 +285,9 @@ class SqlReader(QueuedReader):
         cursor.execute(source.select("*", conditions, order), values)
         rows = source.database.fetch(cursor, self._where(split))
         self._names = [described[0] for described in cursor.description]
+        self._key = key = position_of(source.column, self._names)
         if len(rows) <= size:
-            return self._names, rows, True
-        key = position_of(source.column, self._names)
+            return rows, True
         if rows[-1][key] is None:
             raise SourceNotReadable(
                 f"{self._where(split)}: column {source.column!r} has a value that is read as None, which is no position. "
@@ -332,20 +297,16 @@ class SqlReader(QueuedReader):
         while end and is_same(rows[end - 1][key], rows[size][key]):
             end -= 1
         if end:
-            return self._names, rows[:end], False
+            return rows[:end], False
         # More rows than a page share one value: all of them.
         cursor.execute(source.select("*", [f"{column} = {mark}"]), [*source.parameters, rows[0][key]])
-        return self._names, source.database.fetch(cursor, self._where(split)), False
+        return source.database.fetch(cursor, self._where(split)), False
 
     def _where(self, split: SqlSplit) -> str:
         """Say what is read, for an error."""
         source, query = self._source, " ".join(self._source.query.split())
         after = "" if split.after is None else f", rows after {source.column} = {split.after!r}"
-        return f"operator {self._context.operator!r} cannot read the query {query[:200]!r} (range {split.id}{after})"
-
-    def close(self) -> None:
-        """Close the connection, in the thread that made it."""
-        self._pages.close(self._session.close)
+        return f"operator {self.context.operator!r} cannot read the query {query[:200]!r} (range {split.id}{after})"
 
 
 __all__ = ["SqlSource"]

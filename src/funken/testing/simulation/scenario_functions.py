@@ -27,10 +27,18 @@ from funken import (
     ValueStateDescriptor,
     WatermarkGenerator,
 )
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, Source, SplitEnumerator, StaticSplits, Wait
+from funken.connectors.base import (
+    NEED_SPLITS,
+    Batch,
+    NeedSplits,
+    QueuedReader,
+    Source,
+    SplitEnumerator,
+    StaticSplits,
+    Wait,
+)
 from funken.connectors.context import ConnectorContext
 from funken.connectors.datagen import IndexSplit
-from funken.connectors.reading.queued_reader import QueuedReader
 
 END = 10**9
 """A time after every record."""

@@ -1,9 +1,14 @@
-"""Records as Parquet files of a lake table, and back: what Delta and Iceberg share."""
+"""Tables of a lake, Delta's and Iceberg's: their Parquet files, and the writer and the committer of their sinks.
+
+A writer writes Parquet files, which no reader of the table sees. When the checkpoint is complete, the committer adds all of them
+in one commit, which also sets a mark per subtask: the checkpoint up to which its records are in. A repeated commit finds it.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,7 +21,8 @@ from funken.connectors.formats.arrow_batches import batch_of_columns
 from funken.connectors.formats.arrow_columns import columns_of_batch
 from funken.connectors.formats.arrow_values import array_of
 from funken.connectors.formats.text_columns import whole_array
-from funken.connectors.sql.records import RowMaker
+from funken.connectors.rows import RowMaker
+from funken.connectors.sink import CommitRequest, MarkingCommitter, SinkWriter
 from funken.errors import ValueDoesNotFit
 from funken.types.arrow import parquet_file, python_rows
 from funken.types.info import TupleTypeInfo
@@ -47,7 +53,7 @@ class ParquetFiles:
         keys: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
         self._keys = keys
-        self._files, self._folder, self._below = files, folder, below
+        self._files, self.folder, self._below = files, folder, below
         self._schema, self._partition_by, self._who = schema, list(partition_by), who
         self._maker = RowMaker(schema.names, who)
         self._batches: list[Any] = []
@@ -130,7 +136,7 @@ class ParquetFiles:
 
     def _write_file(self, table: Any, partition: dict[str, Any]) -> None:
         name = f"{self._below}part-{uuid.uuid4().hex}.parquet"
-        path = f"{self._folder}/{name}"
+        path = f"{self.folder}/{name}"
         with self._files.open_output_stream(path) as out:
             parquet.write_table(table, out)
         self._written.append(DataFile(name, self._files.get_file_info(path).size, len(table), partition))
@@ -217,4 +223,114 @@ class ParquetRows:
         self._source.close()
 
 
-__all__ = ["ROWS_PER_FILE", "DataFile", "ParquetFiles", "ParquetRows", "block_of_table"]
+class TableWriter(SinkWriter):
+    """Writes the records of a checkpoint to files; define ``parquet_files``, and ``location`` if paths are absolute."""
+
+    location = ""
+    """What a table puts before the paths of its data files."""
+
+    def parquet_files(self) -> ParquetFiles:
+        """Read the table's schema, and return what collects records."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """Open the table."""
+        self._collected = self.parquet_files()
+
+    def write(self, values: Any, timestamps: list[int] | None, now: int) -> None:
+        """Collect a block, of records or of columns."""
+        self.count_sent(len(values), self._collected.add(values))
+
+    def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
+        """Return the files."""
+        try:
+            files = self._collected.take()
+        except OSError as error:
+            raise self.failure(
+                f"no files can be written to {self._collected.folder!r} ({error}); allow this user to."
+            ) from error
+        return [[tuple(file._replace(path=self.location + file.path)) for file in files]] if files else []
+
+
+class TableCommitter(MarkingCommitter):
+    """Adds the files of a checkpoint to a table, in one commit, with the marks of their subtasks."""
+
+    transient: tuple[type[Exception], ...] = (OSError,)
+    """Errors after which the commit is tried again: it finds out what is in."""
+
+    def table(self) -> Any:
+        """Return the table as it is now."""
+        raise NotImplementedError
+
+    def mark(self, job_id: str, subtask: int) -> str:
+        """Return the name of a mark."""
+        raise NotImplementedError
+
+    def marked(self, table: Any, mark: str) -> int:
+        """Return the checkpoint of a mark; 0 if there is none."""
+        raise NotImplementedError
+
+    def marks_after(self, table: Any, since: int) -> Sequence[str]:
+        """Return the marks of this job and operator that name a later checkpoint."""
+        raise NotImplementedError
+
+    def files_of(self, table: Any) -> Set[str]:
+        """Return the paths of the table's files."""
+        raise NotImplementedError
+
+    def add(self, table: Any, files: Sequence[DataFile], marks: Mapping[str, int]) -> None:
+        """Add files and set marks, in one commit."""
+        raise NotImplementedError
+
+    def remover(self) -> Callable[[str], Any]:
+        """Return what deletes a data file by its path."""
+        raise NotImplementedError
+
+    def forget_marks(self, since: int | None) -> bool:
+        """Set later marks back."""
+        table, begin = self.table(), since or 0
+        later = self.marks_after(table, begin)
+        if later:
+            self.add(table, (), dict.fromkeys(later, begin))
+        return bool(later)
+
+    def commit(self, requests: Sequence[CommitRequest]) -> None:
+        """Add the files of all requests that are not in, in one commit."""
+        table = self.table()
+        marks: dict[str, int] = {}
+        files: list[DataFile] = []
+        open_requests = []
+        for request in requests:
+            added = [DataFile(*file) for file in request.committable]
+            if request.checkpoint_id is None:  # a try whose answer was lost may have added them
+                is_in = bool(request.retries) and not self.files_of(table).isdisjoint(file.path for file in added)
+            else:
+                mark = self.mark(request.job_id, request.subtask)
+                is_in = self.marked(table, mark) >= request.checkpoint_id
+                if not is_in:
+                    marks[mark] = max(marks.get(mark, 0), request.checkpoint_id)
+            if is_in:
+                request.already_committed()
+            else:
+                open_requests.append(request)
+                files += added
+        if not open_requests:
+            return
+        try:
+            self.add(table, files, marks)
+        except self.transient as error:
+            for request in open_requests:
+                request.retry_later(f"{type(error).__name__}: {str(error)[:300]}")
+
+    def abort(self, requests: Sequence[CommitRequest]) -> None:
+        """Delete files that are in no checkpoint; the table's own cleaning removes what is left over."""
+        remove = self.remover()
+        for request in requests:
+            for file in request.committable:
+                with suppress(OSError):
+                    remove(DataFile(*file).path)
+
+
+__all__ = [
+    "ROWS_PER_FILE", "DataFile", "ParquetFiles", "ParquetRows", "TableCommitter", "TableWriter", "block_of_table",
+]  # fmt: skip
