@@ -16,6 +16,7 @@ from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
 from funken.runtime.job.graph import EdgeInfo, JobGraph, OperatorInfo, VertexInfo
 from funken.runtime.job.history import FailureRecord
+from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import VertexSnapshot
 from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.log_entries import LogEntry
@@ -119,6 +120,22 @@ def test_the_graph_has_a_box_for_each_vertex_in_the_colour_of_its_load(page, ser
 
     page.wait_for_selector('.vertex[data-level="ok"] >> nth=1')
     assert boxes.nth(0).locator(".box").evaluate("node => getComputedStyle(node).fill") == colours[1]
+
+
+@needs_browser
+def test_the_vertex_that_a_job_waits_for_is_said(page, serve):
+    job = FakeJob()
+    page.goto(serve(job))
+    page.get_by_role("link", name="totals").click()
+    page.wait_for_selector(".vertex[data-level]")
+    assert not page.locator(".bottleneck").is_visible()
+    slow = Bottleneck(1, "sums -> print", 0, 0.92, 0.8, 9_000, (0,))
+    job.current = replace(job.current, taken=11_000, bottlenecks=(slow,))
+    page.wait_for_selector(".bottleneck:visible")
+    said = page.locator(".bottleneck").inner_text().replace("\u202f", " ")
+    assert said.startswith(
+        "sums -> print is the bottleneck: subtask 0 is 92 % busy; input held back for 80 % of the time since "
+    )
 
 
 @needs_browser

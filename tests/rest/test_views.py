@@ -112,6 +112,7 @@ def test_back_pressure_has_levels_and_ratios():
     found = vertices.back_pressure(picture(), SOURCE)
 
     assert found["backpressure-level"] == "high"
+    assert found["bottlenecks"] == []
     assert [(each["ratio"], each["backpressureLevel"]) for each in found["subtasks"]] == [(0.7, "high"), (0.05, "ok")]
 
 

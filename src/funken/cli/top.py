@@ -13,6 +13,7 @@ from rich.text import Text
 
 from funken.cli.jobs import duration, job_command, new_table, print_json
 from funken.cli.remote import OVER, FoundJob
+from funken.runtime.job.pressure import Bottleneck
 from funken.timing.instants import moment
 
 _WHOLE = 1000.0
@@ -99,4 +100,15 @@ def picture(found: dict[str, Any]) -> Group:
         f"{found['name']}  {found['state']} for {duration(found['duration'])}, {found['restarts']} restarts, "
         f"{checkpoints['completed']} checkpoints, {checkpoints['failed']} failed"
     )
-    return Group(Text(head), table)
+    slow = [Text(bottleneck_text(each), "bold red") for each in found.get("bottlenecks", ())]
+    return Group(Text(head), *slow, table)
+
+
+def bottleneck_text(bottleneck: dict[str, Any]) -> str:
+    """Say in words which vertex the job waits for.
+
+    >>> bottleneck_text({"vertex": 1, "name": "enrich", "subtask": 0, "busy": 0.92, "held_back": 0.8, "since": 0, "between": [0]})
+    'enrich is the bottleneck: subtask 0 is 92 % busy; input held back for 80 % of the time since 0:00:00'
+    """
+    known = Bottleneck(**{**bottleneck, "between": tuple(bottleneck["between"])})
+    return known.text(moment(known.since))

@@ -2,8 +2,8 @@
 
 import { api, jobPath } from "./api.js";
 import { checkpointTimeline, lineChart } from "./charts.js";
-import { el, stateBadge, table } from "./dom.js";
-import { bytes, count, duration, moment, percent, rate, watermark } from "./format.js";
+import { el, setText, stateBadge, table } from "./dom.js";
+import { bytes, clock, count, duration, moment, percent, rate, watermark } from "./format.js";
 import { graphView } from "./graph.js";
 import { KEPT } from "./model.js";
 import { tracebackView } from "./traceback.js";
@@ -54,11 +54,15 @@ export function graphTab(job) {
     { key: (each) => each.subtask },
   );
   const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node);
-  const node = el("div", {}, el("section", { class: "panel" }, graph.node), detail, el("section", { class: "panel", id: "vertices" }, list.node));
+  const waits = el("p", { class: "bottleneck", role: "status", hidden: true });
+  const node = el("div", {}, waits, el("section", { class: "panel" }, graph.node), detail, el("section", { class: "panel", id: "vertices" }, list.node));
 
   function show() {
     if (!last) return;
     const [current, vertices] = last;
+    const slow = bottleneckTexts(current);
+    waits.hidden = !slow.length;
+    setText(waits, slow.join("\n"));
     graph.update(current, vertices, chosen);
     list.update(vertices, chosen);
     const vertex = vertices.find((each) => each.id === chosen);
@@ -75,6 +79,13 @@ export function graphTab(job) {
       show();
     },
   };
+}
+
+// Which vertices the job waits for, in words.
+function bottleneckTexts(job) {
+  return (job.bottlenecks || []).map((each) =>
+    `${each.name} is the bottleneck: subtask ${each.subtask} is ${percent(each.busy)} busy; `
+    + `input held back for ${percent(each.held_back)} of the time since ${clock(each.since)}`);
 }
 
 const SERIES = 6;

@@ -8,6 +8,7 @@ from funken.errors import RequestRejected
 from funken.rest.jobs import digest
 from funken.rest.views.jobs import Json, io_metrics, times_of, vertex_id, vertices
 from funken.runtime.job.graph import VertexInfo
+from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexSnapshot, aggregated
 
 _LOW, _HIGH = 0.1, 0.5
@@ -156,10 +157,25 @@ def back_pressure(job: JobSnapshot, vertex: str) -> Json:
     most = level(max((each["ratio"] for each in subtasks), default=0.0))
     return {
         "status": "ok",
+        "bottlenecks": [_bottleneck(job, each) for each in job.bottlenecks],
         "backpressureLevel": most,
         "backpressure-level": most,
         "end-timestamp": job.taken,
         "subtasks": subtasks,
+    }
+
+
+def _bottleneck(job: JobSnapshot, found: Bottleneck) -> Json:
+    """Return a vertex that the job waits for, and those that it holds back; Flink has no such field."""
+    ids = {info.id: vertex_id(info) for info in job.graph.vertices}
+    return {
+        "vertex": ids[found.vertex],
+        "name": found.name,
+        "subtask": found.subtask,
+        "busyRatio": round(found.busy, 3),
+        "heldBackRatio": round(found.held_back, 3),
+        "since": found.since,
+        "holdsBack": [ids[each] for each in found.between],
     }
 
 

@@ -168,7 +168,7 @@ class Job:
 
     def snapshot(self) -> JobSnapshot:
         """Return a picture of the job as it is, from any thread; nothing is stopped or waited for."""
-        metrics = self._metrics.current()
+        metrics, bottlenecks = self._metrics.current(), self._metrics.bottlenecks()
         checkpoints = CheckpointsSnapshot() if self.checkpoints is None else self.checkpoints.history.snapshot()
         with self._lock:
             machine = self.machine
@@ -188,6 +188,7 @@ class Job:
                 tuple(reversed(machine.restart_history)),
                 self._masked,
                 self.master.coordinators.commits.metrics(),
+                bottlenecks,
             )
 
     @property

@@ -43,6 +43,8 @@ _HOST = socket.gethostname()
 _IN_FLIGHT = 16
 _ALL = sys.maxsize
 """A turn processes all blocks that have arrived: all tasks share one thread."""
+_TURN_SECONDS = 0.1
+"""But it ends after this time, so that commands, checkpoints and metrics do not wait for 16 blocks of slow records."""
 _LONGEST_WAIT = 1000
 _LOOK_SECONDS = 0.2
 """How often it is seen whether a function returns."""
@@ -214,6 +216,8 @@ class LocalLoop:
             task: FeedbackLane.of(job.settings.feedback, name) for task, name in job.plan.head_tasks().items()
         }
         self._loops = {task: self._loop(blob, task) for task in job.master.tasks}
+        #: when the last turn of each task ended that did not come to the end of what it was sent
+        self._left: dict[TaskId, float] = {}
 
     def _loop(self, blob: bytes, number: TaskId) -> TaskLoop:
         settings = self._job.settings
@@ -299,11 +303,18 @@ class LocalLoop:
 
     def _turn_of_tasks(self) -> float:
         wait: float = _LONGEST_WAIT
+        behind = False  # whether a task has not come to the end of what it was sent
         # Downstream first: what is in flight is worked off before a source adds to it.
         for loop in reversed(self._loops.values()):
-            for _ in loop.turn(_ALL, not loop.task.has_sources or self._room()):
+            if (left := self._left.pop(loop.task.id, None)) is not None:
+                loop.task.meter.waited(self._clock.monotonic() - left)
+            may_poll = not loop.task.has_sources or (not behind and self._room())
+            for _ in loop.turn(_ALL, may_poll, _TURN_SECONDS):
                 if self._route(loop.task):
                     wait = 0
+            if loop.task.work or not loop.mailbox.empty():
+                self._left[loop.task.id] = self._clock.monotonic()
+                behind = behind or loop.task.id not in self._lanes
             wait = min(wait, loop.wait)
         for lane in self._lanes.values():
             lane.turn()

@@ -18,6 +18,7 @@ from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.graph import JobGraph
 from funken.runtime.job.history import Execution, FailureRecord, RestartRecord, headline
 from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.job.vertex_metrics import SubtaskMetrics
 from funken.runtime.messages import TaskId
@@ -94,6 +95,8 @@ class JobSnapshot:
     """What was set, with secrets masked."""
     commits: Mapping[str, int | float] = field(default_factory=dict)
     """What became of the committables of its sinks, and how long (ms) the last commit took; empty before the first one."""
+    bottlenecks: tuple[Bottleneck, ...] = ()
+    """The vertices that hold sources back, the one that holds back most first."""
 
     @property
     def phase(self) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from funken.dataclass import dataclass
-from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, Millis
 from funken.metrics.histogram import percentile
 from funken.plan.physical import PhysicalPlan
+from funken.runtime.job.pressure import Bottleneck, FlowGraph
 from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
+from funken.timing.clock import Clock, SystemClock
 
 _SPAN_SECONDS = 5.0
+_MEASURABLE = 0.01
+"""From which share of time on a subtask is busy enough for the rate at which it would be always busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class SubtaskMetrics:
 
     ``user`` has the metrics of its operators' functions, by the operator's stable id, and ``labels`` those that are below a key
     and a value, as ``MetricGroup.labels`` returns them; watermarks are ``None`` before the first.
-    Busy, back-pressured and idle time are ms per second, and their sum is 1000.
+    Busy, back-pressured and idle time are ms per second, and their sum is 1000. A subtask is back-pressured while its output
+    waits, and while the sources before it are held back because of a vertex behind it (``pressure.py``).
     """
 
     records_in: int = 0
@@ -48,6 +53,12 @@ class SubtaskMetrics:
     markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The ages (ms) of the newest latency markers, by where they come from."""
 
+    @property
+    def true_processing_rate(self) -> float | None:
+        """How many records per second it could take if it were always busy; ``None`` if it is too idle to tell."""
+        busy = self.busy_ms_per_second / 1000
+        return round(self.records_in_per_second / busy, 3) if busy >= _MEASURABLE else None
+
     def lag(self, now: int) -> int | None:
         """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
         mark = self.output_watermark if self.input_watermark is None else self.input_watermark
@@ -61,8 +72,15 @@ class SubtaskMetrics:
         """
         found: dict[str, int | float | None] = {
             name: getattr(self, attribute) for name, attribute in _NAMES.items()
-        } | {"watermarkLag": self.lag(now)}  # fmt: skip
+        } | {"watermarkLag": self.lag(now), "trueProcessingRate": self.true_processing_rate}  # fmt: skip
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _held_back(metrics: SubtaskMetrics, held: float) -> SubtaskMetrics:
+    """Return the metrics of a subtask whose input is held back for so many ms per second because of a vertex behind it."""
+    pressed = min(1000.0 - metrics.busy_ms_per_second, max(held, metrics.back_pressured_ms_per_second))
+    idle = round(1000.0 - metrics.busy_ms_per_second - pressed, 3)
+    return replace(metrics, back_pressured_ms_per_second=pressed, idle_ms_per_second=idle)
 
 
 _NAMES = {
@@ -89,8 +107,17 @@ _NAMES = {
 class MetricsHistory:
     """The newest metrics of every subtask of the attempt that runs; ``take`` a report, ``current`` for all."""
 
-    def __init__(self, plan: PhysicalPlan) -> None:
+    def __init__(self, plan: PhysicalPlan, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._names = {vertex.id: vertex.name for vertex in plan.vertices}
         self._sources = {vertex.id for vertex in plan.vertices if vertex.source is not None}
+        self._flow = FlowGraph(
+            self._names,
+            [(edge.source, edge.target) for edge in plan.edges if not edge.feedback],
+        )
+        #: since when (wall clock, ms) each bottleneck holds sources back
+        self._since: dict[int, Millis] = {}
+        self._bottlenecks: list[Bottleneck] = []
         self._lock = threading.Lock()
         self._samples: dict[TaskId, deque[MetricsReport]] = {}
         self._current: dict[tuple[int, int], SubtaskMetrics] = {}
@@ -100,6 +127,8 @@ class MetricsHistory:
         with self._lock:
             self._samples.clear()
             self._current.clear()
+            self._since.clear()
+            self._bottlenecks = []
 
     def take(self, report: MetricsReport) -> None:
         """Take a report; with the second of a task there are rates."""
@@ -115,11 +144,46 @@ class MetricsHistory:
                 then = oldest.vertices.get(vertex, now)
                 place = vertex, report.task.subtask
                 self._current[place] = self._metrics(vertex, now, then, report.at - oldest.at)
+            if report.vertices.keys() & self._sources:
+                self._find_bottlenecks()
 
     def current(self) -> dict[tuple[int, int], SubtaskMetrics]:
         """Return the metrics of each subtask, by vertex and subtask."""
         with self._lock:
-            return dict(self._current)
+            found, held = dict(self._current), dict[int, float]()
+            for each in self._bottlenecks:
+                for vertex in each.between:
+                    held[vertex] = max(held.get(vertex, 0.0), each.held_back)
+        for (vertex, subtask), metrics in found.items():
+            if vertex in held and vertex not in self._sources:
+                found[vertex, subtask] = _held_back(metrics, held[vertex] * 1000)
+        return found
+
+    def bottlenecks(self) -> tuple[Bottleneck, ...]:
+        """Return the vertices that the job waits for, the one that holds back most first."""
+        with self._lock:
+            return tuple(self._bottlenecks)
+
+    def _find_bottlenecks(self) -> None:
+        busy: dict[int, tuple[float, int]] = {}
+        pressed: dict[int, float] = {}
+        for (vertex, subtask), metrics in self._current.items():
+            if vertex in self._sources:
+                pressed[vertex] = max(pressed.get(vertex, 0.0), metrics.back_pressured_ms_per_second / 1000)
+            else:
+                busy[vertex] = max(busy.get(vertex, (0.0, 0)), (metrics.busy_ms_per_second / 1000, subtask))
+        pressure = self._flow.pressure(pressed, {vertex: share for vertex, (share, _) in busy.items()})
+        now = Millis(self._clock.now())
+        self._since = {vertex: self._since.get(vertex, now) for vertex in pressure}
+        self._bottlenecks = sorted(
+            (
+                Bottleneck(
+                    vertex, self._names[vertex], busy[vertex][1], busy[vertex][0], held, self._since[vertex], between
+                )
+                for vertex, (held, between) in pressure.items()
+            ),
+            key=lambda each: -each.held_back,
+        )
 
     def _metrics(self, vertex: int, now: VertexMetrics, then: VertexMetrics, seconds: float) -> SubtaskMetrics:
         def rate(value: float) -> float:

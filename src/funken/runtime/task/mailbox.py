@@ -81,8 +81,8 @@ class TaskLoop:
         #: until when it is not looked at again
         self._fills = 0.0
 
-    def turn(self, blocks: int = 1, may_poll: bool = True) -> Iterator[bool]:
-        """Turn once, with so many blocks at most. The sources are not polled unless they may be: their output is full.
+    def turn(self, blocks: int = 1, may_poll: bool = True, seconds: float = math.inf) -> Iterator[bool]:
+        """Turn once, with so many blocks and seconds at most. Sources are not polled unless they may be: their output is full.
 
         Yields when the task's ``outbox`` is to be taken: whether it must not be held back on its way.
         """
@@ -92,7 +92,7 @@ class TaskLoop:
             self._late += (max(0.0, now - self._due) - self._late) / 8
             if task.throttle.pausing:
                 self._paused += now - self._ended
-        self.wait = self._work(task.advance(), blocks, may_poll)
+        self.wait = self._work(task.advance(), blocks, may_poll, seconds)
         if task.outbox:
             yield task.take_urgent_flush()
         now = self._clock.monotonic()
@@ -116,10 +116,10 @@ class TaskLoop:
             self._due = self._ended + self.wait / 1000
             task.throttle.on_idle()
 
-    def _work(self, due: int | None, blocks: int, may_poll: bool) -> float:
+    def _work(self, due: int | None, blocks: int, may_poll: bool, seconds: float) -> float:
         """Receive, process and poll; return for how long (ms) nothing is to be done."""
         task, mailbox = self.task, self.mailbox
-        worked = 0
+        worked, until = 0, self._clock.monotonic() + seconds
         while True:
             while not mailbox.empty() and (task.looks_ahead or not task.work):
                 if not mailbox.deliver():
@@ -128,6 +128,8 @@ class TaskLoop:
                 task.step()
                 worked += 1
                 mailbox.processed()
+                if self._clock.monotonic() >= until:
+                    break
             if worked >= blocks or (not task.work and mailbox.empty()):
                 break
         wait = 0.0 if worked or task.work or task.materializing else math.inf
