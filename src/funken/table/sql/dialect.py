@@ -383,7 +383,9 @@ class Flink(Dialect):
                 last = self._curr
                 self._advance()
             self._match_r_paren()
-            return self.expression(MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start)
+            return self.expression(
+                MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start
+            )
 
 
-__all__ = ["DefaultArgument", "Flink", "ModelOperand", "ParseError", "MatchClause", "TableOperand", "TypeText"]
+__all__ = ["DefaultArgument", "Flink", "MatchClause", "ModelOperand", "ParseError", "TableOperand", "TypeText"]
