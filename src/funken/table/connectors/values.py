@@ -15,13 +15,13 @@ from funken.connectors.base import (
     Batch,
     Boundedness,
     NeedSplits,
+    QueuedReader,
     Source,
     SplitEnumerator,
     StaticSplits,
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -157,14 +157,14 @@ class RowsInTurns(Source[Row]):
 
     def reader(self, context: ConnectorContext) -> SourceReaderInTurns:
         """Make a reader."""
-        return SourceReaderInTurns(self.rows, self.boundedness is not Boundedness.BOUNDED, self.delay)
+        return SourceReaderInTurns(self.rows, self.boundedness is not Boundedness.BOUNDED, self.delay, context)
 
 
 class SourceReaderInTurns(QueuedReader):
     """Reads one row per call."""
 
-    def __init__(self, rows: tuple[Row, ...], stays_open: bool, delay: int) -> None:
-        super().__init__()
+    def __init__(self, rows: tuple[Row, ...], stays_open: bool, delay: int, context: ConnectorContext) -> None:
+        super().__init__(context)
         self._rows = rows
         self._stays_open = stays_open
         self._delay = delay
@@ -320,6 +320,10 @@ class ValuesFactory(TableFactory):
     def has_lookup(self, context: TableContext) -> bool:
         """Whether the option ``disable-lookup`` allows it."""
         return not self._options(context)["disable-lookup"]
+
+    def has_vector_search(self, context: TableContext) -> bool:
+        """Whether the option ``enable-vector-search`` allows it."""
+        return bool(self._options(context)["enable-vector-search"])
 
 
 __all__ = ["Results", "ValuesFactory", "register_rows", "results_of", "rows_of"]
