@@ -3,9 +3,10 @@
 usage: nexmark_sql.py [--query q5,q7] [--events N] [--runs N] [--checked N] [--width N] [--seed N] [--folder FOLDER]
                       [--check] [--only sql|streams] [--mini-batch]
 
-The queries are those that ``nexmark/flink_queries.py`` has for Flink's SQL, over tables of the filesystem connector. Each result is
-compared with DuckDB's, every field of every row, at a rate at which no two events have the same time; only then is it measured: SQL
-and the DataStream program take turns, and the median of each counts. ``--folder`` keeps the events for the next call.
+The queries are those that ``nexmark/flink_queries.py`` has for Flink's SQL, over tables of the filesystem connector. Each
+result is compared with DuckDB's, every field of every row, at a rate at which no two events have the same time; only then is it
+measured: SQL and the DataStream program take turns, and the median of each counts. ``--folder`` keeps the events for the next
+call.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "nexmark"), str(HERE / "compare")]
+sys.path.insert(0, str(HERE / "compare"))
+sys.path.insert(0, str(HERE / "nexmark"))
 
 import environments
 from checking import WrongResult, compare, without_clock
@@ -41,7 +43,7 @@ from funken.table.environment import EnvironmentSettings, TableEnvironment
 from funken.table.udf import udf
 
 CHECKED_RATE = 200
-EPOCH = datetime.datetime(1970, 1, 1)
+EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as the columns have it
 MILLISECOND = datetime.timedelta(milliseconds=1)
 SIDE_KEYS, WITHOUT = 10_000, 7
 MINI_BATCHES = {
@@ -123,7 +125,7 @@ def of_sql(query: str, args: argparse.Namespace, events: Path) -> float:
     """Return the seconds of a query whose rows are dropped."""
     tables = table_environment(args, query, events)
     columns = tables.sql_query(QUERIES[query]).get_resolved_schema().get_column_data_types()
-    names = ", ".join(f"c{number} {kind.logical}" for number, kind in enumerate(columns))
+    names = ", ".join(f"c{number} {kind}" for number, kind in enumerate(columns))
     tables.execute_sql(f"CREATE TABLE nowhere ({names}) WITH ('connector' = 'blackhole')")
     begin = time.perf_counter()
     tables.execute_sql(f"INSERT INTO nowhere {QUERIES[query]}").wait()
