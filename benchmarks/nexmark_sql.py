@@ -25,9 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "compare"))
-sys.path.insert(0, str(HERE / "nexmark"))
+sys.path.insert(0, str(Path(__file__).parent / "compare"))
+sys.path.insert(0, str(Path(__file__).parent / "nexmark"))
 
 import environments
 from checking import WrongResult, compare, without_clock
