@@ -95,13 +95,15 @@ EXCEPTIONS: set[str] = set(
 )
 
 # Rooms in which imports for types only may point back: the streams of the API name one another in their signatures.
-TYPED_CIRCLES = {"funken.api", "funken.dataset.api"}
+TYPED_CIRCLES = {"funken.api", "funken.dataset.api", "funken.table"}
 
 # Classes of one name in two modules. The compatibility layer repeats PyFlink's names; this set may only shrink, but for
 # public names of pyflink.table that mean something else elsewhere.
 SAME_NAMES: set[str] = set(
     {
         "AggregateFunction",
+        "Builder",
+        "Column",
         "Edge",
         "Event",
         "Expression",

@@ -32,7 +32,7 @@ from funken.table.connectors.options import ConnectorOption, OptionValues, boole
 from funken.types.row import Row, RowKind
 
 _rows: dict[str, list[Row]] = {}
-_results: dict[str, Results] = {}
+_results: dict[str, KeptChanges] = {}
 _ids = itertools.count(1)
 
 _OPTIONS = (
@@ -80,7 +80,7 @@ def rows_of(data_id: str) -> list[Row]:
     return _rows[data_id]
 
 
-class Results:
+class KeptChanges:
     """What a sink was given: the changes in order, and the rows that are left of them."""
 
     def __init__(self, key: tuple[int, ...] = ()) -> None:
@@ -113,13 +113,13 @@ class Results:
         return left
 
 
-def results_of(result_id: str, key: tuple[int, ...] = ()) -> Results:
+def results_of(result_id: str, key: tuple[int, ...] = ()) -> KeptChanges:
     """Return what sinks with this ``result-id`` were given; they keep one list.
 
     >>> results_of("nothing yet").changes
     []
     """
-    return _results.setdefault(result_id, Results(key))
+    return _results.setdefault(result_id, KeptChanges(key))
 
 
 def _inserted(row: Row) -> Row:
@@ -225,7 +225,7 @@ class KeptRows(Sink):
 class KeptRowsWriter(SinkWriter):
     """Adds rows to the results."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: KeptChanges) -> None:
         self._results = results
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
@@ -326,4 +326,4 @@ class ValuesFactory(TableFactory):
         return bool(self._options(context)["enable-vector-search"])
 
 
-__all__ = ["Results", "ValuesFactory", "register_rows", "results_of", "rows_of"]
+__all__ = ["KeptChanges", "ValuesFactory", "register_rows", "results_of", "rows_of"]
