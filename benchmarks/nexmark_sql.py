@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,39 +120,46 @@ def checked(query: str, args: argparse.Namespace, oracle: Oracle, folder: Path) 
     return compare(query, rows, right)
 
 
-def of_sql(query: str, args: argparse.Namespace, events: Path) -> float:
-    """Return the seconds of a query whose rows are dropped."""
+def timed(execute: Callable[[], Any]) -> tuple[float, float]:
+    """Return the seconds that a job takes, and those of CPU: all of it runs in this process."""
+    began, before = time.perf_counter(), time.process_time()
+    execute()
+    return time.perf_counter() - began, time.process_time() - before
+
+
+def of_sql(query: str, args: argparse.Namespace, events: Path) -> tuple[float, float]:
+    """Run a query whose rows are dropped."""
     tables = table_environment(args, query, events)
     columns = tables.sql_query(QUERIES[query]).get_resolved_schema().get_column_data_types()
     names = ", ".join(f"c{number} {kind}" for number, kind in enumerate(columns))
     tables.execute_sql(f"CREATE TABLE nowhere ({names}) WITH ('connector' = 'blackhole')")
-    begin = time.perf_counter()
-    tables.execute_sql(f"INSERT INTO nowhere {QUERIES[query]}").wait()
-    return time.perf_counter() - begin
+    return timed(lambda: tables.execute_sql(f"INSERT INTO nowhere {QUERIES[query]}").wait())
 
 
-def of_streams(query: str, args: argparse.Namespace, events: Path) -> float:
-    """Return the seconds of a DataStream program whose records are dropped."""
+def of_streams(query: str, args: argparse.Namespace, events: Path) -> tuple[float, float]:
+    """Run a DataStream program whose records are dropped."""
     conf = Configuration({"execution.target": "local", "parallelism.default": args.width})
     env = StreamExecutionEnvironment.get_execution_environment(conf)
     with tempfile.TemporaryDirectory() as folder:
         PROGRAMS[query].program(ParquetStreams(env, events, folder, whole=True)).sink_to(DiscardingSink())
-        begin = time.perf_counter()
-        env.execute(query)
-        return time.perf_counter() - begin
+        return timed(lambda: env.execute(query))
 
 
 SYSTEMS = {"sql": of_sql, "streams": of_streams}
 
 
 def measured(query: str, args: argparse.Namespace, events: Path) -> dict[str, float]:
-    """Return the events per second of each system."""
-    seconds: dict[str, list[float]] = {name: [] for name in args.systems}
+    """Return the events per second of each system, and per second of CPU."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in args.systems}
     for _ in range(args.runs):
         for name in args.systems:
             gc.collect()
-            seconds[name].append(SYSTEMS[name](query, args, events))
-    return {name: round(args.events / statistics.median(found)) for name, found in seconds.items()}
+            found[name].append(SYSTEMS[name](query, args, events))
+    figures: dict[str, float] = {}
+    for name, runs in found.items():
+        figures[name] = round(args.events / statistics.median(seconds for seconds, _ in runs))
+        figures[f"{name}_cpu"] = round(args.events / statistics.median(spent for _, spent in runs))
+    return figures
 
 
 def run(query: str, args: argparse.Namespace, oracle: Oracle | None, folder: Path) -> dict[str, Any]:
@@ -181,10 +188,17 @@ def told(figures: dict[str, Any]) -> str:
     if "failed" in figures:
         return str(figures["failed"])
     parts = [f"{figures['rows']:7,} rows"]
-    parts += [f"{name} {figures[name]:11,} events/s" for name in SYSTEMS if name in figures]
-    if all(name in figures for name in SYSTEMS):
-        parts.append(f"{figures['sql'] / figures['streams']:.2f} x")
+    for name in filter(figures.__contains__, SYSTEMS):
+        parts += [f"{name} {figures[name]:10,} events/s, {figures[f'{name}_cpu']:10,} per CPU second"]
+    parts += [f"{title} {found:.2f} x" for title, found in compared(figures).items()]
     return "  ".join(parts)
+
+
+def compared(figures: dict[str, Any]) -> dict[str, float]:
+    """Return how many times as fast SQL is, by the clock and per second of CPU."""
+    if not all(name in figures for name in SYSTEMS):
+        return {}
+    return {title: figures["sql" + of] / figures["streams" + of] for title, of in (("time", ""), ("CPU", "_cpu"))}
 
 
 def main() -> None:
@@ -221,10 +235,10 @@ def main() -> None:
         for query in wanted:
             found[query] = {"failed": CANNOT[query]} if query in CANNOT else run(query, args, oracle, events)
             print(f"{query:4} {told(found[query])}", flush=True)
-    ratios = [each["sql"] / each["streams"] for each in found.values() if all(name in each for name in SYSTEMS)]
-    if ratios:
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        print(f"SQL / DataStream: {mean:.2f} (geometric mean of {len(ratios)} queries)")
+    ratios = [ratio for figures in found.values() if (ratio := compared(figures))]
+    for title in ratios[0] if ratios else ():
+        mean = math.exp(statistics.fmean(math.log(ratio[title]) for ratio in ratios))
+        print(f"SQL / DataStream, {title}: {mean:.2f} (geometric mean of {len(ratios)} queries)")
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 
