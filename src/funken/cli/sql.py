@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from funken.api.jobs.client import JobClient
-from funken.cli.run import conf_option, job_options, with_options
+from funken.cli.run import job_options, with_options
 from funken.config import Configuration, set_default_configuration
 from funken.errors import FunkenError
 
@@ -39,7 +39,7 @@ class Quit(Exception):  # the statement, not an error
     """``QUIT`` or ``EXIT``."""
 
 
-class SqlSession:
+class SqlClient:
     """A table environment, and what statements of the client do: modes, statement sets, scripts."""
 
     def __init__(self, environment: Any, echo: Callable[[str], None], waits: bool) -> None:
@@ -187,7 +187,7 @@ def read_statements(lines: Callable[[str], str]) -> Iterator[str]:
             text = ""
 
 
-def _typed(session: SqlSession) -> None:
+def _typed(session: SqlClient) -> None:
     """Run what is typed in; an error ends its statement only."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401, PLC0415 - gives input() a history
@@ -232,7 +232,7 @@ def sql(
     environment = TableEnvironment.create(settings)
     path = file or script
     typed = path is None and text is None and sys.stdin.isatty()
-    session = SqlSession(environment, click.echo, waits=not typed)
+    session = SqlClient(environment, click.echo, waits=not typed)
     try:
         if init is not None:
             session.script(Path(init).read_text())

@@ -70,6 +70,11 @@ class DeserializationSchema:
         return type(self).deserialize_all is not DeserializationSchema.deserialize_all
 
     @property
+    def reads_blocks(self) -> bool:
+        """Whether a block costs less than its messages one by one: ``deserialize_block`` is overridden."""
+        return type(self).deserialize_block is not DeserializationSchema.deserialize_block
+
+    @property
     def needs_sample(self) -> bool:
         """Whether only messages show what columns there are."""
         return False

@@ -20,6 +20,7 @@ from funken.table.catalog import (
 from funken.table.config import TableConfig
 from funken.table.conversions import StreamConversions
 from funken.table.logical import LogicalNode, LogicalSink, LogicalStream, walk
+from funken.table.rendering import path_parts
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
 from funken.table.table import Table
@@ -627,37 +628,6 @@ class _Positional:
 def without_names(row: Row) -> Row:
     """Return a row without the names of its fields."""
     return Row.of_kind(row.get_row_kind(), *row)
-
-
-def path_parts(path: str) -> list[str]:
-    """Return the names of a path, in which names may be quoted by backticks.
-
-    >>> path_parts("c.`a b`.t"), path_parts("`a``b`")
-    (['c', 'a b', 't'], ['a`b'])
-    """
-    parts: list[str] = []
-    rest = path.strip()
-    while rest:
-        if rest[0] == "`":
-            end = 1
-            while end < len(rest):
-                if rest[end] == "`":
-                    if rest[end + 1 : end + 2] != "`":
-                        break
-                    end += 1
-                end += 1
-            parts.append(rest[1:end].replace("``", "`"))
-            rest = rest[end + 1 :]
-        else:
-            name, dot, behind = rest.partition(".")
-            parts.append(name.strip())
-            rest = dot + behind
-        if rest and rest[0] != ".":
-            raise InvalidProgram(f"{path!r} is no path of an object: write catalog.database.name, names in backticks.")
-        rest = rest[1:]
-    if not parts or not all(parts):
-        raise InvalidProgram(f"{path!r} is no path of an object: write catalog.database.name, names in backticks.")
-    return parts
 
 
 def _settings(given: EnvironmentSettings | Configuration | None) -> EnvironmentSettings:

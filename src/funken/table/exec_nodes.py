@@ -22,8 +22,8 @@ from funken.table.logical import (
     SortKey,
     TableArgument,
     TableCall,
-    WindowShape,
     WindowProperty,
+    WindowShape,
 )
 
 if TYPE_CHECKING:

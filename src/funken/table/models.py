@@ -56,7 +56,7 @@ def predictor_of(model: CatalogModel) -> Predict:
     return _providers[name](model)
 
 
-class Prediction:
+class ModelPrediction:
     """ML_PREDICT of a model, in the manner of a process table function: the row, then the model's columns out."""
 
     kind = "process"
@@ -90,8 +90,7 @@ class Prediction:
             import asyncio  # noqa: PLC0415 - only where models are asynchronous
 
             found = asyncio.run(_awaited(found))
-        for one in _rows(found, self._width):
-            yield one
+        yield from _rows(found, self._width)
 
 
 async def _awaited(found: Any) -> Any:
@@ -107,9 +106,9 @@ def _rows(found: Any, width: int) -> Iterable[tuple[Any, ...]]:
     return [tuple(found)] if isinstance(found, Row | tuple) else [(found,)]
 
 
-def prediction(model: CatalogModel, columns: Sequence[int]) -> Prediction:
+def prediction(model: CatalogModel, columns: Sequence[int]) -> ModelPrediction:
     """Return ML_PREDICT of a model for columns of a table, by their places."""
-    return Prediction(model, columns)
+    return ModelPrediction(model, columns)
 
 
 __all__ = ["prediction", "predictor_of", "register_provider"]

@@ -22,7 +22,7 @@ _TRAITS = frozenset(
 
 
 @dataclass(frozen=True)
-class Argument:
+class ProcessArgument:
     """An argument of a process table function.
 
     A table has *row* semantics, each row by itself, or *set* semantics, whose rows belong to partitions. Further traits:
@@ -37,7 +37,7 @@ class Argument:
     traits: frozenset[str] = frozenset()
 
 
-def table_argument(name: str, *traits: str, type: Any = None, optional: bool = False) -> Argument:
+def table_argument(name: str, *traits: str, type: Any = None, optional: bool = False) -> ProcessArgument:
     """Return an argument that is a table.
 
     >>> sorted(table_argument("r", "set", "updates").traits)
@@ -53,12 +53,12 @@ def table_argument(name: str, *traits: str, type: Any = None, optional: bool = F
             f"table argument {name!r} has unknown traits: {', '.join(unknown)}. Known: {', '.join(sorted(_TRAITS))}."
         )
     chosen = frozenset(traits) if {"row", "set"} & set(traits) else frozenset((*traits, "row"))
-    return Argument(name, "table", None if type is None else as_type(type), optional, chosen)
+    return ProcessArgument(name, "table", None if type is None else as_type(type), optional, chosen)
 
 
-def scalar_argument(name: str, type: Any = None, optional: bool = False) -> Argument:
+def scalar_argument(name: str, type: Any = None, optional: bool = False) -> ProcessArgument:
     """Return an argument that is a constant."""
-    return Argument(name, "scalar", None if type is None else as_type(type), optional)
+    return ProcessArgument(name, "scalar", None if type is None else as_type(type), optional)
 
 
 class ProcessTableFunction(UserDefinedFunction):
@@ -78,7 +78,7 @@ class ProcessTableFunction(UserDefinedFunction):
     <process function Numbered>
     """
 
-    arguments: Sequence[Argument] = ()
+    arguments: Sequence[ProcessArgument] = ()
     result_type: Any = None
     """The columns that the function gives: a ROW type, or the type of a single one."""
 
@@ -89,6 +89,10 @@ class ProcessTableFunction(UserDefinedFunction):
     def eval(self, *args: Any, **arguments: Any) -> Any:
         """Return the rows for a row of a table: ``eval(ctx, **arguments)``."""
         raise NotImplementedError
+
+    def definition(self, name: str = "") -> ProcessDefinition:
+        """Return the function as plans have it, under a name."""
+        return ProcessDefinition(self, name)
 
 
 class ProcessDefinition:
@@ -144,7 +148,7 @@ def ptf(function: Any, name: str | None = None) -> ProcessDefinition:
     made = function() if isinstance(function, type) else function
     if not isinstance(made, ProcessTableFunction):
         raise InvalidProgram(f"{function!r} is no process table function; derive it from ProcessTableFunction.")
-    return ProcessDefinition(made, name)
+    return made.definition(name or "")
 
 
-__all__ = ["Argument", "ProcessDefinition", "ProcessTableFunction", "ptf", "scalar_argument", "table_argument"]
+__all__ = ["ProcessArgument", "ProcessDefinition", "ProcessTableFunction", "ptf", "scalar_argument", "table_argument"]

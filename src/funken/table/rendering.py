@@ -84,4 +84,35 @@ class Rendering:
             self._environment.catalogs.system_functions.pop(name, None)
 
 
-__all__ = ["Rendering"]
+def path_parts(path: str) -> list[str]:
+    """Return the names of a path, in which names may be quoted by backticks.
+
+    >>> path_parts("c.`a b`.t"), path_parts("`a``b`")
+    (['c', 'a b', 't'], ['a`b'])
+    """
+    parts: list[str] = []
+    rest = path.strip()
+    while rest:
+        if rest[0] == "`":
+            end = 1
+            while end < len(rest):
+                if rest[end] == "`":
+                    if rest[end + 1 : end + 2] != "`":
+                        break
+                    end += 1
+                end += 1
+            parts.append(rest[1:end].replace("``", "`"))
+            rest = rest[end + 1 :]
+        else:
+            name, dot, behind = rest.partition(".")
+            parts.append(name.strip())
+            rest = dot + behind
+        if rest and rest[0] != ".":
+            raise InvalidProgram(f"{path!r} is no path of an object: write catalog.database.name, names in backticks.")
+        rest = rest[1:]
+    if not parts or not all(parts):
+        raise InvalidProgram(f"{path!r} is no path of an object: write catalog.database.name, names in backticks.")
+    return parts
+
+
+__all__ = ["Rendering", "path_parts"]

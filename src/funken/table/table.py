@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
-from funken.table.expressions import Expression, col, lit_or_expression
+from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
-from funken.table.rendering import Rendering
+from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema
 from funken.table.types import RowType, quoted
 from funken.table.window import GroupWindow, OverWindow
@@ -361,7 +361,6 @@ class Table:
         self, table_path_or_descriptor: Any, overwrite: bool = False, conflict: str | None = None
     ) -> TablePipeline:
         """Return the table on its way into another, by path or descriptor."""
-        from funken.table.environment import path_parts  # noqa: PLC0415 - they refer to one another
         from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
 
         environment, target = self._environment, table_path_or_descriptor

@@ -830,10 +830,9 @@ def definition_of(function: Any, name: str = "") -> Any:
     """Return the definition of what a program registers as a function."""
     if isinstance(function, FunctionDefinition) or hasattr(function, "infer") or hasattr(function, "signature"):
         return function
-    if hasattr(function, "arguments") and hasattr(function, "changelog_mode"):
-        from funken.table.process_functions import ptf  # noqa: PLC0415 - they are derived from here
-
-        return ptf(function, name)
+    defined = getattr(function, "definition", None)  # of process table functions, which are built upon this module
+    if defined is not None:
+        return defined(name)
     if isinstance(function, TableAggregateFunction):
         return udtaf(function, name=name)
     if isinstance(function, AggregateFunction):

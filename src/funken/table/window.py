@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.table.expressions import Expression, RowInterval, lit_or_expression
+from funken.table.expression import Expression, lit_or_expression
+from funken.table.expressions import RowInterval
 
 if TYPE_CHECKING:
     from funken.table.rendering import Rendering

@@ -16,11 +16,14 @@ from funken.connectors import (
     ChangeRecord,
     CsvSchema,
     DebeziumJsonSchema,
+    DeserializationSchema,
     JsonSchema,
     MalformedRecord,
     MalformedRecordPolicy,
     ProtobufSchema,
 )
+from funken.connectors.kafka import ConsumerRecord, KafkaRecordDeserializationSchema
+from funken.connectors.rabbitmq import RMQDeserializationSchema, RMQMessage
 from funken.connectors.reading.decoding import MessageDecoder
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.metrics.registry import Counter
@@ -81,6 +84,37 @@ def test_csv_that_does_not_fit_is_malformed_alone(message, why):
     assert (first, last) == (Sale("tea", 1), Sale("jam", 2))
     assert isinstance(bad, MalformedRecord)
     assert why.replace("\\", "") in bad.error
+
+
+class Numbers(DeserializationSchema):
+    def deserialize(self, message):
+        READ.append(bytes(message))
+        return int(message) or None
+
+
+READ: list[bytes] = []
+
+
+def read(message):
+    return Numbers().deserialize(getattr(message, "value", None) or message.body)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message_of"),
+    [
+        (Numbers(), bytes),
+        (KafkaRecordDeserializationSchema.of(read), lambda body: ConsumerRecord("orders", 0, 7, None, None, body)),
+        (RMQDeserializationSchema.of(read), RMQMessage),
+    ],
+)
+@pytest.mark.parametrize("body", [b"0", b"x"], ids=["dropped", "malformed"])
+def test_a_message_without_a_record_lets_no_other_be_read_twice(schema, message_of, body):
+    READ.clear()
+    decoder = MessageDecoder(schema, MalformedRecordPolicy.SKIP, Counter(), payload=lambda message: body)
+
+    assert decoder.decode([message_of(each) for each in (b"1", body, b"3")], str) == ([1, 3], [0, 2])
+    assert [b"1", body, b"3"] == READ
+    assert decoder.malformed.count == (body == b"x")
 
 
 def test_avro_reads_what_an_older_schema_wrote():

@@ -14,7 +14,7 @@ from funken.table.connectors.factory import (
     scan_table,
     sink_table,
 )
-from funken.table.connectors.values import Results, register_rows
+from funken.table.connectors.values import KeptChanges, register_rows
 from funken.table.types import parse_type
 from funken.testing import local
 
@@ -120,7 +120,7 @@ def test_rows_of_a_test_are_read_with_their_kinds():
 
 
 def test_a_keyed_result_replaces_and_deletes():
-    results = Results(key=(0,))
+    results = KeptChanges(key=(0,))
     for row in (
         Row(1, "a"),
         Row.of_kind(RowKind.UPDATE_AFTER, 1, "b"),

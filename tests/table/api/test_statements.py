@@ -4,7 +4,8 @@ import pytest
 
 from funken.errors import FunkenError, InvalidConfiguration, InvalidProgram
 from funken.table.catalog import InvalidTable
-from funken.table.environment import EnvironmentSettings, TableEnvironment, path_parts
+from funken.table.environment import EnvironmentSettings, TableEnvironment
+from funken.table.rendering import path_parts
 from funken.table.result import ResultKind
 
 

@@ -9,9 +9,9 @@ from funken.table.logical import (
     FrameBound,
     OverGroup,
     SortKey,
-    WindowShape,
     WindowKind,
     WindowProperty,
+    WindowShape,
 )
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.over import OverByArrival, OverByTime, OverByValue

@@ -36,7 +36,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.table": ("tables",),
     "pyflink.table.catalog": ("catalogs",),
     "pyflink.table.descriptors": ("tables",),
-    "pyflink.table.expression": ("funken.table.expressions",),
+    "pyflink.table.expression": ("funken.table.expression",),
     "pyflink.table.expressions": ("funken.table.expressions",),
     "pyflink.table.module": ("tables",),
     "pyflink.table.types": ("tables",),

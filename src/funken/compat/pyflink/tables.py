@@ -16,7 +16,7 @@ from funken.table.descriptors import (
     TableDescriptor,
 )
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
-from funken.table.expressions import Expression
+from funken.table.expression import Expression
 from funken.table.result import ResultKind, TableResult
 from funken.table.result import RowIterator as CloseableIterator
 from funken.table.schema import ResolvedSchema, Schema

@@ -71,11 +71,13 @@ class MessageDecoder:
         self._payload = payload
         self._remedy = remedy
         self._all = schema.deserialize_all if schema.holds_several else None
+        # Without a form of its own for blocks, a schema would read those of which it drops a message twice.
+        self._by_block = schema.reads_blocks and not schema.holds_several
         self.malformed = malformed
 
     def decode(self, messages: Sequence[Any], where: Callable[[int], str]) -> tuple[list[Any], list[int] | None]:
         """Return the records, and the positions of their messages; ``where`` names the place of a message for errors."""
-        if self._all is None:
+        if self._by_block:
             try:
                 records = self._schema.deserialize_block(messages)
             except Exception:  # noqa: BLE001 - found again, message by message

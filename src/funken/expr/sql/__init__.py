@@ -1,4 +1,5 @@
 """SQL's values and functions: types, casts, and one row of a table per built-in function.
 
-PyArrow and NumPy are imported where they are used. Nothing here knows statements, plans or operators.
+PyArrow and NumPy are imported where they are used. Nothing here knows statements, plans or operators. May import ``expr``,
+``types`` and the lowest layers.
 """

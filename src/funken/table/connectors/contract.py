@@ -65,6 +65,10 @@ class ScanTable:
         """Return the stream of rows, added to a ``StreamExecutionEnvironment``."""
         raise NotImplementedError
 
+    def selected(self, names: Sequence[str]) -> ScanTable | None:
+        """Return a scan of these columns alone, in this order; ``None``: it reads all of them anyway."""
+        return None
+
 
 class SinkTable:
     """A table that is written."""

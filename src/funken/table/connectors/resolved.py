@@ -61,6 +61,9 @@ def scan_of(
     delivered = [*context.names, *(column.name for column in metadata)]
     if delivered == list(names):
         return scan
+    narrow = scan.selected(names)
+    if narrow is not None:
+        return narrow
     return Selected(scan, tuple(delivered.index(name) for name in names))
 
 

@@ -15,13 +15,13 @@ from funken.connectors.base import (
     Batch,
     Boundedness,
     NeedSplits,
+    QueuedReader,
     Source,
     SplitEnumerator,
     StaticSplits,
     Wait,
 )
 from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.queued_reader import QueuedReader
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -32,7 +32,7 @@ from funken.table.connectors.options import ConnectorOption, OptionValues, boole
 from funken.types.row import Row, RowKind
 
 _rows: dict[str, list[Row]] = {}
-_results: dict[str, Results] = {}
+_results: dict[str, KeptChanges] = {}
 _ids = itertools.count(1)
 
 _OPTIONS = (
@@ -80,7 +80,7 @@ def rows_of(data_id: str) -> list[Row]:
     return _rows[data_id]
 
 
-class Results:
+class KeptChanges:
     """What a sink was given: the changes in order, and the rows that are left of them."""
 
     def __init__(self, key: tuple[int, ...] = ()) -> None:
@@ -113,13 +113,13 @@ class Results:
         return left
 
 
-def results_of(result_id: str, key: tuple[int, ...] = ()) -> Results:
+def results_of(result_id: str, key: tuple[int, ...] = ()) -> KeptChanges:
     """Return what sinks with this ``result-id`` were given; they keep one list.
 
     >>> results_of("nothing yet").changes
     []
     """
-    return _results.setdefault(result_id, Results(key))
+    return _results.setdefault(result_id, KeptChanges(key))
 
 
 def _inserted(row: Row) -> Row:
@@ -157,14 +157,14 @@ class RowsInTurns(Source[Row]):
 
     def reader(self, context: ConnectorContext) -> SourceReaderInTurns:
         """Make a reader."""
-        return SourceReaderInTurns(self.rows, self.boundedness is not Boundedness.BOUNDED, self.delay)
+        return SourceReaderInTurns(self.rows, self.boundedness is not Boundedness.BOUNDED, self.delay, context)
 
 
 class SourceReaderInTurns(QueuedReader):
     """Reads one row per call."""
 
-    def __init__(self, rows: tuple[Row, ...], stays_open: bool, delay: int) -> None:
-        super().__init__()
+    def __init__(self, rows: tuple[Row, ...], stays_open: bool, delay: int, context: ConnectorContext) -> None:
+        super().__init__(context)
         self._rows = rows
         self._stays_open = stays_open
         self._delay = delay
@@ -225,7 +225,7 @@ class KeptRows(Sink):
 class KeptRowsWriter(SinkWriter):
     """Adds rows to the results."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: KeptChanges) -> None:
         self._results = results
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
@@ -321,5 +321,9 @@ class ValuesFactory(TableFactory):
         """Whether the option ``disable-lookup`` allows it."""
         return not self._options(context)["disable-lookup"]
 
+    def has_vector_search(self, context: TableContext) -> bool:
+        """Whether the option ``enable-vector-search`` allows it."""
+        return bool(self._options(context)["enable-vector-search"])
 
-__all__ = ["Results", "ValuesFactory", "register_rows", "results_of", "rows_of"]
+
+__all__ = ["KeptChanges", "ValuesFactory", "register_rows", "results_of", "rows_of"]

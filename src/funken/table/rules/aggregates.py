@@ -16,9 +16,9 @@ from funken.table.logical import (
     OutputColumn,
     RelationType,
     TimeAttribute,
-    WindowShape,
     WindowKind,
     WindowProperty,
+    WindowShape,
 )
 from funken.table.rules.building import (
     ALL,

@@ -25,7 +25,17 @@ from funken.table.logical import (
     TimeAttribute,
     joined,
 )
-from funken.table.rules.building import ALL, PlanConversion, calc, exchange, insert_only, merged, refs, refuse, with_time
+from funken.table.rules.building import (
+    ALL,
+    PlanConversion,
+    calc,
+    exchange,
+    insert_only,
+    merged,
+    refs,
+    refuse,
+    with_time,
+)
 from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, moved, substituted
 from funken.table.rules.properties import join_keys, windows_of
 from funken.table.types import DayTimeIntervalType

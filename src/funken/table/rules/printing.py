@@ -13,9 +13,9 @@ from funken.table.logical import (
     OverGroup,
     RelationType,
     SortKey,
-    WindowShape,
     WindowKind,
     WindowProperty,
+    WindowShape,
 )
 from funken.table.rules.notation import Notation, length_text, type_text
 

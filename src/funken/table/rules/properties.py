@@ -10,7 +10,7 @@ from typing import Any
 from funken.expr.ir import InputRef, Node
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, UpsertKeys
-from funken.table.logical import JoinType, TimeAttribute, WindowShape, WindowProperty
+from funken.table.logical import JoinType, TimeAttribute, WindowProperty, WindowShape
 from funken.table.rules.conditions import keeps_identity
 
 NO_KEYS: UpsertKeys = frozenset()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from funken.table.logical import AggregateCall, WindowShape, WindowKind, WindowProperty
+from funken.table.logical import AggregateCall, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate, rowtimes

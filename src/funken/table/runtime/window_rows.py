@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.table.logical import SortKey, WindowShape, WindowKind
+from funken.table.logical import SortKey, WindowKind, WindowShape
 from funken.table.runtime.block import TableBlock
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.order import sort_key

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from funken.table.logical import WindowShape, WindowKind
+from funken.table.logical import WindowKind, WindowShape
 
 _MILLI = datetime.timedelta(milliseconds=1)
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

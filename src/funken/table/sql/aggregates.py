@@ -20,9 +20,9 @@ from funken.table.logical import (
     OverGroup,
     SortKey,
     TimeAttribute,
-    WindowShape,
     WindowKind,
     WindowProperty,
+    WindowShape,
     project,
 )
 from funken.table.sql import subqueries
@@ -313,7 +313,10 @@ def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
         key = (partition, columns.order(over.order), over.rows, over.lower, over.upper)
         call = columns.call(over.call, f"w0$o{number}")
         groups.setdefault(key, []).append((over, call))
-    made = tuple(OverGroup(*key, calls=tuple(call for _, call in calls)) for key, calls in groups.items())
+    made = tuple(
+        OverGroup(partition, order, rows, lower, upper, tuple(call for _, call in calls))
+        for (partition, order, rows, lower, upper), calls in groups.items()
+    )
     select.node = LogicalOver(columns.node(), made, select.hints)
     width = len(columns.nodes)
     places = {over: width + place for place, (over, _) in enumerate(itertools.chain.from_iterable(groups.values()))}

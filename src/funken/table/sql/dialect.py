@@ -11,12 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from sqlglot import exp
+from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 from sqlglot.errors import ParseError
-from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import TokenType
-from sqlglot.tokens import Tokenizer
 
 
 class TableOperand(exp.Expression):
@@ -59,7 +57,7 @@ class Flink(Dialect):
     NORMALIZATION_STRATEGY = NormalizationStrategy.CASE_SENSITIVE
     NULL_ORDERING = "nulls_are_small"
 
-    class Tokenizer(Tokenizer):
+    class Tokenizer(tokens.Tokenizer):
         """Backticks quote names, and hints may follow tables."""
 
         IDENTIFIERS: ClassVar = ["`"]
@@ -74,7 +72,7 @@ class Flink(Dialect):
         KEYWORDS: ClassVar = {
             **{
                 word: token
-                for word, token in Tokenizer.KEYWORDS.items()
+                for word, token in tokens.Tokenizer.KEYWORDS.items()
                 if word
                 not in {
                     "COPY",
@@ -119,10 +117,10 @@ class Flink(Dialect):
             "OVERLAPS": TokenType.OVERLAPS,
         }
 
-    class Parser(Parser):
+    class Parser(parser.Parser):
         """Every call is anonymous, what has a syntax of its own included."""
 
-        FUNCTIONS: ClassVar = {}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
         NO_PAREN_FUNCTIONS: ClassVar = {
             token: partial(_call, token.name)
             for token in (
@@ -135,9 +133,9 @@ class Flink(Dialect):
         }
         NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": lambda self: self._parse_case()}
         TYPE_TOKENS: ClassVar = {TokenType.DATE, TokenType.TIME, TokenType.TIMESTAMP}
-        ID_VAR_TOKENS: ClassVar = Parser.ID_VAR_TOKENS | {TokenType.QUALIFY} - {TokenType.MATCH_RECOGNIZE}
-        TABLE_ALIAS_TOKENS: ClassVar = Parser.TABLE_ALIAS_TOKENS - {TokenType.MATCH_RECOGNIZE, TokenType.QUALIFY}
-        TABLE_POSTFIX_TOKENS: ClassVar = Parser.TABLE_POSTFIX_TOKENS | {TokenType.HINT, TokenType.PARTITION_BY}
+        ID_VAR_TOKENS: ClassVar = parser.Parser.ID_VAR_TOKENS | {TokenType.QUALIFY} - {TokenType.MATCH_RECOGNIZE}
+        TABLE_ALIAS_TOKENS: ClassVar = parser.Parser.TABLE_ALIAS_TOKENS - {TokenType.MATCH_RECOGNIZE, TokenType.QUALIFY}
+        TABLE_POSTFIX_TOKENS: ClassVar = parser.Parser.TABLE_POSTFIX_TOKENS | {TokenType.HINT, TokenType.PARTITION_BY}
         SUPPORTS_OMITTED_INTERVAL_SPAN_UNIT: ClassVar = False
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             "CAST": lambda self: self._cast("CAST"),
@@ -192,7 +190,7 @@ class Flink(Dialect):
         def _listed(self, parse: Callable[[], Any]) -> list[Any]:
             """A list that stands in parentheses, or a single item."""
             if self._match(TokenType.L_PAREN):
-                found = self._parse_csv(parse)
+                found: list[Any] = self._parse_csv(parse)
                 self._match_r_paren()
                 return found
             return [parse()]
@@ -383,7 +381,9 @@ class Flink(Dialect):
                 last = self._curr
                 self._advance()
             self._match_r_paren()
-            return self.expression(MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start)
+            return self.expression(
+                MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start
+            )
 
 
-__all__ = ["DefaultArgument", "Flink", "ModelOperand", "ParseError", "MatchClause", "TableOperand", "TypeText"]
+__all__ = ["DefaultArgument", "Flink", "MatchClause", "ModelOperand", "ParseError", "TableOperand", "TypeText"]

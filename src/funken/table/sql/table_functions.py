@@ -18,8 +18,8 @@ from funken.table.logical import (
     SortKey,
     TableArgument,
     TimeAttribute,
-    WindowShape,
     WindowKind,
+    WindowShape,
 )
 from funken.table.models import prediction
 from funken.table.sql import dialect
@@ -251,7 +251,9 @@ class TableFunctionCall:
         config = self.constant(given["CONFIG"]) if "CONFIG" in given else None
         scalars = (("model", self.binder.catalogs.identifier(path)), ("columns", tuple(places)), ("config", config))
         row_type = RelationType(node.row_type.columns + outputs)
-        return LogicalTableFunction(name, (node,), (TableArgument("INPUT"),), scalars, row_type, definition=prediction(model, places))
+        return LogicalTableFunction(
+            name, (node,), (TableArgument("INPUT"),), scalars, row_type, definition=prediction(model, places)
+        )
 
     def user(self, function: Any) -> LogicalNode:
         """A user's process table function; its ``signature`` says name, kind, type and traits of each argument."""

@@ -1,0 +1,811 @@
+"""Expressions of the Table API: ``col("a") + 1``, ``col("b").sum``; functions are in ``expressions``.
+
+An expression is rendered as SQL where a table is made of it, so that the Table API and SQL have one binder. A *rendering* gives
+names to what has none in SQL: windows, tables, functions of the program.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import inspect
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from funken.errors import InvalidProgram
+from funken.table.schema import as_type
+from funken.table.types import quoted
+from funken.types.row import Row
+
+if TYPE_CHECKING:
+    from funken.table.rendering import Rendering
+
+Render = Callable[["Rendering"], str]
+
+
+class TimeIntervalUnit(enum.Enum):
+    """Units of ``extract``, ``floor`` and ``ceil``."""
+
+    YEAR = 0
+    YEAR_TO_MONTH = 1
+    QUARTER = 2
+    MONTH = 3
+    WEEK = 4
+    DAY = 5
+    DAY_TO_HOUR = 6
+    DAY_TO_MINUTE = 7
+    DAY_TO_SECOND = 8
+    HOUR = 9
+    SECOND = 10
+    HOUR_TO_MINUTE = 11
+    HOUR_TO_SECOND = 12
+    MINUTE = 13
+    MINUTE_TO_SECOND = 14
+    MILLENNIUM = 15
+    CENTURY = 16
+    DECADE = 17
+    MILLISECOND = 18
+    MICROSECOND = 19
+    NANOSECOND = 20
+    EPOCH = 21
+
+
+class TimePointUnit(enum.Enum):
+    """Units of ``timestamp_diff``."""
+
+    YEAR = 0
+    MONTH = 1
+    DAY = 2
+    HOUR = 3
+    MINUTE = 4
+    SECOND = 5
+    QUARTER = 6
+    WEEK = 7
+    MILLISECOND = 8
+    MICROSECOND = 9
+
+
+class JsonType(enum.Enum):
+    """Kinds of documents for ``is_json``."""
+
+    VALUE = 0
+    SCALAR = 1
+    ARRAY = 2
+    OBJECT = 3
+
+
+class JsonExistsOnError(enum.Enum):
+    """What ``json_exists`` gives for an error."""
+
+    TRUE = 0
+    FALSE = 1
+    UNKNOWN = 2
+    ERROR = 3
+
+
+class JsonValueOnEmptyOrError(enum.Enum):
+    """What ``json_value`` gives for a missing value, or an error."""
+
+    NULL = 0
+    ERROR = 1
+    DEFAULT = 2
+
+
+class JsonQueryWrapper(enum.Enum):
+    """Whether ``json_query`` puts its results into an array."""
+
+    WITHOUT_ARRAY = 0
+    CONDITIONAL_ARRAY = 1
+    UNCONDITIONAL_ARRAY = 2
+
+
+class JsonQueryOnEmptyOrError(enum.Enum):
+    """What ``json_query`` gives for a missing value, or an error."""
+
+    NULL = 0
+    EMPTY_ARRAY = 1
+    EMPTY_OBJECT = 2
+    ERROR = 3
+
+
+class JsonOnNull(enum.Enum):
+    """Whether a constructor of JSON writes NULL."""
+
+    NULL = 0
+    ABSENT = 1
+
+
+class Expression:
+    """A value of each row, or of many rows.
+
+    >>> str(col("a") + 1), str(col("b").sum.alias("s"))
+    ('plus(a, 1)', "as(sum(b), 's')")
+    >>> bool(col("a") == 1)
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: an expression has no truth value: use &, | and ~ instead of and, or, not, and
+    between() instead of a chain of comparisons. The expression is equals(a, 1).
+    """
+
+    def __init__(
+        self,
+        render: Render,
+        text: str,
+        *,
+        names: tuple[str, ...] = (),
+        column: str | None = None,
+        constant: Any = None,
+        distinct: Render | None = None,
+        expand: Callable[[list[str]], list[Expression]] | None = None,
+        function: Any = None,
+        plain: Expression | None = None,
+    ) -> None:
+        self._render = render
+        self._text = text
+        self._names = names
+        self._column = column
+        self._constant = constant
+        self._distinct_render = distinct
+        self._expand = expand
+        self._function = function
+        self._plain = plain
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def __bool__(self) -> bool:
+        raise InvalidProgram(
+            "an expression has no truth value: use &, | and ~ instead of and, or, not, and between() instead of a chain of "
+            f"comparisons. The expression is {self}."
+        )
+
+    __hash__ = object.__hash__
+
+    def sql(self, rendering: Rendering) -> str:
+        """Return the expression as SQL."""
+        return self._render(rendering)
+
+    # ---- operators
+
+    def __add__(self, other: Any) -> Expression:
+        return _infix("plus", "+", self, other)
+
+    def __radd__(self, other: Any) -> Expression:
+        return _infix("plus", "+", other, self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return _infix("minus", "-", self, other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return _infix("minus", "-", other, self)
+
+    def __mul__(self, other: Any) -> Expression:
+        return _infix("times", "*", self, other)
+
+    def __rmul__(self, other: Any) -> Expression:
+        return _infix("times", "*", other, self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return _infix("divide", "/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return _infix("divide", "/", other, self)
+
+    def __mod__(self, other: Any) -> Expression:
+        return _infix("mod", "%", self, other)
+
+    def __rmod__(self, other: Any) -> Expression:
+        return _infix("mod", "%", other, self)
+
+    def __pow__(self, other: Any) -> Expression:
+        return _function("power", "POWER", self, other)
+
+    def __rpow__(self, other: Any) -> Expression:
+        return _function("power", "POWER", other, self)
+
+    def __neg__(self) -> Expression:
+        return _template("minusPrefix", "(- {0})", self)
+
+    def __abs__(self) -> Expression:
+        return _function("abs", "ABS", self)
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return _infix("equals", "=", self, other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return _infix("notEquals", "<>", self, other)
+
+    def __lt__(self, other: Any) -> Expression:
+        return _infix("lessThan", "<", self, other)
+
+    def __le__(self, other: Any) -> Expression:
+        return _infix("lessThanOrEqual", "<=", self, other)
+
+    def __gt__(self, other: Any) -> Expression:
+        return _infix("greaterThan", ">", self, other)
+
+    def __ge__(self, other: Any) -> Expression:
+        return _infix("greaterThanOrEqual", ">=", self, other)
+
+    def __and__(self, other: Any) -> Expression:
+        return _infix("and", "AND", self, other)
+
+    def __rand__(self, other: Any) -> Expression:
+        return _infix("and", "AND", other, self)
+
+    def __or__(self, other: Any) -> Expression:
+        return _infix("or", "OR", self, other)
+
+    def __ror__(self, other: Any) -> Expression:
+        return _infix("or", "OR", other, self)
+
+    def __invert__(self) -> Expression:
+        return _template("isNotTrue", "({0} IS NOT TRUE)", self)
+
+    def __getitem__(self, index: Any) -> Expression:
+        return self.at(index)
+
+    __iter__ = None  # an expression that can be indexed is no sequence
+
+    # ---- names, types, places
+
+    def alias(self, name: str, *extra_names: str) -> Expression:
+        """Name the value, or the columns of a table function."""
+        shown = "".join(f", {one!r}" for one in (name, *extra_names))
+        return Expression(
+            self._render, f"as({self}{shown})", names=(name, *extra_names), column=self._column,
+            constant=self._constant, function=self._function, plain=self._plain or self,
+        )  # fmt: skip
+
+    def as_argument(self, name: str) -> Expression:
+        """Make the value a named argument of a function."""
+        return Expression(lambda r: f"{quoted(name)} => {self.sql(r)}", f"{name} => {self}")
+
+    def cast(self, data_type: Any) -> Expression:
+        """Convert the value to a type; what cannot be converted fails."""
+        return self._cast("CAST", data_type)
+
+    def try_cast(self, data_type: Any) -> Expression:
+        """Convert the value to a type; what cannot be converted is NULL."""
+        return self._cast("TRY_CAST", data_type)
+
+    def _cast(self, name: str, data_type: Any) -> Expression:
+        type_ = as_type(data_type)
+        return Expression(lambda r: f"{name}({self.sql(r)} AS {type_.sql()})", f"{name.lower()}({self}, {type_})")
+
+    def get(self, name_or_index: str | int) -> Expression:
+        """Return a field of a ROW, by name or position."""
+        if isinstance(name_or_index, int):
+            return _function("get", "GET", self, name_or_index)
+        return Expression(lambda r: f"({self.sql(r)}).{quoted(name_or_index)}", f"get({self}, {name_or_index!r})")
+
+    def at(self, index: Any) -> Expression:
+        """Return an element of an ARRAY (from 1), or the value of a key of a MAP."""
+        return _template("at", "{0}[{1}]", self, index)
+
+    @property
+    def flatten(self) -> Expression:
+        """Take the fields of a ROW as columns."""
+        return Expression(lambda r: f"({self.sql(r)}).*", f"flatten({self})")
+
+    @property
+    def distinct(self) -> Expression:
+        """Let an aggregate see each value once: ``col("a").count.distinct``."""
+        if self._distinct_render is None:
+            raise InvalidProgram(f"distinct follows an aggregate, as in col('a').count.distinct, but {self} is none.")
+        return Expression(self._distinct_render, f"distinct({self})")
+
+    @property
+    def asc(self) -> Expression:
+        """Sort in ascending order."""
+        return _template("asc", "{0} ASC", self)
+
+    @property
+    def desc(self) -> Expression:
+        """Sort in descending order."""
+        return _template("desc", "{0} DESC", self)
+
+    def over(self, alias: Any) -> Expression:
+        """Compute an aggregate over a window of rows, by the alias that it has in ``over_window``."""
+        name = alias._column if isinstance(alias, Expression) else str(alias)
+        return Expression(lambda r: f"{self.sql(r)} OVER ({r.over_window(name)})", f"over({self}, {name})")
+
+    # ---- windows
+
+    def _property(self, text: str, suffix: str) -> Expression:
+        name = self._column or str(self)
+        return Expression(lambda r: r.window_property(name, suffix, self), f"{text}({self})")
+
+    @property
+    def start(self) -> Expression:
+        """Return where the window of a group begins."""
+        return self._property("start", "START")
+
+    @property
+    def end(self) -> Expression:
+        """Return where the window of a group ends."""
+        return self._property("end", "END")
+
+    @property
+    def rowtime(self) -> Expression:
+        """Declare event time, or return the time attribute of the window of a group."""
+        return self._property("rowtime", "ROWTIME")
+
+    @property
+    def proctime(self) -> Expression:
+        """Declare processing time, or return the time attribute of the window of a group."""
+        return self._property("proctime", "PROCTIME")
+
+    # ---- logic
+
+    def between(self, lower_bound: Any, upper_bound: Any) -> Expression:
+        """Whether the value is between two others, both included."""
+        return _template("between", "({0} BETWEEN {1} AND {2})", self, lower_bound, upper_bound)
+
+    def not_between(self, lower_bound: Any, upper_bound: Any) -> Expression:
+        """Whether the value is below or above two others."""
+        return _template("notBetween", "({0} NOT BETWEEN {1} AND {2})", self, lower_bound, upper_bound)
+
+    def then(self, if_true: Any, if_false: Any) -> Expression:
+        """Choose a value by a condition."""
+        return _template("ifThenElse", "CASE WHEN {0} THEN {1} ELSE {2} END", self, if_true, if_false)
+
+    def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
+        """Whether the value is among others, or in the only column of a table."""
+        if hasattr(first_element_or_table, "plan"):
+            table = first_element_or_table
+            return Expression(lambda r: f"({self.sql(r)} IN (SELECT * FROM {r.table(table)}))", f"in({self}, table)")
+        values = [*map(lit_or_expression, (first_element_or_table, *remaining_elements))]
+        return Expression(
+            lambda r: f"({self.sql(r)} IN ({', '.join(one.sql(r) for one in values)}))",
+            f"in({self}, {', '.join(map(str, values))})",
+        )
+
+    # ---- texts and times whose SQL has a form of its own
+
+    def trim(self, character: Any = None) -> Expression:
+        """Remove characters (blanks, unless said otherwise) at both ends."""
+        return self._trim("BOTH", character)
+
+    def trim_leading(self, character: Any = None) -> Expression:
+        """Remove characters at the beginning."""
+        return self._trim("LEADING", character)
+
+    def trim_trailing(self, character: Any = None) -> Expression:
+        """Remove characters at the end."""
+        return self._trim("TRAILING", character)
+
+    def _trim(self, where: str, character: Any) -> Expression:
+        return _template("trim", f"TRIM({where} {{1}} FROM {{0}})", self, " " if character is None else character)
+
+    def like(self, pattern: Any = None, escape: Any = None) -> Expression:
+        """Whether a text matches a pattern of SQL."""
+        if escape is not None:
+            return _template("like", "({0} LIKE {1} ESCAPE {2})", self, pattern, escape)
+        return _template("like", "({0} LIKE {1})", self, pattern)
+
+    def similar(self, pattern: Any = None) -> Expression:
+        """Whether a text matches a regular expression of SQL."""
+        return _template("similar", "({0} SIMILAR TO {1})", self, pattern)
+
+    def position(self, haystack: Any = None) -> Expression:
+        """Return where the text is in another, from 1; 0 if it is not."""
+        return _template("position", "POSITION({0} IN {1})", self, haystack)
+
+    def overlay(self, new_string: Any, starting: Any, length: Any = None) -> Expression:
+        """Replace a part of a text by another."""
+        if length is None:
+            return _template("overlay", "OVERLAY({0} PLACING {1} FROM {2})", self, new_string, starting)
+        return _template("overlay", "OVERLAY({0} PLACING {1} FROM {2} FOR {3})", self, new_string, starting, length)
+
+    def extract(self, time_interval_unit: TimeIntervalUnit) -> Expression:
+        """Return a part of a time."""
+        return _template("extract", f"EXTRACT({time_interval_unit.name} FROM {{0}})", self)
+
+    def floor(self, time_interval_unit: TimeIntervalUnit | None = None) -> Expression:
+        """Round down, to an integer or to a unit of time."""
+        return self._rounded("FLOOR", time_interval_unit)
+
+    def ceil(self, time_interval_unit: TimeIntervalUnit | None = None) -> Expression:
+        """Round up, to an integer or to a unit of time."""
+        return self._rounded("CEIL", time_interval_unit)
+
+    def _rounded(self, name: str, unit: TimeIntervalUnit | None) -> Expression:
+        to = "" if unit is None else f" TO {unit.name}"
+        return _template(name.lower(), f"{name}({{0}}{to})", self)
+
+    def _interval(self, unit: str) -> Expression:
+        number = self._constant
+        if isinstance(number, int) and not isinstance(number, bool):
+            sign = "-" if number < 0 else ""
+            return Expression(lambda r: f"INTERVAL {sign}'{abs(number)}' {unit}", f"{number}.{unit.lower()}")
+        return Expression(lambda r: f"({self.sql(r)} * INTERVAL '1' {unit})", f"{self}.{unit.lower()}")
+
+    @property
+    def milli(self) -> Expression:
+        """Make an interval of milliseconds."""
+        number = self._constant
+        if not isinstance(number, int):
+            raise InvalidProgram(f"milli(s) follows a constant, as in lit(10).millis, but {self} is none.")
+        text = f"{abs(number) // 1000}.{abs(number) % 1000:03d}"
+        sign = "-" if number < 0 else ""
+        return Expression(lambda r: f"INTERVAL {sign}'{text}' SECOND(9, 3)", f"{number}.millis")
+
+    millis = milli
+
+    # ---- JSON
+
+    def is_json(self, json_type: JsonType | None = None) -> Expression:
+        """Whether a text is JSON, of a kind."""
+        kind = "" if json_type is None else f" {json_type.name}"
+        return _template("isJson", f"({{0}} IS JSON{kind})", self)
+
+    def json_exists(self, path: str, on_error: JsonExistsOnError | None = None) -> Expression:
+        """Whether a path leads to something in a document."""
+        tail = "" if on_error is None else f" {on_error.name} ON ERROR"
+        return _template("jsonExists", f"JSON_EXISTS({{0}}, {{1}}{tail})", self, path)
+
+    def json_value(
+        self,
+        path: str,
+        returning_type: Any = None,
+        on_empty: JsonValueOnEmptyOrError = JsonValueOnEmptyOrError.NULL,
+        default_on_empty: Any = None,
+        on_error: JsonValueOnEmptyOrError = JsonValueOnEmptyOrError.NULL,
+        default_on_error: Any = None,
+    ) -> Expression:
+        """Return the scalar at a path of a document."""
+        returning = "" if returning_type is None else f" RETURNING {as_type(returning_type).sql()}"
+
+        def clause(choice: JsonValueOnEmptyOrError, place: str, when: str) -> str:
+            value = f"DEFAULT {place}" if choice is JsonValueOnEmptyOrError.DEFAULT else choice.name
+            return f" {value} ON {when}"
+
+        tail = clause(on_empty, "{2}", "EMPTY") + clause(on_error, "{3}", "ERROR")
+        pattern = f"JSON_VALUE({{0}}, {{1}}{returning}{tail})"
+        return _template("jsonValue", pattern, self, path, default_on_empty, default_on_error)
+
+    def json_query(
+        self,
+        path: str,
+        wrapping_behavior: JsonQueryWrapper = JsonQueryWrapper.WITHOUT_ARRAY,
+        on_empty: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
+        on_error: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
+    ) -> Expression:
+        """Return what is at a path of a document, as JSON."""
+        wrapper = {
+            JsonQueryWrapper.WITHOUT_ARRAY: "WITHOUT ARRAY WRAPPER",
+            JsonQueryWrapper.CONDITIONAL_ARRAY: "WITH CONDITIONAL ARRAY WRAPPER",
+            JsonQueryWrapper.UNCONDITIONAL_ARRAY: "WITH UNCONDITIONAL ARRAY WRAPPER",
+        }[wrapping_behavior]
+        empty, error = (choice.name.replace("_", " ") for choice in (on_empty, on_error))
+        pattern = f"JSON_QUERY({{0}}, {{1}} {wrapper} {empty} ON EMPTY {error} ON ERROR)"
+        return _template("jsonQuery", pattern, self, path)
+
+    # ---- aggregates with arguments
+
+    def list_agg(self, separator: Any = None) -> Expression:
+        """Join the values of rows as text."""
+        return _aggregate("listAgg", "LISTAGG", self, *([] if separator is None else [separator]))
+
+    def percentile(self, percentage: Any, frequency: Any = None) -> Expression:
+        """Return a percentile of the values of rows."""
+        return _aggregate("percentile", "PERCENTILE", self, percentage, *([] if frequency is None else [frequency]))
+
+    def if_null(self, null_replacement: Any) -> Expression:
+        """Replace NULL."""
+        return _function("ifNull", "IFNULL", self, null_replacement)
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.rstrip("_").split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+_UNARY = [
+    "exp",
+    "log10",
+    "log2",
+    "ln",
+    "cosh",
+    "sinh",
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "asin",
+    "acos",
+    "atan",
+    "tanh",
+    "degrees",
+    "radians",
+    "sqrt",
+    "abs",
+    "sign",
+    "bin",
+    "hex",
+    "unhex",
+    "char_length",
+    "ascii",
+    "chr",
+    "reverse",
+    "from_base64",
+    "to_base64",
+    "to_date",
+    "to_timestamp",
+    "cardinality",
+    "element",
+    "map_keys",
+    "map_values",
+    "map_entries",
+    "md5",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+]
+_RENAMED = {"upper_case": "UPPER", "lower_case": "LOWER", "init_cap": "INITCAP"}
+_AGGREGATES = {
+    "sum": "SUM", "sum0": "SUM0", "min": "MIN", "max": "MAX", "count": "COUNT", "avg": "AVG",
+    "first_value": "FIRST_VALUE", "last_value": "LAST_VALUE", "stddev_pop": "STDDEV_POP", "stddev_samp": "STDDEV_SAMP",
+    "var_pop": "VAR_POP", "var_samp": "VAR_SAMP", "collect": "COLLECT", "array_agg": "ARRAY_AGG",
+}  # fmt: skip
+_POSTFIX = {
+    "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_not_true": "IS NOT TRUE",
+    "is_false": "IS FALSE", "is_not_false": "IS NOT FALSE",
+}  # fmt: skip
+_METHODS = """
+round(places) truncate(n=) starts_with(start_expr) ends_with(end_expr) substr(begin_index,length=)
+substring(begin_index,length=) replace(search=,replacement=) translate(from_str,to_str) lpad(length,pad)
+rpad(length,pad) regexp(regex) regexp_count(regex) regexp_replace(regex,replacement)
+regexp_extract(regex,extract_index=) regexp_extract_all(regex,extract_index=) regexp_instr(regex) regexp_substr(regex)
+decode(charset) encode(charset) left(length) right(length) instr(s) locate(s,pos=) url_decode() url_encode()
+inet_aton() inet_ntoa() parse_url(part_to_extract,key=) printf(*obj) ltrim(trim_str=) rtrim(trim_str=)
+btrim(trim_str=) repeat(n) split_index(separator,index) str_to_map(list_delimiter=,key_value_delimiter=)
+elt(expr,*exprs) array_append(addition) array_contains(needle) array_distinct() array_position(needle)
+array_prepend(addition) array_remove(needle) array_reverse() array_slice(start_offset,end_offset=)
+array_sort(ascending_order=,null_first=) array_union(array) array_concat(*arrays) array_max()
+array_join(delimiter,null_replacement=) array_min() array_except(array) array_intersect(array) split(delimiter)
+map_union(*maps) json_quote() json_unquote() object_update(*kv) sha2(hash_length) concat(other) bitmap_and(bitmap2)
+bitmap_andnot(bitmap2) bitmap_or(bitmap2) bitmap_xor(bitmap2) bitmap_build() bitmap_cardinality() bitmap_from_bytes()
+bitmap_to_array() bitmap_to_bytes() bitmap_to_string()
+"""
+_BITMAP_AGGREGATES = """
+bitmap_and_agg() bitmap_and_cardinality_agg() bitmap_build_agg() bitmap_build_cardinality_agg() bitmap_or_agg()
+bitmap_or_cardinality_agg() bitmap_xor_agg() bitmap_xor_cardinality_agg()
+"""
+_INTERVALS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+
+
+def _with_property(name: str, make: Callable[[Expression], Expression], doc: str) -> None:
+    made = property(make)
+    made.__doc__ = doc
+    setattr(Expression, name, made)
+
+
+def _parameters_of(text: str) -> list[inspect.Parameter]:
+    """Return the parameters that a text lists: ``name``, ``name=`` for one that may be left out, ``*names``."""
+    found = []
+    for part in filter(None, text.split(",")):
+        kind = inspect.Parameter.VAR_POSITIONAL if part[0] == "*" else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = None if part[-1] == "=" else inspect.Parameter.empty
+        found.append(inspect.Parameter(part.strip("*="), kind, default=default, annotation=Any))
+    return found
+
+
+def _with_methods(texts: str, make: Callable[..., Expression]) -> None:
+    for name, text in re.findall(r"(\w+)\((.*?)\)", texts):
+        _with_method(name, _parameters_of(text), make)
+
+
+def _with_method(name: str, parameters: list[inspect.Parameter], make: Callable[..., Expression]) -> None:
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([me, *parameters], return_annotation=Expression)
+
+    def method(*args: Any, **named: Any) -> Expression:
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        value, *values = bound.args
+        while values and values[-1] is None:
+            values.pop()
+        return make(_camel(name), name.upper(), value, *values)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Call ``{name.upper()}`` of SQL with the value as its first argument."
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    setattr(Expression, name, method)
+
+
+def _of_function(text: str, sql: str) -> Callable[[Expression], Expression]:
+    return lambda self: _function(text, sql, self)
+
+
+def _of_aggregate(text: str, sql: str) -> Callable[[Expression], Expression]:
+    return lambda self: _aggregate(text, sql, self)
+
+
+def _of_template(text: str, pattern: str) -> Callable[[Expression], Expression]:
+    return lambda self: _template(text, pattern, self)
+
+
+def _of_interval(unit: str) -> Callable[[Expression], Expression]:
+    return lambda self: self._interval(unit)
+
+
+def _with_all() -> None:
+    """Give ``Expression`` the members that are one function of SQL each."""
+    functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
+    for name, sql in functions.items():
+        _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
+    for name, sql in _AGGREGATES.items():
+        _with_property(name, _of_aggregate(_camel(name), sql), f"Aggregate rows by ``{sql}``.")
+    for name, sql in _POSTFIX.items():
+        _with_property(name, _of_template(_camel(name), f"({{0}} {sql})"), f"Return whether the value {sql}.")
+    _with_methods(_METHODS, _function)
+    _with_methods(_BITMAP_AGGREGATES, _aggregate)
+    for unit in _INTERVALS:
+        for name in (unit, f"{unit}s"):
+            _with_property(name, _of_interval(unit.upper()), f"Make an interval of {unit}s.")
+    _with_property("to_time", lambda self: self.cast("TIME"), "Convert the value to a time of day.")
+
+
+def _log(self: Expression, base: Any = None) -> Expression:
+    """Return a logarithm: natural, or to a base."""
+    return _function("log", "LOG", self) if base is None else _function("log", "LOG", base, self)
+
+
+def _instance_of(value: Any) -> bool:
+    return isinstance(value, Expression)
+
+
+def lit_or_expression(value: Any) -> Expression:
+    """Return an expression as it is, and anything else as a constant."""
+    return value if isinstance(value, Expression) else lit(value)
+
+
+def _infix(text: str, operator: str, left: Any, right: Any) -> Expression:
+    return _template(text, f"({{0}} {operator} {{1}})", left, right)
+
+
+def _template(text: str, pattern: str, *args: Any) -> Expression:
+    values = [lit_or_expression(arg) for arg in args]
+    used = [one for place, one in enumerate(values) if f"{{{place}}}" in pattern]
+    return Expression(
+        lambda r: _filled(pattern, [one.sql(r) for one in values]), f"{text}({', '.join(map(str, used))})"
+    )
+
+
+def _filled(pattern: str, parts: list[str]) -> str:
+    for place, part in enumerate(parts):
+        pattern = pattern.replace(f"{{{place}}}", f"\x00{place}\x00")
+        parts[place] = part
+    for place, part in enumerate(parts):
+        pattern = pattern.replace(f"\x00{place}\x00", part)
+    return pattern
+
+
+def _function(text: str, sql: str, *args: Any) -> Expression:
+    values = [lit_or_expression(arg) for arg in args]
+    return Expression(
+        lambda r: f"{sql}({', '.join(one.sql(r) for one in values)})", f"{text}({', '.join(map(str, values))})"
+    )
+
+
+def _aggregate(text: str, sql: str, *args: Any) -> Expression:
+    values = [lit_or_expression(arg) for arg in args]
+
+    def rendered(prefix: str) -> Render:
+        return lambda r: f"{sql}({prefix}{', '.join(one.sql(r) for one in values)})"
+
+    shown = f"{text}({', '.join(map(str, values))})"
+    return Expression(rendered(""), shown, distinct=rendered("DISTINCT "))
+
+
+_with_all()
+Expression.log = _log  # type: ignore[attr-defined]
+
+
+# ---- free functions
+
+
+def col(name: str) -> Expression:
+    """Return a column by its name.
+
+    >>> str(col("price") * 2)
+    'times(price, 2)'
+    """
+    if name == "*":
+        return Expression(lambda r: "*", "*", expand=lambda names: [col(name) for name in names])
+    return Expression(lambda r: r.column(name), name, column=name)
+
+
+def lit(v: Any, data_type: Any = None) -> Expression:
+    """Return a constant, of a type if one is given.
+
+    >>> str(lit("a")), str(lit(None, "INT"))
+    ("'a'", 'null')
+    """
+    if isinstance(v, Expression):
+        return v
+    text = sql_literal(v)
+    if data_type is not None:
+        type_ = as_type(data_type)
+        text = f"CAST({text} AS {type_.sql()})"
+    shown = "null" if v is None else repr(v) if isinstance(v, str) else str(v)
+    return Expression(lambda r: text, shown, constant=v)
+
+
+def sql_literal(v: Any) -> str:
+    """Return a value of Python as a constant of SQL; raises ``InvalidProgram`` for one that has none.
+
+    >>> sql_literal("it's"), sql_literal(1.5), sql_literal([1, None]), sql_literal(b"a")
+    ("'it''s'", '1.5E0', 'ARRAY[1, NULL]', "X'61'")
+    """
+    if v is None:
+        return "NULL"
+    if isinstance(v, bool):
+        return "TRUE" if v else "FALSE"
+    if isinstance(v, int):
+        return f"({v})" if v < 0 else str(v)
+    if isinstance(v, float):
+        if not math.isfinite(v):
+            name = "NaN" if math.isnan(v) else "Infinity" if v > 0 else "-Infinity"
+            return f"CAST('{name}' AS DOUBLE)"
+        text = repr(v).upper()
+        return text if "E" in text else f"{text}E0"
+    if isinstance(v, Decimal):
+        return format(v, "f")
+    if isinstance(v, str):
+        return "'" + v.replace("'", "''") + "'"
+    if isinstance(v, bytes | bytearray):
+        return f"X'{bytes(v).hex()}'"
+    return _composite_literal(v)
+
+
+def _composite_literal(v: Any) -> str:
+    if isinstance(v, datetime.datetime):
+        if v.tzinfo is not None:
+            micros = (v - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+            return f"TO_TIMESTAMP_LTZ({micros // 1000}, 3)"
+        fraction = f".{v.microsecond:06d}".rstrip("0") if v.microsecond else ""
+        return f"TIMESTAMP '{v:%Y-%m-%d %H:%M:%S}{fraction}'"
+    if isinstance(v, datetime.date):
+        return f"DATE '{v.isoformat()}'"
+    if isinstance(v, datetime.time):
+        return f"TIME '{v:%H:%M:%S}'"
+    if isinstance(v, datetime.timedelta):
+        micros = v // datetime.timedelta(microseconds=1)
+        seconds, rest = divmod(abs(micros), 1_000_000)
+        clock = f"{seconds // 86400} {seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest // 1000:03d}"
+        return f"INTERVAL {'-' if micros < 0 else ''}'{clock}' DAY TO SECOND"
+    if isinstance(v, list):
+        return f"ARRAY[{', '.join(map(sql_literal, v))}]"
+    if isinstance(v, dict):
+        return f"MAP[{', '.join(sql_literal(part) for pair in v.items() for part in pair)}]"
+    if isinstance(v, Row | tuple):
+        return f"ROW({', '.join(map(sql_literal, v))})"
+    if hasattr(v, "item"):
+        return sql_literal(v.item())
+    raise InvalidProgram(f"{v!r} is no constant of SQL; pass a number, text, time, list, dict or Row.")
+
+
+__all__ = [
+    "Expression",
+    "JsonExistsOnError",
+    "JsonOnNull",
+    "JsonQueryOnEmptyOrError",
+    "JsonQueryWrapper",
+    "JsonType",
+    "JsonValueOnEmptyOrError",
+    "TimeIntervalUnit",
+    "TimePointUnit",
+    "col",
+    "lit",
+    "lit_or_expression",
+]
