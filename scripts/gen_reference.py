@@ -126,7 +126,64 @@ def types_page() -> str:
     return format_types.page()
 
 
-PAGES = {"options.md": options_page, "errors.md": errors_page, "types.md": types_page}
+FUNCTIONS = """\
+# SQL functions
+
+The built-in functions of [SQL](../guide/sql.md), with Flink's names, types and results. Case does not matter. A function is
+NULL if an argument is, unless its line says otherwise. Wrong arguments are an error that lists the signatures; for an unknown
+name the error has the nearest known one. `[...]` may be left out, `...` may be repeated.
+
+This page is written by `scripts/gen_reference.py`. A test runs every example.
+"""
+
+TOPICS = {
+    "comparison": "Comparison",
+    "logic": "Logic",
+    "conditional": "Conditions",
+    "arithmetic": "Arithmetic",
+    "numbers": "Numbers",
+    "strings": "Texts",
+    "time": "Times",
+    "conversion": "Conversions",
+    "collections": "Collections, rows and objects",
+    "json": "JSON and variants",
+    "bitmap": "Bitmaps",
+    "hashes": "Hashes",
+    "urls": "URLs and addresses",
+    "session": "The session",
+    "aggregate": "Aggregates",
+    "window": "Over windows only",
+}
+
+
+def functions_page() -> str:
+    """Return ``docs/reference/sql-functions.md``, which follows from the table of functions."""
+    from funken.expr.sql.functions import FUNCTIONS as TABLE  # noqa: PLC0415 - loads Arrow
+
+    def code(text: str) -> str:
+        return f"`{text}`".replace("|", "\\|")
+
+    def row(rule: object) -> str:
+        signatures = "<br>".join(code(each) for each in rule.signatures)
+        also = f" Also {', '.join(f'`{each}`' for each in rule.aliases)}." if rule.aliases else ""
+        examples = "<br>".join(f"{code(sql)} is {code(text)}" if text else code(sql) for sql, text in rule.examples)
+        return f"| {signatures} | {rule.description.replace('``', '`').replace('|', '/')}{also} | {examples} |\n"
+
+    parts = []
+    for group, title in TOPICS.items():
+        rules = sorted((rule for rule in TABLE if rule.group == group), key=lambda rule: rule.name)
+        note = "\nIn the examples `x` is 1, 2 and 3.\n" if group == "aggregate" else ""
+        head = f"\n## {title}\n{note}\n| function | meaning | example |\n|---|---|---|\n"
+        parts.append(head + "".join(map(row, rules)))
+    return FUNCTIONS + "".join(parts)
+
+
+PAGES = {
+    "options.md": options_page,
+    "errors.md": errors_page,
+    "types.md": types_page,
+    "sql-functions.md": functions_page,
+}
 
 if __name__ == "__main__":
     REFERENCE.mkdir(parents=True, exist_ok=True)

@@ -47,8 +47,10 @@ Inference = Callable[[Sequence[Node], Mapping[str, Any]], "tuple[Sequence[Node],
 
 @dataclass(frozen=True)
 class FunctionRule:
-    """A scalar function. ``kernel(call, arguments, context)`` computes a column; ``lazy(call, evaluator)`` decides itself which
-    arguments it computes, and for which rows.
+    """A scalar function.
+
+    ``kernel(call, arguments, evaluator)`` computes a column; ``lazy(call, evaluator)`` decides itself which arguments it
+    computes, and for which rows.
     """
 
     name: str

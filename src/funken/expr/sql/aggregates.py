@@ -540,12 +540,12 @@ def _retracting(options: Mapping[str, Any]) -> bool:
 
 def _sum_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
-    return DecimalType(38, type_.scale) if isinstance(type_, DecimalType) else type_.as_nullable()  # type: ignore[no-any-return]
+    return DecimalType(38, type_.scale) if isinstance(type_, DecimalType) else type_.as_nullable()
 
 
 def _average_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
-    return DecimalType(38, max(6, type_.scale)) if isinstance(type_, DecimalType) else type_.as_nullable()  # type: ignore[no-any-return]
+    return DecimalType(38, max(6, type_.scale)) if isinstance(type_, DecimalType) else type_.as_nullable()
 
 
 def _percentile_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
@@ -596,124 +596,125 @@ def _first_or_last(last: bool) -> Make:
     return make
 
 
-def rows() -> list[AggregateRule]:
-    """Return the rows of aggregate functions."""
-    number = "number|interval"
-    found = [
-        _row(
-            "COUNT",
-            "any*",
-            "BIGINT!",
-            lambda *_: _Count(),
-            "The number of rows, or of those in which no argument is NULL.",
-            "COUNT(x)",
-            "3",
-        ),
-        _row(
-            "SUM",
-            number,
-            _sum_type,
-            lambda types, options, result: _Sum(result),
-            "The sum, of the type of the argument; integers wrap around.",
-            "SUM(x)",
-            "6",
-        ),
-        _row(
-            "SUM0",
-            number,
-            lambda args, options: _sum_type(args, options).not_null(),
-            lambda types, options, result: _Sum(result, _Sum(result).zero),
-            "The sum; 0 without values.",
-            "SUM0(x)",
-            "6",
-            aliases=("$SUM0",),
-        ),
-        _row(
-            "AVG",
-            number,
-            _average_type,
-            lambda types, options, result: _Average(result),
-            "The average, of the type of the argument.",
-            "AVG(x)",
-            "2",
-        ),
-        _row("MIN", "any", "$0?", _extreme(False), "The least value.", "MIN(x)", "1"),
-        _row("MAX", "any", "$0?", _extreme(True), "The greatest value.", "MAX(x)", "3"),
-        _row(
-            "FIRST_VALUE",
-            "any any?",
-            "$0?",
-            _first_or_last(False),
-            "The first value in the order of arrival; NULLs are skipped.",
-            "FIRST_VALUE(x)",
-            "1",
-        ),
-        _row(
-            "LAST_VALUE",
-            "any any?",
-            "$0?",
-            _first_or_last(True),
-            "The last value in the order of arrival; NULLs are skipped.",
-            "LAST_VALUE(x)",
-            "3",
-        ),
-        _row(
-            "LISTAGG",
-            "text text?",
-            "STRING?",
-            lambda *_: _TextList(),
-            "The texts with a separator (a comma) between them.",
-            "LISTAGG(CAST(x AS STRING))",
-            "1,2,3",
-        ),
-        _row(
-            "COLLECT",
-            "any",
-            lambda args, options: MultisetType(args[0].type, nullable=False),
-            lambda types, options, result: _Multiset(types[0]),
-            "The values as a multiset.",
-            "COLLECT(x)",
-            "{1=1, 2=1, 3=1}",
-        ),
-        _row(
-            "ARRAY_AGG",
-            "any",
-            lambda args, options: ArrayType(args[0].type),
-            lambda types, options, result: OrderedValues(types[0], options.get("nulls") != "IGNORE"),
-            "The values as an array.",
-            "ARRAY_AGG(x)",
-            "[1, 2, 3]",
-        ),
-        _row(
-            "SINGLE_VALUE",
-            "any",
-            "$0?",
-            lambda *_: _Single(),
-            "The value of the only row; several fail.",
-            "SINGLE_VALUE(x)",
-            "",
-            merges=True,
-        ),
-        _row(
-            "APPROX_COUNT_DISTINCT",
-            "any",
-            "BIGINT!",
-            lambda types, options, result: _CountDistinct(types[0]),
-            "The number of different values.",
-            "APPROX_COUNT_DISTINCT(x)",
-            "3",
-        ),
-        _row(
-            "PERCENTILE",
-            ["number number|array bigint?"],
-            _percentile_type,
-            lambda types, options, result: _Percentile(isinstance(types[1], ArrayType)),
-            "The value below which a part of the values is, interpolated.",
-            "PERCENTILE(x, 0.5)",
-            "2.0",
-        ),
-    ]
-    return found + _variances() + _bitmaps() + _windows()
+_NUMBER = "number|interval"
+_BASICS: list[AggregateRule] = [
+    _row(
+        "COUNT",
+        "any*",
+        "BIGINT!",
+        lambda *_: _Count(),
+        "The number of rows, or of those in which no argument is NULL.",
+        "COUNT(x)",
+        "3",
+    ),
+    _row(
+        "SUM",
+        _NUMBER,
+        _sum_type,
+        lambda types, options, result: _Sum(result),
+        "The sum, of the type of the argument; integers wrap around.",
+        "SUM(x)",
+        "6",
+    ),
+    _row(
+        "SUM0",
+        _NUMBER,
+        lambda args, options: _sum_type(args, options).not_null(),
+        lambda types, options, result: _Sum(result, _Sum(result).zero),
+        "The sum; 0 without values.",
+        "SUM0(x)",
+        "6",
+        aliases=("$SUM0",),
+    ),
+    _row(
+        "AVG",
+        _NUMBER,
+        _average_type,
+        lambda types, options, result: _Average(result),
+        "The average, of the type of the argument.",
+        "AVG(x)",
+        "2",
+    ),
+    _row("MIN", "any", "$0?", _extreme(False), "The least value.", "MIN(x)", "1"),
+    _row("MAX", "any", "$0?", _extreme(True), "The greatest value.", "MAX(x)", "3"),
+    _row(
+        "FIRST_VALUE",
+        "any any?",
+        "$0?",
+        _first_or_last(False),
+        "The first value in the order of arrival; NULLs are skipped.",
+        "FIRST_VALUE(x)",
+        "1",
+    ),
+    _row(
+        "LAST_VALUE",
+        "any any?",
+        "$0?",
+        _first_or_last(True),
+        "The last value in the order of arrival; NULLs are skipped.",
+        "LAST_VALUE(x)",
+        "3",
+    ),
+    _row(
+        "LISTAGG",
+        "text text?",
+        "STRING?",
+        lambda *_: _TextList(),
+        "The texts with a separator (a comma) between them.",
+        "LISTAGG(CAST(x AS STRING))",
+        "1,2,3",
+    ),
+    _row(
+        "COLLECT",
+        "any",
+        lambda args, options: MultisetType(args[0].type, nullable=False),
+        lambda types, options, result: _Multiset(types[0]),
+        "The values as a multiset.",
+        "COLLECT(x)",
+        "{1=1, 2=1, 3=1}",
+    ),
+    _row(
+        "ARRAY_AGG",
+        "any",
+        lambda args, options: ArrayType(args[0].type),
+        lambda types, options, result: OrderedValues(types[0], options.get("nulls") != "IGNORE"),
+        "The values as an array.",
+        "ARRAY_AGG(x)",
+        "[1, 2, 3]",
+    ),
+    _row(
+        "SINGLE_VALUE",
+        "any",
+        "$0?",
+        lambda *_: _Single(),
+        "The value of the only row; several fail.",
+        "SINGLE_VALUE(x)",
+        "",
+        merges=True,
+    ),
+    _row(
+        "APPROX_COUNT_DISTINCT",
+        "any",
+        "BIGINT!",
+        lambda types, options, result: _CountDistinct(types[0]),
+        "The number of different values.",
+        "APPROX_COUNT_DISTINCT(x)",
+        "3",
+    ),
+    _row(
+        "PERCENTILE",
+        ["number number|array bigint?"],
+        _percentile_type,
+        lambda types, options, result: _Percentile(isinstance(types[1], ArrayType)),
+        "The value below which a part of the values is, interpolated.",
+        "PERCENTILE(x, 0.5)",
+        "2.0",
+    ),
+]
+
+
+def _variance(sample: bool, root: bool) -> Callable[..., _Variance]:
+    return lambda types, options, result: _Variance(result, sample, root)
 
 
 def _variances() -> list[AggregateRule]:
@@ -730,14 +731,18 @@ def _variances() -> list[AggregateRule]:
                 name,
                 "number",
                 _average_type,
-                lambda types, options, result, sample=sample, root=root: _Variance(result, sample, root),
+                _variance(sample, root),
                 text,
                 f"{name}(x)",
                 value,
                 aliases=aliases,
             )
-        )  # type: ignore[misc]
+        )
     return found
+
+
+def _bitmap_fold(way: str, counted: bool) -> Callable[..., _BitmapFold]:
+    return lambda *_: _BitmapFold(way, counted)
 
 
 def _bitmaps() -> list[AggregateRule]:
@@ -773,13 +778,13 @@ def _bitmaps() -> list[AggregateRule]:
                     name,
                     "bitmap",
                     returns,
-                    lambda *_, way=way, counted=counted: _BitmapFold(way, counted),
+                    _bitmap_fold(way, counted),
                     said,
                     f"{name}(BITMAP_BUILD(ARRAY[x]))",
                     "",
                     group="bitmap",
                 )
-            )  # type: ignore[misc]
+            )
     return found
 
 
@@ -825,3 +830,6 @@ def _windows() -> list[AggregateRule]:
             **own,
         ),
     ]
+
+
+ROWS = [*_BASICS, *_variances(), *_bitmaps(), *_windows()]

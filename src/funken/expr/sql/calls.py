@@ -1,8 +1,8 @@
 """How a row of the table is written: parameters as a text, the type of the result as a text or a function, a kernel.
 
 Parameters are words, ``text int? bool``: ``?`` may be left out, ``*`` and ``+`` may repeat, ``|`` are alternatives of one
-place. A word is a family of types; an argument that is NULL without a type gets the family's own. The result's type says its nullability by
-``!`` (never NULL) or ``?`` (always nullable); without either it is nullable if an argument is.
+place. A word is a family of types; an argument that is NULL without a type gets the family's own. The result's type says
+its nullability by ``!`` (never NULL) or ``?`` (always nullable); without either it is nullable if an argument is.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def bound(
         function = make(call, evaluator)
         constant = not per_row and all(map(is_scalar, arguments))
         rows = 1 if constant else evaluator.rows
-        found = []
+        found: list[Any] = []
         for values in lists(call, arguments, rows):
             if nulls is Nulls.PROPAGATE and None in values and any(each is None for each in values):
                 found.append(None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import function
+from funken.expr.sql.calls import bound, function
 from funken.expr.sql.literals import MONTHS, SECONDS
 from funken.expr.sql.runs import to_bytes
 from funken.expr.sql.texts import (
@@ -63,6 +63,7 @@ from funken.expr.sql.values import (
     from_internal,
     integral_bounds,
     is_scalar,
+    single,
     to_internal,
     wrap,
 )
@@ -155,9 +156,9 @@ def _to_boolean(source: LogicalType) -> Convert | None:
 
 def _to_number(source: LogicalType, target: NumericType) -> Convert | None:
     if isinstance(source, BooleanType):
-        return {DecimalType: lambda value: Decimal(int(value)), FloatType: float, DoubleType: float}.get(
-            type(target), int
-        )
+        if isinstance(target, DecimalType):
+            return lambda value: Decimal(int(value))
+        return float if isinstance(target, FloatType | DoubleType) else int
     if isinstance(source, DayTimeIntervalType | YearMonthIntervalType):
         if isinstance(target, IntegralType) and " TO " not in source.resolution:
             bits = target.bits
@@ -173,7 +174,7 @@ def _to_number(source: LogicalType, target: NumericType) -> Convert | None:
         case DoubleType():
             return float
         case FloatType():
-            return _float32
+            return single
         case IntegralType(bits=bits):
             if isinstance(source, IntegralType):
                 return lambda value: wrap(value, bits)
@@ -181,13 +182,6 @@ def _to_number(source: LogicalType, target: NumericType) -> Convert | None:
                 return lambda value: wrap(int(value.to_integral_value(ROUND_DOWN)), bits)
             return lambda value: _saturated(value, bits)
     return None
-
-
-def _float32(value: Any) -> float:
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
 
 
 def _to_decimal(target: DecimalType) -> Convert:
@@ -223,7 +217,7 @@ def _read_number(target: NumericType) -> Convert:
         case DoubleType():
             return read_double
         case FloatType():
-            return lambda text: _float32(read_double(text))
+            return lambda text: single(read_double(text))
         case _:
             assert isinstance(target, IntegralType)
             low, high = integral_bounds(target)
@@ -294,15 +288,15 @@ def _to_interval(source: LogicalType, target: LogicalType) -> Convert | None:
 def _to_nested(source: LogicalType, target: LogicalType, zone: Any) -> Convert | None:
     def part(one: LogicalType, other: LogicalType) -> Convert | None:
         convert = converter(one, other, zone)
-        return convert and (lambda value: None if value is None else convert(value))
+        return None if convert is None else (lambda value: None if value is None else convert(value))
 
     match source, target:
         case (ArrayType(element=one), ArrayType(element=other)):
             each = part(one, other)
             return each and (lambda value: [each(item) for item in value])
         case (MultisetType(element=one), MultisetType(element=other)):
-            each = part(one, other)
-            return each and (lambda value: [(each(item), count) for item, count in value])
+            kept = part(one, other)
+            return kept and (lambda value: [(kept(item), count) for item, count in value])
         case (MapType(), MapType()):
             key, item = part(source.key, target.key), part(source.value, target.value)
             return (lambda value: [(key(k), item(v)) for k, v in value]) if key and item else None
@@ -445,22 +439,18 @@ def _constant_flag(args: Sequence[Node], options: Mapping[str, Any]) -> str | No
     return None if len(args) < 2 or isinstance(args[1], Literal) else "The second argument must be a constant."
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of conversions."""
-    from funken.expr.sql.calls import bound
-
-    return [
-        _rule("CAST", False, True, ("CAST(' 12 ' AS INT)", "12"), ("CAST(1.25 AS DECIMAL(2, 1))", "1.3")),
-        _rule("TRY_CAST", True, False, ("TRY_CAST('abc' AS INT)", "NULL")),
-        function(
-            "TYPEOF",
-            ["any", "any bool"],
-            "STRING?",
-            bound(_type_of, Nulls.CUSTOM),
-            "The text of the type of an expression.",
-            ("TYPEOF(1)", "INT NOT NULL"),
-            check=_constant_flag,
-            nulls=Nulls.CUSTOM,
-            group="conversion",
-        ),
-    ]
+ROWS: list[FunctionRule] = [
+    _rule("CAST", False, True, ("CAST(' 12 ' AS INT)", "12"), ("CAST(1.25 AS DECIMAL(2, 1))", "1.3")),
+    _rule("TRY_CAST", True, False, ("TRY_CAST('abc' AS INT)", "NULL")),
+    function(
+        "TYPEOF",
+        ["any", "any bool"],
+        "STRING?",
+        bound(_type_of, Nulls.CUSTOM),
+        "The text of the type of an expression.",
+        ("TYPEOF(1)", "INT NOT NULL"),
+        check=_constant_flag,
+        nulls=Nulls.CUSTOM,
+        group="conversion",
+    ),
+]

@@ -414,7 +414,8 @@ def _from_arrays(call: Call, evaluator: Any) -> Callable[..., Any]:
     def made(keys: Any, values: Any) -> Any:
         if len(keys) != len(values):
             raise EvaluationError(
-                f"Invalid function MAP_FROM_ARRAYS call: The length of the keys array {len(keys)} is not equal to the length of the values array {len(values)}"
+                f"Invalid function MAP_FROM_ARRAYS call: The length of the keys array {len(keys)} is not equal to "
+                f"the length of the values array {len(values)}"
             )
         return pairs_of(keys, values, type_)
 
@@ -502,7 +503,8 @@ def _update_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Infer
                 "OBJECT_UPDATE",
                 args,
                 signature,
-                f"The field name '{name}' at position {at + 1} is not part of the structured type attributes. Available attributes: [{', '.join(fields)}].",
+                f"The field name '{name}' at position {at + 1} is not part of the structured type attributes. "
+                f"Available attributes: [{', '.join(fields)}].",
             )
         if name in seen:
             raise refuse("OBJECT_UPDATE", args, signature, f"The field name '{name}' at position {at + 1} is repeated.")
@@ -537,189 +539,189 @@ def _row(
     return function(name, params, returns, kernel, text, *examples, group=_GROUP, **more)
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of collections."""
-    return _constructors() + _arrays() + _sets() + _maps()
+_CONSTRUCTORS: list[FunctionRule] = [
+    _rule(
+        "ARRAY",
+        _array_inference,
+        per_value(lambda *values: list(values), C),
+        "An array of values.",
+        ("ARRAY[1, 2]", "[1, 2]"),
+        signatures=("ARRAY[<COMMON>...]",),
+        nulls=C,
+    ),
+    _rule(
+        "MAP",
+        _map_inference,
+        bound(_map, C),
+        "A map of keys and values.",
+        ("MAP['a', 1]", "{a=1}"),
+        signatures=("MAP[<KEY>, <VALUE>...]",),
+        nulls=C,
+    ),
+    _rule(
+        "ROW",
+        _row_inference,
+        per_value(lambda *values: values, C),
+        "A row of values.",
+        ("ROW(1, 'a')", "(1, a)"),
+        signatures=("ROW(<ANY>...)",),
+        nulls=C,
+    ),
+    _rule(
+        "ITEM",
+        _item_inference,
+        bound(_item),
+        "An element, from 1, of an array; the value of a key; a field. NULL if there is none.",
+        ("ARRAY[5, 6][2]", "6"),
+        ("MAP['a', 1]['b']", "NULL"),
+        signatures=("<ARRAY>[<INTEGER>]", "<MAP>[<KEY>]"),
+        raises=True,
+    ),
+    _rule(
+        "GET",
+        _get_inference,
+        of_columns(_get),
+        "A field of a row.",
+        ("CAST(ROW(1, 'a') AS ROW<n INT, s STRING>).s", "a"),
+        signatures=("<ROW>.field",),
+    ),
+    _row(
+        "CARDINALITY",
+        "array|map|multiset",
+        "INT",
+        len,
+        "How many elements there are.",
+        ("CARDINALITY(ARRAY[1, 2])", "2"),
+    ),
+    _row(
+        "ELEMENT",
+        "array|multiset",
+        _element_type,
+        _only,
+        "The only element; NULL if there is none, several fail.",
+        ("ELEMENT(ARRAY[5])", "5"),
+        raises=True,
+    ),
+    _rule(
+        "OBJECT_OF",
+        _object_inference,
+        per_value(lambda _, *rest: tuple(rest[1::2]), C),
+        "An object of a named class.",
+        ("OBJECT_OF('com.example.User', 'name', 'Bob')", "(name=Bob)"),
+        nulls=C,
+    ),
+    _rule(
+        "OBJECT_UPDATE",
+        _update_inference,
+        bound(_update, C),
+        "An object with other values of some fields.",
+        ("OBJECT_UPDATE(OBJECT_OF('com.example.User', 'name', 'Bob'), 'name', 'Ann')", "(name=Ann)"),
+        nulls=C,
+    ),
+]
 
 
-def _constructors() -> list[FunctionRule]:
-    return [
-        _rule(
-            "ARRAY",
-            _array_inference,
-            per_value(lambda *values: list(values), C),
-            "An array of values.",
-            ("ARRAY[1, 2]", "[1, 2]"),
-            signatures=("ARRAY[<COMMON>...]",),
-            nulls=C,
-        ),
-        _rule(
-            "MAP",
-            _map_inference,
-            bound(_map, C),
-            "A map of keys and values.",
-            ("MAP['a', 1]", "{a=1}"),
-            signatures=("MAP[<KEY>, <VALUE>...]",),
-            nulls=C,
-        ),
-        _rule(
-            "ROW",
-            _row_inference,
-            per_value(lambda *values: values, C),
-            "A row of values.",
-            ("ROW(1, 'a')", "(1, a)"),
-            signatures=("ROW(<ANY>...)",),
-            nulls=C,
-        ),
-        _rule(
-            "ITEM",
-            _item_inference,
-            bound(_item),
-            "An element, from 1, of an array; the value of a key; a field. NULL if there is none.",
-            ("ARRAY[5, 6][2]", "6"),
-            ("MAP['a', 1]['b']", "NULL"),
-            signatures=("<ARRAY>[<INTEGER>]", "<MAP>[<KEY>]"),
-            raises=True,
-        ),
-        _rule("GET", _get_inference, of_columns(_get), "A field of a row.", signatures=("<ROW>.field",)),
-        _row(
-            "CARDINALITY",
-            "array|map|multiset",
-            "INT",
-            len,
-            "How many elements there are.",
-            ("CARDINALITY(ARRAY[1, 2])", "2"),
-        ),
-        _row(
-            "ELEMENT",
-            "array|multiset",
-            _element_type,
-            _only,
-            "The only element; NULL if there is none, several fail.",
-            ("ELEMENT(ARRAY[5])", "5"),
-            raises=True,
-        ),
-        _rule(
-            "OBJECT_OF",
-            _object_inference,
-            per_value(lambda _, *rest: tuple(rest[1::2]), C),
-            "An object of a named class.",
-            ("OBJECT_OF('com.example.User', 'name', 'Bob')", "(name=Bob)"),
-            nulls=C,
-        ),
-        _rule(
-            "OBJECT_UPDATE",
-            _update_inference,
-            bound(_update, C),
-            "An object with other values of some fields.",
-            ("OBJECT_UPDATE(OBJECT_OF('com.example.User', 'name', 'Bob'), 'name', 'Ann')", "(name=Ann)"),
-            nulls=C,
-        ),
-    ]
-
-
-def _arrays() -> list[FunctionRule]:
-    return [
-        _rule(
-            "ARRAY_APPEND",
-            _with_element("ARRAY_APPEND", True),
-            per_value(lambda array, value: None if array is None else [*array, value], C),
-            "The array with a value at its end.",
-            ("ARRAY_APPEND(ARRAY[1, 2], 3)", "[1, 2, 3]"),
-            nulls=C,
-        ),
-        _rule(
-            "ARRAY_PREPEND",
-            _with_element("ARRAY_PREPEND", True),
-            per_value(lambda array, value: None if array is None else [value, *array], C),
-            "The array with a value at its start.",
-            ("ARRAY_PREPEND(ARRAY[1, 2], 0)", "[0, 1, 2]"),
-            nulls=C,
-        ),
-        _rule(
-            "ARRAY_CONTAINS",
-            _found_type("ARRAY_CONTAINS", BooleanType(), False),
-            bound(_contains, C),
-            "Whether a value is in the array.",
-            ("ARRAY_CONTAINS(ARRAY[1, 2], 2)", "TRUE"),
-            nulls=C,
-        ),
-        _rule(
-            "ARRAY_POSITION",
-            _found_type("ARRAY_POSITION", IntType(), True),
-            bound(_position),
-            "The position of a value, from 1; 0 if it is not there.",
-            ("ARRAY_POSITION(ARRAY[5, 6], 6)", "2"),
-        ),
-        _rule(
-            "ARRAY_REMOVE",
-            _with_element("ARRAY_REMOVE", False),
-            bound(_remove, C),
-            "The array without a value.",
-            ("ARRAY_REMOVE(ARRAY[1, 2, 2], 2)", "[1]"),
-            nulls=C,
-        ),
-        _row(
-            "ARRAY_DISTINCT",
-            "array",
-            "$0",
-            bound(_array_distinct),
-            "The array with every value once.",
-            ("ARRAY_DISTINCT(ARRAY[1, 2, 1])", "[1, 2]"),
-        ),
-        _row(
-            "ARRAY_REVERSE",
-            "array",
-            "$0",
-            lambda array: array[::-1],
-            "The array backwards.",
-            ("ARRAY_REVERSE(ARRAY[1, 2])", "[2, 1]"),
-        ),
-        _row(
-            "ARRAY_SLICE",
-            "array int int?",
-            "$0",
-            _slice,
-            "The part from a position to another, both included; negative ones count from the end.",
-            ("ARRAY_SLICE(ARRAY[1, 2, 3], 2, 3)", "[2, 3]"),
-        ),
-        _row(
-            "ARRAY_SORT",
-            "array bool? bool?",
-            "$0",
-            _sorted,
-            "The array in order, ``ARRAY_SORT(array[, ascending[, nulls first]])``.",
-            ("ARRAY_SORT(ARRAY[2, 1])", "[1, 2]"),
-            check=_ordered,
-        ),
-        _row(
-            "ARRAY_MAX",
-            "array",
-            _nullable_element,
-            bound(_extreme),
-            "The greatest element.",
-            ("ARRAY_MAX(ARRAY[1, 3, 2])", "3"),
-            check=_comparable,
-        ),
-        _row(
-            "ARRAY_MIN",
-            "array",
-            _nullable_element,
-            bound(_extreme),
-            "The least element.",
-            ("ARRAY_MIN(ARRAY[1, 3, 2])", "1"),
-            check=_comparable,
-        ),
-        _row(
-            "ARRAY_JOIN",
-            "array text text?",
-            "STRING",
-            _join,
-            "The texts with a delimiter between them; NULLs are left out, or replaced by a third text.",
-            ("ARRAY_JOIN(ARRAY['a', 'b'], '+')", "a+b"),
-            check=_texts,
-        ),
-    ]
+_ARRAYS: list[FunctionRule] = [
+    _rule(
+        "ARRAY_APPEND",
+        _with_element("ARRAY_APPEND", True),
+        per_value(lambda array, value: None if array is None else [*array, value], C),
+        "The array with a value at its end.",
+        ("ARRAY_APPEND(ARRAY[1, 2], 3)", "[1, 2, 3]"),
+        nulls=C,
+    ),
+    _rule(
+        "ARRAY_PREPEND",
+        _with_element("ARRAY_PREPEND", True),
+        per_value(lambda array, value: None if array is None else [value, *array], C),
+        "The array with a value at its start.",
+        ("ARRAY_PREPEND(ARRAY[1, 2], 0)", "[0, 1, 2]"),
+        nulls=C,
+    ),
+    _rule(
+        "ARRAY_CONTAINS",
+        _found_type("ARRAY_CONTAINS", BooleanType(), False),
+        bound(_contains, C),
+        "Whether a value is in the array.",
+        ("ARRAY_CONTAINS(ARRAY[1, 2], 2)", "TRUE"),
+        nulls=C,
+    ),
+    _rule(
+        "ARRAY_POSITION",
+        _found_type("ARRAY_POSITION", IntType(), True),
+        bound(_position),
+        "The position of a value, from 1; 0 if it is not there.",
+        ("ARRAY_POSITION(ARRAY[5, 6], 6)", "2"),
+    ),
+    _rule(
+        "ARRAY_REMOVE",
+        _with_element("ARRAY_REMOVE", False),
+        bound(_remove, C),
+        "The array without a value.",
+        ("ARRAY_REMOVE(ARRAY[1, 2, 2], 2)", "[1]"),
+        nulls=C,
+    ),
+    _row(
+        "ARRAY_DISTINCT",
+        "array",
+        "$0",
+        bound(_array_distinct),
+        "The array with every value once.",
+        ("ARRAY_DISTINCT(ARRAY[1, 2, 1])", "[1, 2]"),
+    ),
+    _row(
+        "ARRAY_REVERSE",
+        "array",
+        "$0",
+        lambda array: array[::-1],
+        "The array backwards.",
+        ("ARRAY_REVERSE(ARRAY[1, 2])", "[2, 1]"),
+    ),
+    _row(
+        "ARRAY_SLICE",
+        "array int int?",
+        "$0",
+        _slice,
+        "The part from a position to another, both included; negative ones count from the end.",
+        ("ARRAY_SLICE(ARRAY[1, 2, 3], 2, 3)", "[2, 3]"),
+    ),
+    _row(
+        "ARRAY_SORT",
+        "array bool? bool?",
+        "$0",
+        _sorted,
+        "The array in order, ``ARRAY_SORT(array[, ascending[, nulls first]])``.",
+        ("ARRAY_SORT(ARRAY[2, 1])", "[1, 2]"),
+        check=_ordered,
+    ),
+    _row(
+        "ARRAY_MAX",
+        "array",
+        _nullable_element,
+        bound(_extreme),
+        "The greatest element.",
+        ("ARRAY_MAX(ARRAY[1, 3, 2])", "3"),
+        check=_comparable,
+    ),
+    _row(
+        "ARRAY_MIN",
+        "array",
+        _nullable_element,
+        bound(_extreme),
+        "The least element.",
+        ("ARRAY_MIN(ARRAY[1, 3, 2])", "1"),
+        check=_comparable,
+    ),
+    _row(
+        "ARRAY_JOIN",
+        "array text text?",
+        "STRING",
+        _join,
+        "The texts with a delimiter between them; NULLs are left out, or replaced by a third text.",
+        ("ARRAY_JOIN(ARRAY['a', 'b'], '+')", "a+b"),
+        check=_texts,
+    ),
+]
 
 
 def _sets() -> list[FunctionRule]:
@@ -735,54 +737,55 @@ def _sets() -> list[FunctionRule]:
     return found
 
 
-def _maps() -> list[FunctionRule]:
-    return [
-        _row(
-            "MAP_KEYS",
-            "map",
-            _of_map("keys"),
-            lambda pairs: [key for key, _ in pairs],
-            "The keys.",
-            ("MAP_KEYS(MAP['a', 1])", "[a]"),
-        ),
-        _row(
-            "MAP_VALUES",
-            "map",
-            _of_map("values"),
-            lambda pairs: [value for _, value in pairs],
-            "The values.",
-            ("MAP_VALUES(MAP['a', 1])", "[1]"),
-        ),
-        _row(
-            "MAP_ENTRIES",
-            "map",
-            _of_map("entries"),
-            list,
-            "The entries as rows of key and value.",
-            ("MAP_ENTRIES(MAP['a', 1])", "[(a, 1)]"),
-        ),
-        _row(
-            "MAP_FROM_ARRAYS",
-            "array array",
-            _from_arrays_type,
-            bound(_from_arrays),
-            "The map of an array of keys and one of values.",
-            ("MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])", "{a=1}"),
-            raises=True,
-        ),
-        _rule(
-            "MAP_UNION",
-            _map_union_inference,
-            bound(_map_union),
-            "The entries of all maps; of equal keys, the last one's.",
-            ("MAP_UNION(MAP['a', 1], MAP['b', 2])", "{a=1, b=2}"),
-        ),
-        _row(
-            "STR_TO_MAP",
-            ["text", "text text text"],
-            "MAP<STRING, STRING>?",
-            _str_to_map,
-            "The map of a text like ``k1=v1,k2=v2``; the delimiters are regular expressions.",
-            ("STR_TO_MAP('a=1,b=2')", "{a=1, b=2}"),
-        ),
-    ]
+_MAPS: list[FunctionRule] = [
+    _row(
+        "MAP_KEYS",
+        "map",
+        _of_map("keys"),
+        lambda pairs: [key for key, _ in pairs],
+        "The keys.",
+        ("MAP_KEYS(MAP['a', 1])", "[a]"),
+    ),
+    _row(
+        "MAP_VALUES",
+        "map",
+        _of_map("values"),
+        lambda pairs: [value for _, value in pairs],
+        "The values.",
+        ("MAP_VALUES(MAP['a', 1])", "[1]"),
+    ),
+    _row(
+        "MAP_ENTRIES",
+        "map",
+        _of_map("entries"),
+        list,
+        "The entries as rows of key and value.",
+        ("MAP_ENTRIES(MAP['a', 1])", "[(a, 1)]"),
+    ),
+    _row(
+        "MAP_FROM_ARRAYS",
+        "array array",
+        _from_arrays_type,
+        bound(_from_arrays),
+        "The map of an array of keys and one of values.",
+        ("MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])", "{a=1}"),
+        raises=True,
+    ),
+    _rule(
+        "MAP_UNION",
+        _map_union_inference,
+        bound(_map_union),
+        "The entries of all maps; of equal keys, the last one's.",
+        ("MAP_UNION(MAP['a', 1], MAP['b', 2])", "{a=1, b=2}"),
+    ),
+    _row(
+        "STR_TO_MAP",
+        ["text", "text text text"],
+        "MAP<STRING, STRING>?",
+        _str_to_map,
+        "The map of a text like ``k1=v1,k2=v2``; the delimiters are regular expressions.",
+        ("STR_TO_MAP('a=1,b=2')", "{a=1, b=2}"),
+    ),
+]
+
+ROWS = [*_CONSTRUCTORS, *_ARRAYS, *_sets(), *_MAPS]

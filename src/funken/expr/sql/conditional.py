@@ -146,7 +146,6 @@ def _coalesce_inference(name: str) -> Any:
 
 
 def _coalesce(call: Call, evaluator: Any) -> Any:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     first, *others = call.args
@@ -156,10 +155,7 @@ def _coalesce(call: Call, evaluator: Any) -> Any:
         if is_scalar(found) and not missing.as_py():
             return found
         column = partial(node, missing, evaluator) if evaluator.raises(node) else evaluator.value(node)
-        if isinstance(missing, pa.Scalar):
-            found = column
-        else:
-            found = _choose(missing, column, found, call.type, evaluator.rows)
+        found = column if is_scalar(missing) else _choose(missing, column, found, call.type, evaluator.rows)
     return found
 
 
@@ -204,61 +200,63 @@ def _is_truth(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     return pc.invert(found) if words[1] == "NOT" else found
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of logic and conditions."""
-    own: dict[str, Any] = {"nulls": Nulls.CUSTOM, "group": "conditional"}
-    logic = own | {"group": "logic"}
-    found = [
-        FunctionRule(
-            "AND",
-            ("<BOOLEAN> AND <BOOLEAN>",),
-            _logic_inference("AND"),
-            None,
-            "Whether both hold.",
-            (("TRUE AND FALSE", "FALSE"),),
-            _logic,
-            **logic,
-        ),
-        FunctionRule(
-            "OR",
-            ("<BOOLEAN> OR <BOOLEAN>",),
-            _logic_inference("OR"),
-            None,
-            "Whether one holds.",
-            (("TRUE OR FALSE", "TRUE"),),
-            _logic,
-            **logic,
-        ),
-        FunctionRule(
-            "NOT",
-            ("NOT <BOOLEAN>",),
-            _logic_inference("NOT"),
-            _not,
-            "The opposite; NULL stays.",
-            (("NOT TRUE", "FALSE"),),
-            **logic,
-        ),
-        function(
-            "IS NULL",
-            "any",
-            "BOOLEAN!",
-            of_columns(_is_null),
-            "Whether the value is NULL.",
-            ("1 IS NULL", "FALSE"),
-            signatures=("<ANY> IS NULL",),
-            **logic,
-        ),
-        function(
-            "IS NOT NULL",
-            "any",
-            "BOOLEAN!",
-            of_columns(_is_null),
-            "Whether there is a value.",
-            ("1 IS NOT NULL", "TRUE"),
-            signatures=("<ANY> IS NOT NULL",),
-            **logic,
-        ),
-    ]
+_OWN: dict[str, Any] = {"nulls": Nulls.CUSTOM, "group": "conditional"}
+_LOGIC = _OWN | {"group": "logic"}
+_LOGICAL: list[FunctionRule] = [
+    FunctionRule(
+        "AND",
+        ("<BOOLEAN> AND <BOOLEAN>",),
+        _logic_inference("AND"),
+        None,
+        "Whether both hold.",
+        (("TRUE AND FALSE", "FALSE"),),
+        _logic,
+        **_LOGIC,
+    ),
+    FunctionRule(
+        "OR",
+        ("<BOOLEAN> OR <BOOLEAN>",),
+        _logic_inference("OR"),
+        None,
+        "Whether one holds.",
+        (("TRUE OR FALSE", "TRUE"),),
+        _logic,
+        **_LOGIC,
+    ),
+    FunctionRule(
+        "NOT",
+        ("NOT <BOOLEAN>",),
+        _logic_inference("NOT"),
+        _not,
+        "The opposite; NULL stays.",
+        (("NOT TRUE", "FALSE"),),
+        **_LOGIC,
+    ),
+    function(
+        "IS NULL",
+        "any",
+        "BOOLEAN!",
+        of_columns(_is_null),
+        "Whether the value is NULL.",
+        ("1 IS NULL", "FALSE"),
+        signatures=("<ANY> IS NULL",),
+        **_LOGIC,
+    ),
+    function(
+        "IS NOT NULL",
+        "any",
+        "BOOLEAN!",
+        of_columns(_is_null),
+        "Whether there is a value.",
+        ("1 IS NOT NULL", "TRUE"),
+        signatures=("<ANY> IS NOT NULL",),
+        **_LOGIC,
+    ),
+]
+
+
+def _truths() -> list[FunctionRule]:
+    found = []
     for word in ("TRUE", "FALSE", "UNKNOWN"):
         for name in (f"IS {word}", f"IS NOT {word}"):
             example = (f"TRUE {name}", "TRUE" if (word == "TRUE") != ("NOT" in name) else "FALSE")
@@ -270,58 +268,62 @@ def rows() -> list[FunctionRule]:
                 f"Whether the condition {name.lower()}.",
                 example,
                 signatures=(f"<BOOLEAN> {name}",),
-                **logic,
+                **_LOGIC,
             )
             found.append(rule)
-    found += [
-        FunctionRule(
-            "CASE",
-            ("CASE WHEN <BOOLEAN> THEN <COMMON> ... [ELSE <COMMON>] END",),
-            _case_inference,
-            None,
-            "The value of the first condition that holds.",
-            (("CASE WHEN 1 > 2 THEN 'a' ELSE 'b' END", "b"),),
-            _case,
-            **own,
-        ),
-        FunctionRule(
-            "IF",
-            ("IF(<BOOLEAN>, <COMMON>, <COMMON>)",),
-            _if_inference,
-            None,
-            "The second argument if the first holds, else the third.",
-            (("IF(5 > 3, 5, 3)", "5"),),
-            _case,
-            **own,
-        ),
-        FunctionRule(
-            "COALESCE",
-            ("COALESCE(<COMMON>...)",),
-            _coalesce_inference("COALESCE"),
-            None,
-            "The first argument that is not NULL.",
-            (("COALESCE(NULLIF(1, 1), 5)", "5"),),
-            _coalesce,
-            **own,
-        ),
-        FunctionRule(
-            "IFNULL",
-            ("IFNULL(<COMMON>, <COMMON>)",),
-            _coalesce_inference("IFNULL"),
-            None,
-            "The first argument, or the second if it is NULL.",
-            (("IFNULL(NULLIF(1, 1), 5)", "5"),),
-            _coalesce,
-            **own,
-        ),
-        FunctionRule(
-            "NULLIF",
-            ("NULLIF(<COMPARABLE>, <COMPARABLE>)",),
-            _nullif_inference,
-            _nullif,
-            "NULL if both are equal, else the first.",
-            (("NULLIF(5, 5)", "NULL"),),
-            **own,
-        ),
-    ]
     return found
+
+
+_CONDITIONALS: list[FunctionRule] = [
+    FunctionRule(
+        "CASE",
+        ("CASE WHEN <BOOLEAN> THEN <COMMON> ... [ELSE <COMMON>] END",),
+        _case_inference,
+        None,
+        "The value of the first condition that holds.",
+        (("CASE WHEN 1 > 2 THEN 'a' ELSE 'b' END", "b"),),
+        _case,
+        **_OWN,
+    ),
+    FunctionRule(
+        "IF",
+        ("IF(<BOOLEAN>, <COMMON>, <COMMON>)",),
+        _if_inference,
+        None,
+        "The second argument if the first holds, else the third.",
+        (("IF(5 > 3, 5, 3)", "5"),),
+        _case,
+        **_OWN,
+    ),
+    FunctionRule(
+        "COALESCE",
+        ("COALESCE(<COMMON>...)",),
+        _coalesce_inference("COALESCE"),
+        None,
+        "The first argument that is not NULL.",
+        (("COALESCE(NULLIF(1, 1), 5)", "5"),),
+        _coalesce,
+        **_OWN,
+    ),
+    FunctionRule(
+        "IFNULL",
+        ("IFNULL(<COMMON>, <COMMON>)",),
+        _coalesce_inference("IFNULL"),
+        None,
+        "The first argument, or the second if it is NULL.",
+        (("IFNULL(NULLIF(1, 1), 5)", "5"),),
+        _coalesce,
+        **_OWN,
+    ),
+    FunctionRule(
+        "NULLIF",
+        ("NULLIF(<COMPARABLE>, <COMPARABLE>)",),
+        _nullif_inference,
+        _nullif,
+        "NULL if both are equal, else the first.",
+        (("NULLIF(5, 5)", "NULL"),),
+        **_OWN,
+    ),
+]
+
+ROWS = [*_LOGICAL, *_truths(), *_CONDITIONALS]

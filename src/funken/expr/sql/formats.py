@@ -35,7 +35,7 @@ _EN_MONTHS = [
 _EN_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
-class Moment:
+class PrintableMoment:
     """The fields of a local time, for the letters of a format."""
 
     def __init__(self, nanos: int, zone: Any = None) -> None:
@@ -56,27 +56,27 @@ class Moment:
         return found
 
 
-def _number(read: Callable[[Moment], int]) -> Callable[[Moment, int], str]:
+def _number(read: Callable[[PrintableMoment], int]) -> Callable[[PrintableMoment, int], str]:
     return lambda moment, width: f"{read(moment):0{width}}"
 
 
-def _year(moment: Moment, width: int) -> str:
+def _year(moment: PrintableMoment, width: int) -> str:
     return f"{moment.date.year % 100:02}" if width == 2 else f"{moment.date.year:0{width}}"
 
 
-def _month(moment: Moment, width: int) -> str:
+def _month(moment: PrintableMoment, width: int) -> str:
     name = _EN_MONTHS[moment.date.month - 1]
     return (
         f"{moment.date.month:0{width}}" if width < 3 else (name[:3] if width == 3 else name if width == 4 else name[:1])
     )
 
 
-def _day_name(moment: Moment, width: int) -> str:
+def _day_name(moment: PrintableMoment, width: int) -> str:
     name = _EN_DAYS[moment.date.weekday()]
     return name if width == 4 else name[:3] if width < 4 else name[:1]
 
 
-def _offset_text(moment: Moment, width: int, colon: bool, zulu: bool) -> str:
+def _offset_text(moment: PrintableMoment, width: int, colon: bool, zulu: bool) -> str:
     minutes = moment.offset() // datetime.timedelta(minutes=1)
     if zulu and not minutes:
         return "Z"
@@ -84,7 +84,7 @@ def _offset_text(moment: Moment, width: int, colon: bool, zulu: bool) -> str:
     return f"{sign}{rest // 60:02}" + ("" if width == 1 and not rest % 60 else f"{':' if colon else ''}{rest % 60:02}")
 
 
-_WRITERS: dict[str, Callable[[Moment, int], str]] = {
+_WRITERS: dict[str, Callable[[PrintableMoment, int], str]] = {
     "y": _year,
     "u": _year,
     "M": _month,
@@ -143,7 +143,7 @@ def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
     >>> format_time(0, "yyyy-MM-dd'T'HH:mm:ss.SSS EEE")
     '1970-01-01T00:00:00.000 Thu'
     """
-    moment = Moment(nanos, zone)
+    moment = PrintableMoment(nanos, zone)
     return "".join(
         _WRITERS[text](moment, width) if kind == "letter" else text if kind == "text" else ""
         for kind, text, width in _parts(pattern)

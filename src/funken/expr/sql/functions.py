@@ -31,5 +31,4 @@ for _topic in (
     misc,
     aggregates,
 ):
-    FUNCTIONS.add(*_topic.rows())
-FUNCTIONS.add(*json_functions.aggregate_rows())
+    FUNCTIONS.add(*_topic.ROWS)

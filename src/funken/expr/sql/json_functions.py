@@ -192,11 +192,10 @@ def _json_query_inference(args: Sequence[Node], options: Mapping[str, Any]) -> t
         if not is_text(returning.element):
             shown = "INTEGER" if returning.element.root == "INT" else str(returning.element)
             raise InvalidCall(f"Unsupported array element type '{shown}' for RETURNING ARRAY in JSON_QUERY()")
+        length = getattr(returning.element, "length", 0)
         for name, words in (("on_empty", "on empty"), ("on_error", "on error")):
             if str(options.get(name, "")).replace("_", " ") == "EMPTY OBJECT":
-                raise InvalidCall(
-                    f"Illegal {words} behavior 'EMPTY OBJECT' for return type: VARCHAR({returning.element.length}) ARRAY"
-                )  # type: ignore[attr-defined]
+                raise InvalidCall(f"Illegal {words} behavior 'EMPTY OBJECT' for return type: VARCHAR({length}) ARRAY")
     elif not is_text(returning):
         raise InvalidCall(
             f"Unsupported type '{returning}' for RETURNING in JSON_QUERY(): a text or an array of texts is"
@@ -331,9 +330,9 @@ def _nested_writer(type_: LogicalType, zone: Any) -> Callable[[Any], str]:
             write = json_writer(item, zone)
             return lambda value: _object([("null" if k is None else convert(k), write(v)) for k, v in value])
         case MultisetType(element=element):
-            convert = converter(element, STRING, zone)
-            assert convert is not None
-            return lambda value: _object([("null" if k is None else convert(k), str(count)) for k, count in value])
+            name = converter(element, STRING, zone)
+            assert name is not None
+            return lambda value: _object([("null" if k is None else name(k), str(count)) for k, count in value])
         case _:
             assert isinstance(type_, RowType)
             parts = [(field.name, json_writer(field.type, zone)) for field in type_.fields]
@@ -548,26 +547,24 @@ def _fixed(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     return _AGGREGATED
 
 
-def aggregate_rows() -> list[AggregateRule]:
-    """Return the rows of aggregates that write JSON."""
-    return [
-        AggregateRule(
-            "JSON_OBJECTAGG",
-            ("JSON_OBJECTAGG([KEY] <CHARACTER_STRING> VALUE <ANY> [{ NULL | ABSENT } ON NULL])",),
-            infer("JSON_OBJECTAGG", ["text any"], _fixed),
-            lambda types, options, result: _JsonObjectAggregate(types[1], options.get("on_null") == "ABSENT"),
-            "The JSON object of keys and values.",
-            (("JSON_OBJECTAGG(KEY CAST(x AS STRING) VALUE x)", '{"1":1,"2":2,"3":3}'),),
-        ),
-        AggregateRule(
-            "JSON_ARRAYAGG",
-            ("JSON_ARRAYAGG(<ANY> [{ NULL | ABSENT } ON NULL])",),
-            infer("JSON_ARRAYAGG", ["any"], _fixed),
-            lambda types, options, result: _JsonArrayAggregate(types[0], options.get("on_null", "ABSENT") == "ABSENT"),
-            "The JSON array of the values.",
-            (("JSON_ARRAYAGG(x)", "[1,2,3]"),),
-        ),
-    ]
+_AGGREGATES: list[AggregateRule] = [
+    AggregateRule(
+        "JSON_OBJECTAGG",
+        ("JSON_OBJECTAGG([KEY] <CHARACTER_STRING> VALUE <ANY> [{ NULL | ABSENT } ON NULL])",),
+        infer("JSON_OBJECTAGG", ["text any"], _fixed),
+        lambda types, options, result: _JsonObjectAggregate(types[1], options.get("on_null") == "ABSENT"),
+        "The JSON object of keys and values.",
+        (("JSON_OBJECTAGG(KEY CAST(x AS STRING) VALUE x)", '{"1":1,"2":2,"3":3}'),),
+    ),
+    AggregateRule(
+        "JSON_ARRAYAGG",
+        ("JSON_ARRAYAGG(<ANY> [{ NULL | ABSENT } ON NULL])",),
+        infer("JSON_ARRAYAGG", ["any"], _fixed),
+        lambda types, options, result: _JsonArrayAggregate(types[0], options.get("on_null", "ABSENT") == "ABSENT"),
+        "The JSON array of the values.",
+        (("JSON_ARRAYAGG(x)", "[1,2,3]"),),
+    ),
+]
 
 
 def _row(
@@ -582,128 +579,128 @@ def _rule(
     return FunctionRule(name, (signature,), inference, kernel, text, examples, group=_GROUP, **more)
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of functions of JSON."""
-    document = """'{"a": 1, "b": [1, 2]}'"""
-    return [
-        _rule(
-            "JSON_VALUE",
-            "JSON_VALUE(<CHARACTER_STRING>, <PATH> [RETURNING <TYPE>] [{ NULL | ERROR | DEFAULT <ANY> } ON { EMPTY | ERROR }...])",
-            _json_value_inference,
-            bound(_json_value),
-            "The scalar at a path of a document.",
-            (f"JSON_VALUE({document}, '$.a' RETURNING INT)", "1"),
-            raises=True,
-        ),
-        _row(
-            "JSON_EXISTS",
-            "text text",
-            "BOOLEAN?",
-            bound(_json_exists),
-            "Whether there is something at a path of a document.",
-            (f"JSON_EXISTS({document}, '$.a')", "TRUE"),
-            raises=True,
-        ),
-        _rule(
-            "JSON_QUERY",
-            "JSON_QUERY(<CHARACTER_STRING>, <PATH> [RETURNING <TYPE>] [WITHOUT | WITH [UNCONDITIONAL | CONDITIONAL] [ARRAY] WRAPPER] [{ NULL | EMPTY ARRAY | EMPTY OBJECT | ERROR } ON { EMPTY | ERROR }...])",
-            _json_query_inference,
-            bound(_json_query),
-            "The object or array at a path of a document.",
-            (f"JSON_QUERY({document}, '$.b')", "[1,2]"),
-            raises=True,
-        ),
-        _row(
-            "IS JSON",
-            "text",
-            "BOOLEAN!",
-            bound(_is_json, C),
-            "Whether a text is JSON, of a kind (VALUE, SCALAR, ARRAY, OBJECT).",
-            ("'[1]' IS JSON ARRAY", "TRUE"),
-            nulls=C,
-            signatures=("<CHARACTER_STRING> IS JSON [{ VALUE | SCALAR | ARRAY | OBJECT }]",),
-        ),
-        _row(
-            "IS NOT JSON",
-            "text",
-            "BOOLEAN!",
-            bound(_is_json, C),
-            "Whether a text is not JSON.",
-            ("'[1]' IS NOT JSON OBJECT", "TRUE"),
-            nulls=C,
-            signatures=("<CHARACTER_STRING> IS NOT JSON [{ VALUE | SCALAR | ARRAY | OBJECT }]",),
-        ),
-        _row(
-            "JSON_LENGTH",
-            "text text?",
-            "INT?",
-            _json_length,
-            "The number of elements of a document, or of what is at a path.",
-            ("JSON_LENGTH('[1, 2]')", "2"),
-        ),
-        _row(
-            "JSON_QUOTE", "text", "STRING", _quote, "The text as a string of JSON.", ("JSON_QUOTE('a\"b')", '"a\\"b"')
-        ),
-        _row(
-            "JSON_UNQUOTE",
-            "text",
-            "STRING",
-            _unquote,
-            "The text of a string of JSON.",
-            ("JSON_UNQUOTE('\"ab\"')", "ab"),
-        ),
-        _row(
-            "JSON_STRING",
-            "any",
-            "STRING",
-            bound(_json_string),
-            "The value as JSON.",
-            ("JSON_STRING(ARRAY[1, 2])", "[1,2]"),
-        ),
-        _row(
-            "JSON",
-            "text",
-            "STRING",
-            per_value(_json, C),
-            "A text as JSON, inside of JSON_OBJECT or JSON_ARRAY.",
-            ("JSON_OBJECT('a' VALUE JSON('[1, 2]'))", '{"a":[1,2]}'),
-            nulls=C,
-            raises=True,
-        ),
-        _rule(
-            "JSON_OBJECT",
-            "JSON_OBJECT([[KEY] <KEY> VALUE <VALUE>...] [{ NULL | ABSENT } ON NULL])",
-            _object_inference,
-            bound(_json_object, C),
-            "A JSON object.",
-            ("JSON_OBJECT('a' VALUE 1)", '{"a":1}'),
-            nulls=C,
-            raises=True,
-        ),
-        _rule(
-            "JSON_ARRAY",
-            "JSON_ARRAY([<VALUE>...] [{ NULL | ABSENT } ON NULL])",
-            _array_inference,
-            bound(_json_array, C),
-            "A JSON array.",
-            ("JSON_ARRAY(1, 'a')", '[1,"a"]'),
-            nulls=C,
-        ),
-        _row(
-            "PARSE_JSON",
-            "text bool?",
-            "VARIANT",
-            _parse_json(False),
-            "The document of a text as a variant.",
-            ("JSON_STRING(PARSE_JSON('{\"a\": 1}'))", '{"a":1}'),
-            raises=True,
-        ),
-        _row(
-            "TRY_PARSE_JSON",
-            "text bool?",
-            "VARIANT?",
-            _parse_json(True),
-            "The document of a text as a variant; NULL if it is none.",
-            ("TRY_PARSE_JSON('{')", "NULL"),
-        ),
-    ]
+_DOCUMENT = """'{"a": 1, "b": [1, 2]}'"""
+_FUNCTIONS: list[FunctionRule] = [
+    _rule(
+        "JSON_VALUE",
+        "JSON_VALUE(<CHARACTER_STRING>, <PATH> [RETURNING <TYPE>] [{ NULL | ERROR | DEFAULT <ANY> } ON { EMPTY | ERROR }...])",
+        _json_value_inference,
+        bound(_json_value),
+        "The scalar at a path of a document.",
+        (f"JSON_VALUE({_DOCUMENT}, '$.a' RETURNING INT)", "1"),
+        raises=True,
+    ),
+    _row(
+        "JSON_EXISTS",
+        "text text",
+        "BOOLEAN?",
+        bound(_json_exists),
+        "Whether there is something at a path of a document.",
+        (f"JSON_EXISTS({_DOCUMENT}, '$.a')", "TRUE"),
+        raises=True,
+    ),
+    _rule(
+        "JSON_QUERY",
+        "JSON_QUERY(<CHARACTER_STRING>, <PATH> [RETURNING <TYPE>] "
+        "[WITHOUT | WITH [UNCONDITIONAL | CONDITIONAL] [ARRAY] WRAPPER] "
+        "[{ NULL | EMPTY ARRAY | EMPTY OBJECT | ERROR } ON { EMPTY | ERROR }...])",
+        _json_query_inference,
+        bound(_json_query),
+        "The object or array at a path of a document.",
+        (f"JSON_QUERY({_DOCUMENT}, '$.b')", "[1,2]"),
+        raises=True,
+    ),
+    _row(
+        "IS JSON",
+        "text",
+        "BOOLEAN!",
+        bound(_is_json, C),
+        "Whether a text is JSON, of a kind (VALUE, SCALAR, ARRAY, OBJECT).",
+        ("'[1]' IS JSON ARRAY", "TRUE"),
+        nulls=C,
+        signatures=("<CHARACTER_STRING> IS JSON [{ VALUE | SCALAR | ARRAY | OBJECT }]",),
+    ),
+    _row(
+        "IS NOT JSON",
+        "text",
+        "BOOLEAN!",
+        bound(_is_json, C),
+        "Whether a text is not JSON.",
+        ("'[1]' IS NOT JSON OBJECT", "TRUE"),
+        nulls=C,
+        signatures=("<CHARACTER_STRING> IS NOT JSON [{ VALUE | SCALAR | ARRAY | OBJECT }]",),
+    ),
+    _row(
+        "JSON_LENGTH",
+        "text text?",
+        "INT?",
+        _json_length,
+        "The number of elements of a document, or of what is at a path.",
+        ("JSON_LENGTH('[1, 2]')", "2"),
+    ),
+    _row("JSON_QUOTE", "text", "STRING", _quote, "The text as a string of JSON.", ("JSON_QUOTE('a\"b')", '"a\\"b"')),
+    _row(
+        "JSON_UNQUOTE",
+        "text",
+        "STRING",
+        _unquote,
+        "The text of a string of JSON.",
+        ("JSON_UNQUOTE('\"ab\"')", "ab"),
+    ),
+    _row(
+        "JSON_STRING",
+        "any",
+        "STRING",
+        bound(_json_string),
+        "The value as JSON.",
+        ("JSON_STRING(ARRAY[1, 2])", "[1,2]"),
+    ),
+    _row(
+        "JSON",
+        "text",
+        "STRING",
+        per_value(_json, C),
+        "A text as JSON, inside of JSON_OBJECT or JSON_ARRAY.",
+        ("JSON_OBJECT('a' VALUE JSON('[1, 2]'))", '{"a":[1,2]}'),
+        nulls=C,
+        raises=True,
+    ),
+    _rule(
+        "JSON_OBJECT",
+        "JSON_OBJECT([[KEY] <KEY> VALUE <VALUE>...] [{ NULL | ABSENT } ON NULL])",
+        _object_inference,
+        bound(_json_object, C),
+        "A JSON object.",
+        ("JSON_OBJECT('a' VALUE 1)", '{"a":1}'),
+        nulls=C,
+        raises=True,
+    ),
+    _rule(
+        "JSON_ARRAY",
+        "JSON_ARRAY([<VALUE>...] [{ NULL | ABSENT } ON NULL])",
+        _array_inference,
+        bound(_json_array, C),
+        "A JSON array.",
+        ("JSON_ARRAY(1, 'a')", '[1,"a"]'),
+        nulls=C,
+    ),
+    _row(
+        "PARSE_JSON",
+        "text bool?",
+        "VARIANT",
+        _parse_json(False),
+        "The document of a text as a variant.",
+        ("JSON_STRING(PARSE_JSON('{\"a\": 1}'))", '{"a":1}'),
+        raises=True,
+    ),
+    _row(
+        "TRY_PARSE_JSON",
+        "text bool?",
+        "VARIANT?",
+        _parse_json(True),
+        "The document of a text as a variant; NULL if it is none.",
+        ("TRY_PARSE_JSON('{')", "NULL"),
+    ),
+]
+
+ROWS = [*_FUNCTIONS, *_AGGREGATES]

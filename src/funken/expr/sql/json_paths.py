@@ -109,7 +109,7 @@ def _step(kind: str, detail: Any, value: Any) -> Iterator[Any]:
         yield from _children(value)
     elif kind == "deep":
         for each in _descend(value):
-            yield from _step(*detail, each)
+            yield from _step(detail[0], detail[1], each)
     elif kind == "filter":
         yield from (each for each in (value if isinstance(value, list) else [value]) if detail(each))
 

@@ -153,12 +153,12 @@ def _to_array(runs: Any) -> list[int]:
 
 
 def _range(name: str) -> Callable[..., Any]:
-    return lambda *bitmaps: {
+    return {
         "AND": intersection,
         "OR": lambda a, b: union([*a, *b]),
         "XOR": symmetric,
         "ANDNOT": difference,
-    }[name](*bitmaps)
+    }[name]
 
 
 def _session(name: str) -> Any:
@@ -171,192 +171,109 @@ def _row(
     return function(name, params, returns, kernel, text, *examples, group=group, **more)
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of hashes, URLs, addresses, bitmaps and the session."""
-    found = [
-        _row(
-            "hashes",
-            name,
-            "text|bytes",
-            f"CHAR({bits // 4})",
-            _digest(name.lower()),
-            f"The {name} digest as hexadecimal digits.",
-            (f"CHAR_LENGTH({name}('a'))", str(bits // 4)),
-        )
-        for name, bits in (
-            ("MD5", 128),
-            ("SHA1", 160),
-            ("SHA224", 224),
-            ("SHA256", 256),
-            ("SHA384", 384),
-            ("SHA512", 512),
-        )
-    ]
-    found += [
-        _row(
-            "hashes",
-            "SHA2",
-            "text|bytes int",
-            "VARCHAR(128)",
-            _sha2,
-            "The SHA-2 digest of a length: 224, 256, 384 or 512.",
-            ("CHAR_LENGTH(SHA2('a', 224))", "56"),
-            raises=True,
-        ),
-        _row(
-            "hashes",
-            "HASH_CODE",
-            "any",
-            "INT",
-            bound(_hash_code),
-            "The hash code that Java gives the value.",
-            ("HASH_CODE('abc')", "96354"),
-        ),
-        _row(
-            "urls",
-            "PARSE_URL",
-            "text text text?",
-            "STRING?",
-            _parse_url,
-            "A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO; or a parameter of its query.",
-            ("PARSE_URL('http://a.org/b?c=1', 'QUERY', 'c')", "1"),
-        ),
-        _row(
-            "urls",
-            "URL_ENCODE",
-            "text",
-            "STRING?",
-            lambda text: quote_plus(text, safe="*-._").replace("~", "%7E"),
-            "The text as a part of a URL.",
-            ("URL_ENCODE('a b')", "a+b"),
-        ),
-        _row(
-            "urls",
-            "URL_DECODE",
-            "text",
-            "STRING?",
-            _url_decode,
-            "The text of a part of a URL; NULL if it is wrong.",
-            ("URL_DECODE('a+b')", "a b"),
-        ),
-        _row(
-            "urls",
-            "INET_ATON",
-            "text",
-            "BIGINT?",
-            _inet_aton,
-            "The number of an IPv4 address.",
-            ("INET_ATON('127.0.0.1')", "2130706433"),
-        ),
-        _row(
-            "urls",
-            "INET_NTOA",
-            "bigint",
-            "STRING?",
-            _inet_ntoa,
-            "The IPv4 address of a number.",
-            ("INET_NTOA(2130706433)", "127.0.0.1"),
-        ),
-        _row(
-            "session",
-            "CURRENT_DATABASE",
-            "",
-            "STRING!",
-            _session("database"),
-            "The name of the current database.",
-            determinism=Determinism.PER_QUERY,
-        ),
-        _row(
-            "session",
-            "CURRENT_CATALOG",
-            "",
-            "STRING!",
-            _session("catalog"),
-            "The name of the current catalog.",
-            determinism=Determinism.PER_QUERY,
-        ),
-    ]
-    return found + _bitmaps()
-
-
-def _bitmaps() -> list[FunctionRule]:
-    one = "BITMAP_BUILD(ARRAY[1, 2])"
-    found = [
-        _row(
-            "bitmap",
-            "BITMAP_BUILD",
-            "array",
-            "BITMAP",
-            _build,
-            "The bitmap of an array of 32-bit integers.",
-            (one, "{1,2}"),
-            check=_integers,
-        ),
-        _row(
-            "bitmap",
-            "BITMAP_CARDINALITY",
-            "bitmap",
-            "BIGINT",
-            size,
-            "How many numbers are in the bitmap.",
-            (f"BITMAP_CARDINALITY({one})", "2"),
-        ),
-        _row(
-            "bitmap",
-            "BITMAP_CONTAINS",
-            "bitmap int",
-            "BOOLEAN",
-            lambda runs, value: contains(runs, _unsigned(value)),
-            "Whether a number is in the bitmap.",
-            (f"BITMAP_CONTAINS({one}, 2)", "TRUE"),
-        ),
-        _row(
-            "bitmap",
-            "BITMAP_FROM_BYTES",
-            "bytes",
-            "BITMAP",
-            _from_bytes,
-            "The bitmap of the bytes of the roaring format.",
-            (f"BITMAP_FROM_BYTES(BITMAP_TO_BYTES({one}))", "{1,2}"),
-            raises=True,
-        ),
-        _row(
-            "bitmap",
-            "BITMAP_TO_BYTES",
-            "bitmap",
-            "BYTES",
-            to_bytes,
-            "The bytes of the bitmap in the roaring format.",
-            (f"HEX(BITMAP_TO_BYTES({one}))", "3A300000010000000000010010000000" + "01000200"),
-        ),
-        _row(
-            "bitmap",
-            "BITMAP_TO_ARRAY",
-            "bitmap",
-            "ARRAY<INT>",
-            _to_array,
-            "The numbers of the bitmap.",
-            (f"BITMAP_TO_ARRAY({one})", "[1, 2]"),
-        ),
-        _row(
-            "bitmap",
-            "BITMAP_TO_STRING",
-            "bitmap",
-            "STRING",
-            bitmap_text,
-            "The bitmap as a text.",
-            (f"BITMAP_TO_STRING({one})", "{1,2}"),
-        ),
-    ]
-    for name, text, value in (
-        ("AND", "The numbers of both bitmaps.", "{2}"),
-        ("OR", "The numbers of either bitmap.", "{1,2,3}"),
-        ("XOR", "The numbers of exactly one bitmap.", "{1,3}"),
-        ("ANDNOT", "The numbers of the first bitmap only.", "{1}"),
-    ):
-        example = f"BITMAP_{name}({one}, BITMAP_BUILD(ARRAY[2, 3]))"
-        found.append(_row("bitmap", f"BITMAP_{name}", "bitmap bitmap", "BITMAP", _range(name), text, (example, value)))
-    return found
+_HASHES: list[FunctionRule] = [
+    _row(
+        "hashes",
+        name,
+        "text|bytes",
+        f"CHAR({bits // 4})",
+        _digest(name.lower()),
+        f"The {name} digest as hexadecimal digits.",
+        (f"CHAR_LENGTH({name}('a'))", str(bits // 4)),
+    )
+    for name, bits in (
+        ("MD5", 128),
+        ("SHA1", 160),
+        ("SHA224", 224),
+        ("SHA256", 256),
+        ("SHA384", 384),
+        ("SHA512", 512),
+    )
+]
+_PLAIN: list[FunctionRule] = [
+    _row(
+        "hashes",
+        "SHA2",
+        "text|bytes int",
+        "VARCHAR(128)",
+        _sha2,
+        "The SHA-2 digest of a length: 224, 256, 384 or 512.",
+        ("CHAR_LENGTH(SHA2('a', 224))", "56"),
+        raises=True,
+    ),
+    _row(
+        "hashes",
+        "HASH_CODE",
+        "any",
+        "INT",
+        bound(_hash_code),
+        "The hash code that Java gives the value.",
+        ("HASH_CODE('abc')", "96354"),
+    ),
+    _row(
+        "urls",
+        "PARSE_URL",
+        "text text text?",
+        "STRING?",
+        _parse_url,
+        "A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO; or a parameter of its query.",
+        ("PARSE_URL('http://a.org/b?c=1', 'QUERY', 'c')", "1"),
+    ),
+    _row(
+        "urls",
+        "URL_ENCODE",
+        "text",
+        "STRING?",
+        lambda text: quote_plus(text, safe="*-._").replace("~", "%7E"),
+        "The text as a part of a URL.",
+        ("URL_ENCODE('a b')", "a+b"),
+    ),
+    _row(
+        "urls",
+        "URL_DECODE",
+        "text",
+        "STRING?",
+        _url_decode,
+        "The text of a part of a URL; NULL if it is wrong.",
+        ("URL_DECODE('a+b')", "a b"),
+    ),
+    _row(
+        "urls",
+        "INET_ATON",
+        "text",
+        "BIGINT?",
+        _inet_aton,
+        "The number of an IPv4 address.",
+        ("INET_ATON('127.0.0.1')", "2130706433"),
+    ),
+    _row(
+        "urls",
+        "INET_NTOA",
+        "bigint",
+        "STRING?",
+        _inet_ntoa,
+        "The IPv4 address of a number.",
+        ("INET_NTOA(2130706433)", "127.0.0.1"),
+    ),
+    _row(
+        "session",
+        "CURRENT_DATABASE",
+        "",
+        "STRING!",
+        _session("database"),
+        "The name of the current database.",
+        determinism=Determinism.PER_QUERY,
+    ),
+    _row(
+        "session",
+        "CURRENT_CATALOG",
+        "",
+        "STRING!",
+        _session("catalog"),
+        "The name of the current catalog.",
+        determinism=Determinism.PER_QUERY,
+    ),
+]
 
 
 def _integers(args: Any, options: Any) -> str | None:
@@ -366,3 +283,89 @@ def _integers(args: Any, options: Any) -> str | None:
         if isinstance(element, IntegralType) and element.bits <= 32
         else f"An array of {element} is no array of integers."
     )
+
+
+_ONE = "BITMAP_BUILD(ARRAY[1, 2])"
+_BITMAPS: list[FunctionRule] = [
+    _row(
+        "bitmap",
+        "BITMAP_BUILD",
+        "array",
+        "BITMAP",
+        _build,
+        "The bitmap of an array of 32-bit integers.",
+        (_ONE, "{1,2}"),
+        check=_integers,
+    ),
+    _row(
+        "bitmap",
+        "BITMAP_CARDINALITY",
+        "bitmap",
+        "BIGINT",
+        size,
+        "How many numbers are in the bitmap.",
+        (f"BITMAP_CARDINALITY({_ONE})", "2"),
+    ),
+    _row(
+        "bitmap",
+        "BITMAP_CONTAINS",
+        "bitmap int",
+        "BOOLEAN",
+        lambda runs, value: contains(runs, _unsigned(value)),
+        "Whether a number is in the bitmap.",
+        (f"BITMAP_CONTAINS({_ONE}, 2)", "TRUE"),
+    ),
+    _row(
+        "bitmap",
+        "BITMAP_FROM_BYTES",
+        "bytes",
+        "BITMAP",
+        _from_bytes,
+        "The bitmap of the bytes of the roaring format.",
+        (f"BITMAP_FROM_BYTES(BITMAP_TO_BYTES({_ONE}))", "{1,2}"),
+        raises=True,
+    ),
+    _row(
+        "bitmap",
+        "BITMAP_TO_BYTES",
+        "bitmap",
+        "BYTES",
+        to_bytes,
+        "The bytes of the bitmap in the roaring format.",
+        (f"HEX(BITMAP_TO_BYTES({_ONE}))", "3A300000010000000000010010000000" + "01000200"),
+    ),
+    _row(
+        "bitmap",
+        "BITMAP_TO_ARRAY",
+        "bitmap",
+        "ARRAY<INT>",
+        _to_array,
+        "The numbers of the bitmap.",
+        (f"BITMAP_TO_ARRAY({_ONE})", "[1, 2]"),
+    ),
+    _row(
+        "bitmap",
+        "BITMAP_TO_STRING",
+        "bitmap",
+        "STRING",
+        bitmap_text,
+        "The bitmap as a text.",
+        (f"BITMAP_TO_STRING({_ONE})", "{1,2}"),
+    ),
+]
+
+
+def _set_operations() -> list[FunctionRule]:
+    found = []
+    for name, text, value in (
+        ("AND", "The numbers of both bitmaps.", "{2}"),
+        ("OR", "The numbers of either bitmap.", "{1,2,3}"),
+        ("XOR", "The numbers of exactly one bitmap.", "{1,3}"),
+        ("ANDNOT", "The numbers of the first bitmap only.", "{1}"),
+    ):
+        example = f"BITMAP_{name}({_ONE}, BITMAP_BUILD(ARRAY[2, 3]))"
+        found.append(_row("bitmap", f"BITMAP_{name}", "bitmap bitmap", "BITMAP", _range(name), text, (example, value)))
+    return found
+
+
+ROWS = [*_HASHES, *_PLAIN, *_BITMAPS, *_set_operations()]

@@ -11,7 +11,7 @@ from typing import Any
 from funken.expr.ir import Call, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule
 from funken.expr.sql.calls import bound, constant_of, function, infer
-from funken.expr.sql.operators import _float_divided, number_result, remainder
+from funken.expr.sql.operators import decimal_remainder, float_divided, number_result, remainder
 from funken.expr.sql.types import (
     DecimalType,
     FloatType,
@@ -20,7 +20,7 @@ from funken.expr.sql.types import (
     is_bytes,
     is_text,
 )
-from funken.expr.sql.values import EXACT, wrap
+from funken.expr.sql.values import EXACT, shortest_single, wrap
 
 _GROUP = "numbers"
 
@@ -58,9 +58,7 @@ def _to_places(rounding: str) -> Callable[[Call, Any], Callable[..., Any]]:
                 return value
             number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
             if isinstance(type_, FloatType):
-                import numpy as np
-
-                number = Decimal(str(np.float32(value)))
+                number = Decimal(shortest_single(value))
             if -int(number.as_tuple().exponent) > places:
                 places = max(places, -60)
                 number = number.quantize(Decimal(1).scaleb(-places), rounding=rounding, context=EXACT)
@@ -132,7 +130,7 @@ def _log2(value: float) -> float:
 def _log_base(base: float, value: float | None = None) -> float:
     if value is None:
         return _log(base)
-    return _float_divided(_log(value), _log(base))
+    return float_divided(_log(value), _log(base))
 
 
 def _power(base: float, exponent: float) -> float:
@@ -247,101 +245,96 @@ def _mod_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
 
 
 def _mod(call: Call, evaluator: Any) -> Callable[..., Any]:
-    from funken.expr.sql.operators import _decimal_remainder
-
     if isinstance(call.type, IntegralType):
         return remainder
-    return lambda one, other: _decimal_remainder(Decimal(one), Decimal(other))
+    return lambda one, other: decimal_remainder(Decimal(one), Decimal(other))
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of functions of numbers."""
-    found = [
-        function("ABS", "number", "$0", bound(_absolute), "The absolute value.", ("ABS(-3)", "3"), group=_GROUP),
-        function(
-            "ROUND",
-            ["number int?"],
-            _round_type,
-            bound(_to_places(ROUND_HALF_UP)),
-            "The number rounded to so many digits behind the point (0), half away from zero.",
-            ("ROUND(2.345, 2)", "2.35"),
-            ("ROUND(-2.5)", "-3"),
-            group=_GROUP,
-        ),
-        function(
-            "TRUNCATE",
-            ["number int?"],
-            _round_type,
-            bound(_to_places(ROUND_DOWN)),
-            "The number cut to so many digits behind the point (0).",
-            ("TRUNCATE(2.789, 2)", "2.78"),
-            group=_GROUP,
-        ),
-        function("SIGN", "number", "$0", _sign, "-1, 0 or 1.", ("SIGN(-1.5)", "-1.0"), group=_GROUP),
-        FunctionRule(
-            "MOD",
-            ("MOD(<EXACT_NUMERIC>, <EXACT_NUMERIC>)",),
-            _mod_inference,
-            bound(_mod),
-            "The remainder, with the sign of the dividend.",
-            (("MOD(-7, 4)", "-3"),),
-            raises=True,
-            group=_GROUP,
-        ),
-        function("PI", "", "DOUBLE!", lambda: math.pi, "The number pi.", ("PI()", "3.141592653589793"), group=_GROUP),
-        function("E", "", "DOUBLE!", lambda: math.e, "Euler's number.", ("E()", "2.718281828459045"), group=_GROUP),
-        function(
-            "RAND",
-            ["", "int"],
-            "DOUBLE",
-            bound(_rand, per_row=True),
-            "A random number from 0 to 1; with a seed, Java's sequence of it.",
-            ("RAND(1)", "0.7308781907032909"),
-            determinism=Determinism.NONE,
-            group=_GROUP,
-        ),
-        function(
-            "RAND_INTEGER",
-            ["int", "int int"],
-            "INT",
-            bound(_rand_integer, per_row=True),
-            "A random integer below a bound, ``RAND_INTEGER([seed,] bound)``.",
-            ("RAND_INTEGER(1, 10)", "5"),
-            determinism=Determinism.NONE,
-            raises=True,
-            group=_GROUP,
-        ),
-        function(
-            "UUID",
-            "",
-            "CHAR(36)!",
-            bound(lambda *_: lambda: str(uuid.uuid4()), per_row=True),
-            "A random UUID.",
-            determinism=Determinism.NONE,
-            group=_GROUP,
-        ),
-        function("BIN", "bigint", "STRING", _bin, "The binary digits.", ("BIN(12)", "1100"), group=_GROUP),
-        function(
-            "HEX",
-            "bigint|text|bytes",
-            "STRING",
-            bound(_hex),
-            "The hexadecimal digits of a number, or of the bytes of a text.",
-            ("HEX(100)", "64"),
-            ("HEX('hello')", "68656C6C6F"),
-            group=_GROUP,
-        ),
-        function(
-            "UNHEX",
-            "text",
-            "BYTES?",
-            _unhex,
-            "The bytes of hexadecimal digits.",
-            ("UNHEX('466C696E6B')", "Flink"),
-            group=_GROUP,
-        ),
-    ]
-    return found + _reals()
+_PLAIN: list[FunctionRule] = [
+    function("ABS", "number", "$0", bound(_absolute), "The absolute value.", ("ABS(-3)", "3"), group=_GROUP),
+    function(
+        "ROUND",
+        ["number int?"],
+        _round_type,
+        bound(_to_places(ROUND_HALF_UP)),
+        "The number rounded to so many digits behind the point (0), half away from zero.",
+        ("ROUND(2.345, 2)", "2.35"),
+        ("ROUND(-2.5)", "-3"),
+        group=_GROUP,
+    ),
+    function(
+        "TRUNCATE",
+        ["number int?"],
+        _round_type,
+        bound(_to_places(ROUND_DOWN)),
+        "The number cut to so many digits behind the point (0).",
+        ("TRUNCATE(2.789, 2)", "2.78"),
+        group=_GROUP,
+    ),
+    function("SIGN", "number", "$0", _sign, "-1, 0 or 1.", ("SIGN(-1.5)", "-1.0"), group=_GROUP),
+    FunctionRule(
+        "MOD",
+        ("MOD(<EXACT_NUMERIC>, <EXACT_NUMERIC>)",),
+        _mod_inference,
+        bound(_mod),
+        "The remainder, with the sign of the dividend.",
+        (("MOD(-7, 4)", "-3"),),
+        raises=True,
+        group=_GROUP,
+    ),
+    function("PI", "", "DOUBLE!", lambda: math.pi, "The number pi.", ("PI()", "3.141592653589793"), group=_GROUP),
+    function("E", "", "DOUBLE!", lambda: math.e, "Euler's number.", ("E()", "2.718281828459045"), group=_GROUP),
+    function(
+        "RAND",
+        ["", "int"],
+        "DOUBLE",
+        bound(_rand, per_row=True),
+        "A random number from 0 to 1; with a seed, Java's sequence of it.",
+        ("RAND(1)", "0.7308781907032909"),
+        determinism=Determinism.NONE,
+        group=_GROUP,
+    ),
+    function(
+        "RAND_INTEGER",
+        ["int", "int int"],
+        "INT",
+        bound(_rand_integer, per_row=True),
+        "A random integer below a bound, ``RAND_INTEGER([seed,] bound)``.",
+        ("RAND_INTEGER(1, 10)", "5"),
+        determinism=Determinism.NONE,
+        raises=True,
+        group=_GROUP,
+    ),
+    function(
+        "UUID",
+        "",
+        "CHAR(36)!",
+        bound(lambda *_: lambda: str(uuid.uuid4()), per_row=True),
+        "A random UUID.",
+        determinism=Determinism.NONE,
+        group=_GROUP,
+    ),
+    function("BIN", "bigint", "STRING", _bin, "The binary digits.", ("BIN(12)", "1100"), group=_GROUP),
+    function(
+        "HEX",
+        "bigint|text|bytes",
+        "STRING",
+        bound(_hex),
+        "The hexadecimal digits of a number, or of the bytes of a text.",
+        ("HEX(100)", "64"),
+        ("HEX('hello')", "68656C6C6F"),
+        group=_GROUP,
+    ),
+    function(
+        "UNHEX",
+        "text",
+        "BYTES?",
+        _unhex,
+        "The bytes of hexadecimal digits.",
+        ("UNHEX('466C696E6B')", "Flink"),
+        group=_GROUP,
+    ),
+]
 
 
 def _reals() -> list[FunctionRule]:
@@ -394,3 +387,4 @@ def _reals() -> list[FunctionRule]:
 
 ROUND_TO_WHOLE = bound(_floor_or_ceil)
 WHOLE_TYPE = _whole_type
+ROWS = [*_PLAIN, *_reals()]

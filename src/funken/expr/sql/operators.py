@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import datetime
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
@@ -12,7 +10,8 @@ from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, described, function, nullable_of
 from funken.expr.sql.literals import MONTHS, SECONDS
-from funken.expr.sql.texts import DAY_MS, DAY_NS
+from funken.expr.sql.moments import months_between, nanos_of, plus_interval
+from funken.expr.sql.texts import DAY_MS
 from funken.expr.sql.types import (
     ArrayType,
     BooleanType,
@@ -26,7 +25,6 @@ from funken.expr.sql.types import (
     MultisetType,
     NullType,
     RowType,
-    TimeOfDayType,
     TimestampType,
     YearMonthIntervalType,
     adjusted_decimal,
@@ -37,9 +35,8 @@ from funken.expr.sql.types import (
     is_text,
     is_timestamp,
 )
-from funken.expr.sql.values import EXACT, key_of, wrap
+from funken.expr.sql.values import EXACT, key_of, single, wrap
 
-_FIRST = datetime.date(1970, 1, 1).toordinal()
 BOOLEAN = BooleanType()
 
 
@@ -134,37 +131,6 @@ def _arithmetic(name: str) -> Callable[[Sequence[Node], Mapping[str, Any]], tupl
 # -- arithmetic
 
 
-def add_months(days: int, months: int) -> int:
-    """Return a day so many months later, the last one of the month if it has no such day."""
-    date = datetime.date.fromordinal(days + _FIRST)
-    year, month = divmod(date.year * 12 + date.month - 1 + months, 12)
-    if not 1 <= year <= 9999:
-        raise EvaluationError(f"a date of the year {year} is outside of the years 1 to 9999")
-    day = min(date.day, calendar.monthrange(year, month + 1)[1])
-    return datetime.date(year, month + 1, day).toordinal() - _FIRST
-
-
-def _plus_interval(sign: int, moment: LogicalType, interval: LogicalType, result: LogicalType) -> Callable[..., Any]:
-    if isinstance(interval, YearMonthIntervalType):
-        if isinstance(moment, DateType):
-            return lambda days, months: add_months(days, sign * months)
-        if isinstance(moment, TimeOfDayType):
-            return lambda millis, months: millis
-
-        def later(nanos: int, months: int) -> int:
-            days, rest = divmod(nanos, DAY_NS)
-            return add_months(days, sign * months) * DAY_NS + rest
-
-        return later
-    if isinstance(moment, DateType):
-        if isinstance(result, DateType):
-            return lambda days, millis: (days * DAY_MS + sign * millis) // DAY_MS
-        return lambda days, millis: days * DAY_NS + sign * millis * 10**6
-    if isinstance(moment, TimeOfDayType):
-        return lambda millis, span: (millis + sign * span) % DAY_MS
-    return lambda nanos, millis: nanos + sign * millis * 10**6
-
-
 def _divided(one: int, other: int) -> int:
     if other == 0:
         raise EvaluationError("/ by zero")
@@ -180,7 +146,8 @@ def remainder(one: int, other: int) -> int:
     return -found if one < 0 else found
 
 
-def _float_divided(one: float, other: float) -> float:
+def float_divided(one: float, other: float) -> float:
+    """Return the quotient of IEEE 754."""
     if other == 0:
         if one == 0 or one != one:
             return float("nan")
@@ -202,7 +169,8 @@ def _decimal_divided(one: Decimal, other: Decimal) -> Decimal:
     return EXACT.divide(Decimal(one), Decimal(other))
 
 
-def _decimal_remainder(one: Decimal, other: Decimal) -> Decimal:
+def decimal_remainder(one: Decimal, other: Decimal) -> Decimal:
+    """Return the exact remainder with the sign of the dividend."""
     if not other:
         raise EvaluationError("Division by zero")
     return EXACT.subtract(one, EXACT.multiply(other, EXACT.divide(one, other).to_integral_value(ROUND_DOWN)))
@@ -225,25 +193,19 @@ def _number_function(name: str, result: LogicalType) -> Callable[..., Any]:
             "-": EXACT.subtract,
             "*": EXACT.multiply,
             "/": _decimal_divided,
-            "%": _decimal_remainder,
+            "%": decimal_remainder,
         }[name]
         return lambda a, b: exact(Decimal(a), Decimal(b))
     floating: Callable[[float, float], float] = {
         "+": lambda a, b: a + b,
         "-": lambda a, b: a - b,
         "*": lambda a, b: a * b,
-        "/": _float_divided,
+        "/": float_divided,
         "%": _float_remainder,
     }[name]
     if isinstance(result, DoubleType):
         return lambda a, b: floating(float(a), float(b))
-    import numpy as np
-
-    def single(a: Any, b: Any) -> float:
-        with np.errstate(all="ignore"):
-            return float(np.float32(floating(float(np.float32(a)), float(np.float32(b)))))
-
-    return single
+    return lambda a, b: single(floating(single(a), single(b)))
 
 
 def _arithmetic_function(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -252,7 +214,7 @@ def _arithmetic_function(call: Call, evaluator: Any) -> Callable[..., Any]:
     if is_numeric(one) and is_numeric(other):
         return _number_function(name, call.type)
     if _is_moment(one) and other.family == "INTERVAL":
-        return _plus_interval(1 if name == "+" else -1, one, other, call.type)
+        return plus_interval(1 if name == "+" else -1, one, other, call.type)
     if _is_moment(one) and _is_moment(other):
         return _difference(one, other, call.type)
     bits = 32 if isinstance(one, YearMonthIntervalType) else 64
@@ -265,8 +227,6 @@ def _arithmetic_function(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _difference(one: LogicalType, other: LogicalType, result: LogicalType) -> Callable[..., Any]:
-    from funken.expr.sql.temporal import months_between, nanos_of
-
     left, right = nanos_of(one), nanos_of(other)
     if isinstance(result, YearMonthIntervalType):
         return lambda a, b: months_between(right(b), left(a))
@@ -277,7 +237,7 @@ _BY_ARROW = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
 def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
-    """Compute whole columns with Arrow where its arithmetic is SQL's: it wraps around, and has equal decimals of up to 38 digits."""
+    """Compute whole columns with Arrow where its arithmetic is SQL's: it wraps around, and has the same decimals."""
     import pyarrow.compute as pc
 
     result, name = call.type, call.function
@@ -427,7 +387,8 @@ def compare(name: str, one: Any, other: Any, type_: LogicalType, call: Call, eva
 
 
 def _comparison(call: Call, arguments: list[Any], evaluator: Any) -> Any:
-    return compare(call.function, *arguments, call.args[0].type, call, evaluator)
+    one, other = arguments
+    return compare(call.function, one, other, call.args[0].type, call, evaluator)
 
 
 def _distinct(call: Call, arguments: list[Any], evaluator: Any) -> Any:
@@ -492,8 +453,7 @@ def _rule(
     return FunctionRule(name, more.pop("signatures", (name,)), infer_, kernel, description, examples, **more)
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of arithmetic and comparisons."""
+def _plain() -> list[FunctionRule]:
     said = {
         "+": ("The sum; a time and an interval give a time. Integers wrap around.", ("1 + 2", "3")),
         "-": ("The difference; a time and an interval give a time. Integers wrap around.", ("5 - 7", "-2")),
@@ -547,70 +507,71 @@ def rows() -> list[FunctionRule]:
             (">=", "at least", ("2 >= 2", "TRUE")),
         )
     ]
-    return found + _special_comparisons()
+    return found
 
 
-def _special_comparisons() -> list[FunctionRule]:
-    more: dict[str, Any] = {"group": "comparison", "nulls": Nulls.CUSTOM}
-    null = ("CAST(NULL AS INT) IS DISTINCT FROM 1", "TRUE")
-    same = ("CAST(NULL AS INT) IS NOT DISTINCT FROM NULLIF(1, 1)", "TRUE")
-    return [
-        _rule(
-            "IS DISTINCT FROM",
-            _compared("IS DISTINCT FROM"),
-            _distinct,
-            "Whether two values differ; NULL is a value.",
-            null,
-            **more,
-        ),
-        _rule(
-            "IS NOT DISTINCT FROM",
-            _compared("IS NOT DISTINCT FROM"),
-            _distinct,
-            "Whether two values are the same; NULL is a value.",
-            same,
-            **more,
-        ),
-        _rule(
-            "BETWEEN",
-            _compared("BETWEEN", 3, 3),
-            _between,
-            "Whether a value is within two bounds.",
-            ("2 BETWEEN 1 AND 3", "TRUE"),
-            **more,
-        ),
-        _rule(
-            "BETWEEN SYMMETRIC",
-            _compared("BETWEEN SYMMETRIC", 3, 3),
-            _between,
-            "Whether a value is within two bounds, in any order.",
-            ("3 BETWEEN SYMMETRIC 5 AND 1", "TRUE"),
-            **more,
-        ),
-        _rule(
-            "IN",
-            _compared("IN", 1, None),
-            _in,
-            "Whether a value is one of several.",
-            ("2 IN (1, 2, 3)", "TRUE"),
-            **more,
-        ),
-        _rule(
-            "GREATEST",
-            _extreme_inference("GREATEST"),
-            bound(_extreme(True)),
-            "The greatest value; NULL if any is.",
-            ("GREATEST(1, 3, 2)", "3"),
-            group="comparison",
-            signatures=("GREATEST(<COMPARABLE>...)",),
-        ),
-        _rule(
-            "LEAST",
-            _extreme_inference("LEAST"),
-            bound(_extreme(False)),
-            "The least value; NULL if any is.",
-            ("LEAST('a', 'B')", "B"),
-            group="comparison",
-            signatures=("LEAST(<COMPARABLE>...)",),
-        ),
-    ]
+_MORE: dict[str, Any] = {"group": "comparison", "nulls": Nulls.CUSTOM}
+_NULL = ("CAST(NULL AS INT) IS DISTINCT FROM 1", "TRUE")
+_SAME = ("CAST(NULL AS INT) IS NOT DISTINCT FROM NULLIF(1, 1)", "TRUE")
+_SPECIAL: list[FunctionRule] = [
+    _rule(
+        "IS DISTINCT FROM",
+        _compared("IS DISTINCT FROM"),
+        _distinct,
+        "Whether two values differ; NULL is a value.",
+        _NULL,
+        **_MORE,
+    ),
+    _rule(
+        "IS NOT DISTINCT FROM",
+        _compared("IS NOT DISTINCT FROM"),
+        _distinct,
+        "Whether two values are the same; NULL is a value.",
+        _SAME,
+        **_MORE,
+    ),
+    _rule(
+        "BETWEEN",
+        _compared("BETWEEN", 3, 3),
+        _between,
+        "Whether a value is within two bounds.",
+        ("2 BETWEEN 1 AND 3", "TRUE"),
+        **_MORE,
+    ),
+    _rule(
+        "BETWEEN SYMMETRIC",
+        _compared("BETWEEN SYMMETRIC", 3, 3),
+        _between,
+        "Whether a value is within two bounds, in any order.",
+        ("3 BETWEEN SYMMETRIC 5 AND 1", "TRUE"),
+        **_MORE,
+    ),
+    _rule(
+        "IN",
+        _compared("IN", 1, None),
+        _in,
+        "Whether a value is one of several.",
+        ("2 IN (1, 2, 3)", "TRUE"),
+        **_MORE,
+    ),
+    _rule(
+        "GREATEST",
+        _extreme_inference("GREATEST"),
+        bound(_extreme(True)),
+        "The greatest value; NULL if any is.",
+        ("GREATEST(1, 3, 2)", "3"),
+        group="comparison",
+        signatures=("GREATEST(<COMPARABLE>...)",),
+    ),
+    _rule(
+        "LEAST",
+        _extreme_inference("LEAST"),
+        bound(_extreme(False)),
+        "The least value; NULL if any is.",
+        ("LEAST('a', 'B')", "B"),
+        group="comparison",
+        signatures=("LEAST(<COMPARABLE>...)",),
+    ),
+]
+
+ROWS = [*_plain(), *_SPECIAL]

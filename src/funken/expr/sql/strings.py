@@ -48,10 +48,12 @@ def _joined(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     length = min(sum(each.length for each in types), MAX_LENGTH)
     fixed = not any(each.varying for each in types)
     kind: type[SizedType]
-    if is_bytes(types[0]):
-        kind = BinaryType if fixed else VarBinaryType
-    else:
-        kind = CharType if fixed else VarCharType
+    kind = {
+        (True, True): BinaryType,
+        (True, False): VarBinaryType,
+        (False, True): CharType,
+        (False, False): VarCharType,
+    }[is_bytes(types[0]), fixed]
     return kind(length, nullable=nullable_of(args))
 
 
@@ -277,24 +279,25 @@ def _charset(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+def _unknown_charset(charset: str) -> EvaluationError:
+    known = "'US-ASCII', 'ISO-8859-1', 'UTF-8', 'UTF-16BE', 'UTF-16LE', 'UTF-16'"
+    return EvaluationError(f"Unsupported encoding: {charset}, please use one of {known}.")
+
+
 def _encode(text: str, charset: str) -> bytes:
     try:
         if _charset(charset) == "utf-16":
             return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
         return text.encode(_charset(charset), "replace")
     except LookupError:
-        raise EvaluationError(
-            f"Unsupported encoding: {charset}, please use one of 'US-ASCII', 'ISO-8859-1', 'UTF-8', 'UTF-16BE', 'UTF-16LE', 'UTF-16'."
-        ) from None
+        raise _unknown_charset(charset) from None
 
 
 def _decode(data: bytes, charset: str) -> str:
     try:
         return data.decode(_charset(charset), "replace")
     except LookupError:
-        raise EvaluationError(
-            f"Unsupported encoding: {charset}, please use one of 'US-ASCII', 'ISO-8859-1', 'UTF-8', 'UTF-16BE', 'UTF-16LE', 'UTF-16'."
-        ) from None
+        raise _unknown_charset(charset) from None
 
 
 def _to_base64(value: Any) -> str:
@@ -369,386 +372,378 @@ def _row(
     return function(name, params, returns, kernel, text, *examples, group=_GROUP, **more)
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of functions of texts."""
-    return _basics() + _paddings() + _searches() + _expressions() + _bytes()
+_BASICS: list[FunctionRule] = [
+    _row(
+        "||",
+        ["text text", "bytes bytes"],
+        _joined,
+        lambda a, b: a + b,
+        "Both texts, one after the other.",
+        ("'a' || 'b'", "ab"),
+        signatures=("<CHARACTER_STRING> || <CHARACTER_STRING>",),
+    ),
+    _row(
+        "CHAR_LENGTH",
+        "text",
+        "INT",
+        of_columns(_length),
+        "The number of characters.",
+        ("CHAR_LENGTH('Flink')", "5"),
+        aliases=("CHARACTER_LENGTH",),
+    ),
+    _row("UPPER", "text", "$0", lambda text: text.upper(), "The text in upper case.", ("UPPER('ab')", "AB")),
+    _row("LOWER", "text", "$0", _case("utf8_lower"), "The text in lower case.", ("LOWER('AB')", "ab")),
+    _row(
+        "INITCAP",
+        "text",
+        "$0",
+        _initcap,
+        "The text with each word's first letter in upper case.",
+        ("INITCAP('a bC')", "A Bc"),
+    ),
+    _row(
+        "SUBSTRING",
+        ["text|bytes int int?"],
+        _nullable_varying,
+        substring,
+        "The part from a position that counts from 1, from the end if negative.",
+        ("SUBSTRING('abc', 2)", "bc"),
+        ("SUBSTRING('abc', -2)", "bc"),
+        aliases=("SUBSTR",),
+    ),
+    _row("LEFT", "text int", _nullable_varying, _left, "The first characters.", ("LEFT('Hello', 2)", "He")),
+    _row("RIGHT", "text int", _nullable_varying, _right, "The last characters.", ("RIGHT('Hello', 3)", "llo")),
+    _row(
+        "TRIM",
+        "text text?",
+        _varying,
+        bound(_trim),
+        "The text without blanks, or the given characters, at its ends.",
+        ("TRIM('  a ')", "a"),
+    ),
+    _row(
+        "LTRIM",
+        "text text?",
+        _varying,
+        bound(_trim),
+        "The text without blanks, or the given characters, at its start.",
+        ("LTRIM('xxa', 'x')", "a"),
+    ),
+    _row(
+        "RTRIM",
+        "text text?",
+        _varying,
+        bound(_trim),
+        "The text without blanks, or the given characters, at its end.",
+        ("RTRIM('axx', 'x')", "a"),
+    ),
+    _row(
+        "BTRIM",
+        "text text?",
+        "STRING",
+        bound(_trim),
+        "The text without blanks, or the given characters, at both ends.",
+        ("BTRIM('xax', 'x')", "a"),
+    ),
+    _row(
+        "CONCAT",
+        "text+",
+        "STRING",
+        lambda *parts: "".join(parts),
+        "All texts, one after the other; NULL if one is NULL.",
+        ("CONCAT('a', 'b', 'c')", "abc"),
+    ),
+    _row(
+        "CONCAT_WS",
+        "text text*",
+        "STRING",
+        per_value(_concat_ws, C),
+        "The texts with a separator between them; NULLs are left out.",
+        ("CONCAT_WS('~', 'a', 'b')", "a~b"),
+        nulls=C,
+    ),
+    _row(
+        "REPLACE",
+        "text text text",
+        "STRING",
+        lambda text, old, new: text.replace(old, new),
+        "The text with every occurrence of a part replaced.",
+        ("REPLACE('hello', 'l', 'L')", "heLLo"),
+    ),
+    _row(
+        "REPEAT",
+        "text int",
+        "STRING",
+        lambda text, count: text * max(count, 0),
+        "The text so many times.",
+        ("REPEAT('ab', 2)", "abab"),
+    ),
+    _row("REVERSE", "text", "STRING?", lambda text: text[::-1], "The text backwards.", ("REVERSE('abc')", "cba")),
+    _row(
+        "TRANSLATE",
+        "text text text",
+        "STRING",
+        per_value(lambda text, old, new: None if text is None or old is None else _translate(text, old, new), C),
+        "The text with characters replaced one by one; those without a partner are removed.",
+        ("TRANSLATE('www.apache.org', 'wapcheorg', ' APCHEcom')", "   .APACHE.com"),
+        nulls=C,
+        aliases=("TRANSLATE3",),
+    ),
+    _row(
+        "OVERLAY",
+        ["text text int int?"],
+        _overlaid,
+        _overlay,
+        "The text with a part replaced by another text.",
+        ("OVERLAY('xxxxxtest' PLACING 'xxxx' FROM 6 FOR 2)", "xxxxxxxxxst"),
+    ),
+]
 
 
-def _basics() -> list[FunctionRule]:
-    return [
-        _row(
-            "||",
-            ["text text", "bytes bytes"],
-            _joined,
-            lambda a, b: a + b,
-            "Both texts, one after the other.",
-            ("'a' || 'b'", "ab"),
-            signatures=("<CHARACTER_STRING> || <CHARACTER_STRING>",),
-        ),
-        _row(
-            "CHAR_LENGTH",
-            "text",
-            "INT",
-            of_columns(_length),
-            "The number of characters.",
-            ("CHAR_LENGTH('Flink')", "5"),
-            aliases=("CHARACTER_LENGTH",),
-        ),
-        _row("UPPER", "text", "$0", lambda text: text.upper(), "The text in upper case.", ("UPPER('ab')", "AB")),
-        _row("LOWER", "text", "$0", _case("utf8_lower"), "The text in lower case.", ("LOWER('AB')", "ab")),
-        _row(
-            "INITCAP",
-            "text",
-            "$0",
-            _initcap,
-            "The text with each word's first letter in upper case.",
-            ("INITCAP('a bC')", "A Bc"),
-        ),
-        _row(
-            "SUBSTRING",
-            ["text|bytes int int?"],
-            _nullable_varying,
-            substring,
-            "The part from a position that counts from 1, from the end if negative.",
-            ("SUBSTRING('abc', 2)", "bc"),
-            ("SUBSTRING('abc', -2)", "bc"),
-            aliases=("SUBSTR",),
-        ),
-        _row("LEFT", "text int", _nullable_varying, _left, "The first characters.", ("LEFT('Hello', 2)", "He")),
-        _row("RIGHT", "text int", _nullable_varying, _right, "The last characters.", ("RIGHT('Hello', 3)", "llo")),
-        _row(
-            "TRIM",
-            "text text?",
-            _varying,
-            bound(_trim),
-            "The text without blanks, or the given characters, at its ends.",
-            ("TRIM('  a ')", "a"),
-        ),
-        _row(
-            "LTRIM",
-            "text text?",
-            _varying,
-            bound(_trim),
-            "The text without blanks, or the given characters, at its start.",
-            ("LTRIM('xxa', 'x')", "a"),
-        ),
-        _row(
-            "RTRIM",
-            "text text?",
-            _varying,
-            bound(_trim),
-            "The text without blanks, or the given characters, at its end.",
-            ("RTRIM('axx', 'x')", "a"),
-        ),
-        _row(
-            "BTRIM",
-            "text text?",
-            "STRING",
-            bound(_trim),
-            "The text without blanks, or the given characters, at both ends.",
-            ("BTRIM('xax', 'x')", "a"),
-        ),
-        _row(
-            "CONCAT",
-            "text+",
-            "STRING",
-            lambda *parts: "".join(parts),
-            "All texts, one after the other; NULL if one is NULL.",
-            ("CONCAT('a', 'b', 'c')", "abc"),
-        ),
-        _row(
-            "CONCAT_WS",
-            "text text*",
-            "STRING",
-            per_value(_concat_ws, C),
-            "The texts with a separator between them; NULLs are left out.",
-            ("CONCAT_WS('~', 'a', 'b')", "a~b"),
-            nulls=C,
-        ),
-        _row(
-            "REPLACE",
-            "text text text",
-            "STRING",
-            lambda text, old, new: text.replace(old, new),
-            "The text with every occurrence of a part replaced.",
-            ("REPLACE('hello', 'l', 'L')", "heLLo"),
-        ),
-        _row(
-            "REPEAT",
-            "text int",
-            "STRING",
-            lambda text, count: text * max(count, 0),
-            "The text so many times.",
-            ("REPEAT('ab', 2)", "abab"),
-        ),
-        _row("REVERSE", "text", "STRING?", lambda text: text[::-1], "The text backwards.", ("REVERSE('abc')", "cba")),
-        _row(
-            "TRANSLATE",
-            "text text text",
-            "STRING",
-            per_value(lambda text, old, new: None if text is None or old is None else _translate(text, old, new), C),
-            "The text with characters replaced one by one; those without a partner are removed.",
-            ("TRANSLATE('www.apache.org', 'wapcheorg', ' APCHEcom')", "   .APACHE.com"),
-            nulls=C,
-            aliases=("TRANSLATE3",),
-        ),
-        _row(
-            "OVERLAY",
-            ["text text int int?"],
-            _overlaid,
-            _overlay,
-            "The text with a part replaced by another text.",
-            ("OVERLAY('xxxxxtest' PLACING 'xxxx' FROM 6 FOR 2)", "xxxxxxxxxst"),
-        ),
-    ]
+_PADDINGS: list[FunctionRule] = [
+    _row(
+        "LPAD",
+        "text int text",
+        "STRING",
+        lambda text, length, pad: _pad(text, length, pad, True),
+        "The text filled up on the left, or cut, to a length.",
+        ("LPAD('hi', 4, '??')", "??hi"),
+    ),
+    _row(
+        "RPAD",
+        "text int text",
+        "STRING",
+        lambda text, length, pad: _pad(text, length, pad, False),
+        "The text filled up on the right, or cut, to a length.",
+        ("RPAD('hi', 4, '??')", "hi??"),
+    ),
+    _row(
+        "SPLIT_INDEX",
+        "text text|int int",
+        "STRING?",
+        _split_index,
+        "The part at an index, from 0, of a text that a separator splits.",
+        ("SPLIT_INDEX('a,b,c', ',', 1)", "b"),
+    ),
+    _row(
+        "SPLIT",
+        "text text",
+        "ARRAY<STRING>",
+        _split,
+        "The parts of a text that a separator splits.",
+        ("SPLIT('a,b', ',')", "[a, b]"),
+    ),
+    _row(
+        "ELT",
+        ["bigint text+", "bigint bytes+"],
+        _elt_type,
+        per_value(_elt, C),
+        "The argument at an index, from 1.",
+        ("ELT(2, 'a', 'b')", "b"),
+        nulls=C,
+        check=_elt_index,
+    ),
+    _row(
+        "PRINTF",
+        "text any*",
+        "STRING?",
+        bound(_printf, C),
+        "The text with its format specifiers filled in, as Java does.",
+        ("PRINTF('%d %s', 1, 'a')", "1 a"),
+        nulls=C,
+    ),
+]
 
 
-def _paddings() -> list[FunctionRule]:
-    return [
-        _row(
-            "LPAD",
-            "text int text",
-            "STRING",
-            lambda text, length, pad: _pad(text, length, pad, True),
-            "The text filled up on the left, or cut, to a length.",
-            ("LPAD('hi', 4, '??')", "??hi"),
-        ),
-        _row(
-            "RPAD",
-            "text int text",
-            "STRING",
-            lambda text, length, pad: _pad(text, length, pad, False),
-            "The text filled up on the right, or cut, to a length.",
-            ("RPAD('hi', 4, '??')", "hi??"),
-        ),
-        _row(
-            "SPLIT_INDEX",
-            "text text|int int",
-            "STRING?",
-            _split_index,
-            "The part at an index, from 0, of a text that a separator splits.",
-            ("SPLIT_INDEX('a,b,c', ',', 1)", "b"),
-        ),
-        _row(
-            "SPLIT",
-            "text text",
-            "ARRAY<STRING>",
-            _split,
-            "The parts of a text that a separator splits.",
-            ("SPLIT('a,b', ',')", "[a, b]"),
-        ),
-        _row(
-            "ELT",
-            ["bigint text+", "bigint bytes+"],
-            _elt_type,
-            per_value(_elt, C),
-            "The argument at an index, from 1.",
-            ("ELT(2, 'a', 'b')", "b"),
-            nulls=C,
-            check=_elt_index,
-        ),
-        _row(
-            "PRINTF",
-            "text any*",
-            "STRING?",
-            bound(_printf, C),
-            "The text with its format specifiers filled in, as Java does.",
-            ("PRINTF('%d %s', 1, 'a')", "1 a"),
-            nulls=C,
-        ),
-    ]
+_SEARCHES: list[FunctionRule] = [
+    _row(
+        "POSITION",
+        "text text",
+        "INT",
+        lambda part, text: text.find(part) + 1,
+        "The position of a text in another one, from 1; 0 if it is not there.",
+        ("POSITION('b' IN 'abc')", "2"),
+    ),
+    _row(
+        "LOCATE",
+        "text text int?",
+        "INT",
+        _locate,
+        "The position of a text in another one, from a start.",
+        ("LOCATE('aa', 'aaads', 2)", "2"),
+    ),
+    _row(
+        "INSTR",
+        "text text int? int?",
+        "INT",
+        _instr,
+        "The position of an occurrence of a part; a negative start searches backwards.",
+        ("INSTR('Corporate Floor', 'or', 3, 2)", "14"),
+    ),
+    _row(
+        "STARTSWITH",
+        ["text text", "bytes bytes"],
+        "BOOLEAN",
+        bound(_ends),
+        "Whether the text begins with another one.",
+        ("STARTSWITH('abc', 'a')", "TRUE"),
+    ),
+    _row(
+        "ENDSWITH",
+        ["text text", "bytes bytes"],
+        "BOOLEAN",
+        bound(_ends),
+        "Whether the text ends with another one.",
+        ("ENDSWITH('abc', 'c')", "TRUE"),
+    ),
+    _row(
+        "LIKE",
+        "text text text?",
+        "BOOLEAN",
+        of_columns(_like_kernel),
+        "Whether the text matches a pattern: ``%`` is any text, ``_`` one character.",
+        ("'abc' LIKE 'a%'", "TRUE"),
+        raises=True,
+        signatures=("<CHARACTER_STRING> LIKE <CHARACTER_STRING> [ESCAPE <CHARACTER_STRING>]",),
+    ),
+    _row(
+        "SIMILAR TO",
+        "text text text?",
+        "BOOLEAN",
+        bound(_like),
+        "Whether the text matches a regular expression of SQL.",
+        ("'abc' SIMILAR TO '(a|b)%'", "TRUE"),
+        raises=True,
+        signatures=("<CHARACTER_STRING> SIMILAR TO <CHARACTER_STRING> [ESCAPE <CHARACTER_STRING>]",),
+    ),
+]
 
 
-def _searches() -> list[FunctionRule]:
-    return [
-        _row(
-            "POSITION",
-            "text text",
-            "INT",
-            lambda part, text: text.find(part) + 1,
-            "The position of a text in another one, from 1; 0 if it is not there.",
-            ("POSITION('b' IN 'abc')", "2"),
-        ),
-        _row(
-            "LOCATE",
-            "text text int?",
-            "INT",
-            _locate,
-            "The position of a text in another one, from a start.",
-            ("LOCATE('aa', 'aaads', 2)", "2"),
-        ),
-        _row(
-            "INSTR",
-            "text text int? int?",
-            "INT",
-            _instr,
-            "The position of an occurrence of a part; a negative start searches backwards.",
-            ("INSTR('Corporate Floor', 'or', 3, 2)", "14"),
-        ),
-        _row(
-            "STARTSWITH",
-            ["text text", "bytes bytes"],
-            "BOOLEAN",
-            bound(_ends),
-            "Whether the text begins with another one.",
-            ("STARTSWITH('abc', 'a')", "TRUE"),
-        ),
-        _row(
-            "ENDSWITH",
-            ["text text", "bytes bytes"],
-            "BOOLEAN",
-            bound(_ends),
-            "Whether the text ends with another one.",
-            ("ENDSWITH('abc', 'c')", "TRUE"),
-        ),
-        _row(
-            "LIKE",
-            "text text text?",
-            "BOOLEAN",
-            of_columns(_like_kernel),
-            "Whether the text matches a pattern: ``%`` is any text, ``_`` one character.",
-            ("'abc' LIKE 'a%'", "TRUE"),
-            raises=True,
-            signatures=("<CHARACTER_STRING> LIKE <CHARACTER_STRING> [ESCAPE <CHARACTER_STRING>]",),
-        ),
-        _row(
-            "SIMILAR TO",
-            "text text text?",
-            "BOOLEAN",
-            bound(_like),
-            "Whether the text matches a regular expression of SQL.",
-            ("'abc' SIMILAR TO '(a|b)%'", "TRUE"),
-            raises=True,
-            signatures=("<CHARACTER_STRING> SIMILAR TO <CHARACTER_STRING> [ESCAPE <CHARACTER_STRING>]",),
-        ),
-    ]
+_EXPRESSIONS: list[FunctionRule] = [
+    _row(
+        "REGEXP",
+        "text text",
+        "BOOLEAN",
+        _regexp,
+        "Whether a part of the text matches a regular expression.",
+        ("REGEXP('abc123', '[0-9]+')", "TRUE"),
+        raises=True,
+    ),
+    _row(
+        "REGEXP_EXTRACT",
+        "text text bigint?",
+        "STRING?",
+        _regexp_extract,
+        "A group (0: all) of the first match.",
+        ("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", "bar"),
+    ),
+    _row(
+        "REGEXP_EXTRACT_ALL",
+        "text text bigint?",
+        "ARRAY<STRING>?",
+        _regexp_extract_all,
+        "A group (1) of every match.",
+        ("REGEXP_EXTRACT_ALL('a1b2', '([a-z])([0-9])', 2)", "[1, 2]"),
+    ),
+    _row(
+        "REGEXP_REPLACE",
+        "text text text",
+        "STRING",
+        _regexp_replace,
+        "The text with every match replaced.",
+        ("REGEXP_REPLACE('foobar', 'oo|ar', '')", "fb"),
+    ),
+    _row(
+        "REGEXP_COUNT",
+        "text text",
+        "INT?",
+        _regexp_count,
+        "The number of matches.",
+        ("REGEXP_COUNT('abcab', 'ab')", "2"),
+    ),
+    _row(
+        "REGEXP_INSTR",
+        "text text",
+        "INT?",
+        _regexp_instr,
+        "The position of the first match, from 1.",
+        ("REGEXP_INSTR('abc', 'b')", "2"),
+    ),
+    _row(
+        "REGEXP_SUBSTR",
+        "text text",
+        "STRING?",
+        _regexp_substr,
+        "The first match.",
+        ("REGEXP_SUBSTR('ab12', '[0-9]+')", "12"),
+    ),
+    _row(
+        "IS_DECIMAL",
+        "any",
+        "BOOLEAN!",
+        per_value(_is_decimal, C),
+        "Whether the text is a number.",
+        ("IS_DECIMAL('1.5')", "TRUE"),
+        nulls=C,
+    ),
+    _row(
+        "IS_DIGIT",
+        "any",
+        "BOOLEAN!",
+        per_value(_is_digit, C),
+        "Whether the text has digits only.",
+        ("IS_DIGIT('15')", "TRUE"),
+        nulls=C,
+    ),
+    _row(
+        "IS_ALPHA",
+        "any",
+        "BOOLEAN!",
+        per_value(_is_alpha, C),
+        "Whether the text has letters only.",
+        ("IS_ALPHA('ab')", "TRUE"),
+        nulls=C,
+    ),
+]
 
 
-def _expressions() -> list[FunctionRule]:
-    return [
-        _row(
-            "REGEXP",
-            "text text",
-            "BOOLEAN",
-            _regexp,
-            "Whether a part of the text matches a regular expression.",
-            ("REGEXP('abc123', '[0-9]+')", "TRUE"),
-            raises=True,
-        ),
-        _row(
-            "REGEXP_EXTRACT",
-            "text text bigint?",
-            "STRING?",
-            _regexp_extract,
-            "A group (0: all) of the first match.",
-            ("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", "bar"),
-        ),
-        _row(
-            "REGEXP_EXTRACT_ALL",
-            "text text bigint?",
-            "ARRAY<STRING>?",
-            _regexp_extract_all,
-            "A group (1) of every match.",
-            ("REGEXP_EXTRACT_ALL('a1b2', '([a-z])([0-9])', 2)", "[1, 2]"),
-        ),
-        _row(
-            "REGEXP_REPLACE",
-            "text text text",
-            "STRING",
-            _regexp_replace,
-            "The text with every match replaced.",
-            ("REGEXP_REPLACE('foobar', 'oo|ar', '')", "fb"),
-        ),
-        _row(
-            "REGEXP_COUNT",
-            "text text",
-            "INT?",
-            _regexp_count,
-            "The number of matches.",
-            ("REGEXP_COUNT('abcab', 'ab')", "2"),
-        ),
-        _row(
-            "REGEXP_INSTR",
-            "text text",
-            "INT?",
-            _regexp_instr,
-            "The position of the first match, from 1.",
-            ("REGEXP_INSTR('abc', 'b')", "2"),
-        ),
-        _row(
-            "REGEXP_SUBSTR",
-            "text text",
-            "STRING?",
-            _regexp_substr,
-            "The first match.",
-            ("REGEXP_SUBSTR('ab12', '[0-9]+')", "12"),
-        ),
-        _row(
-            "IS_DECIMAL",
-            "any",
-            "BOOLEAN!",
-            per_value(_is_decimal, C),
-            "Whether the text is a number.",
-            ("IS_DECIMAL('1.5')", "TRUE"),
-            nulls=C,
-        ),
-        _row(
-            "IS_DIGIT",
-            "any",
-            "BOOLEAN!",
-            per_value(_is_digit, C),
-            "Whether the text has digits only.",
-            ("IS_DIGIT('15')", "TRUE"),
-            nulls=C,
-        ),
-        _row(
-            "IS_ALPHA",
-            "any",
-            "BOOLEAN!",
-            per_value(_is_alpha, C),
-            "Whether the text has letters only.",
-            ("IS_ALPHA('ab')", "TRUE"),
-            nulls=C,
-        ),
-    ]
+_BYTES: list[FunctionRule] = [
+    _row("ASCII", "text", "INT", _ascii, "The code of the first character.", ("ASCII('abc')", "97")),
+    _row("CHR", "bigint", "STRING?", _chr, "The character of a code.", ("CHR(65)", "A")),
+    _row(
+        "ENCODE",
+        "text text",
+        "BYTES",
+        _encode,
+        "The bytes of a text in a character set.",
+        ("HEX(ENCODE('ab', 'UTF-8'))", "6162"),
+        raises=True,
+    ),
+    _row(
+        "DECODE",
+        "bytes text",
+        "STRING",
+        _decode,
+        "The text of bytes in a character set.",
+        ("DECODE(ENCODE('ab', 'UTF-8'), 'UTF-8')", "ab"),
+        raises=True,
+    ),
+    _row(
+        "TO_BASE64",
+        "text|bytes",
+        "STRING",
+        _to_base64,
+        "The text in base 64.",
+        ("TO_BASE64('hello world')", "aGVsbG8gd29ybGQ="),
+    ),
+    _row(
+        "FROM_BASE64",
+        "text|bytes",
+        "STRING",
+        _from_base64,
+        "The text that base 64 stands for.",
+        ("FROM_BASE64('aGVsbG8gd29ybGQ=')", "hello world"),
+    ),
+]
 
-
-def _bytes() -> list[FunctionRule]:
-    return [
-        _row("ASCII", "text", "INT", _ascii, "The code of the first character.", ("ASCII('abc')", "97")),
-        _row("CHR", "bigint", "STRING?", _chr, "The character of a code.", ("CHR(65)", "A")),
-        _row(
-            "ENCODE",
-            "text text",
-            "BYTES",
-            _encode,
-            "The bytes of a text in a character set.",
-            ("HEX(ENCODE('ab', 'UTF-8'))", "6162"),
-            raises=True,
-        ),
-        _row(
-            "DECODE",
-            "bytes text",
-            "STRING",
-            _decode,
-            "The text of bytes in a character set.",
-            ("DECODE(ENCODE('ab', 'UTF-8'), 'UTF-8')", "ab"),
-            raises=True,
-        ),
-        _row(
-            "TO_BASE64",
-            "text|bytes",
-            "STRING",
-            _to_base64,
-            "The text in base 64.",
-            ("TO_BASE64('hello world')", "aGVsbG8gd29ybGQ="),
-        ),
-        _row(
-            "FROM_BASE64",
-            "text|bytes",
-            "STRING",
-            _from_base64,
-            "The text that base 64 stands for.",
-            ("FROM_BASE64('aGVsbG8gd29ybGQ=')", "hello world"),
-        ),
-    ]
+ROWS = [*_BASICS, *_PADDINGS, *_SEARCHES, *_EXPRESSIONS, *_BYTES]

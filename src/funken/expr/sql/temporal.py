@@ -12,9 +12,18 @@ from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, refuse
 from funken.expr.sql.formats import format_time, parse_time
-from funken.expr.sql.literals import MILLIS
+from funken.expr.sql.moments import (
+    MONTHS_OF,
+    SPANS,
+    add_months,
+    ceil_time,
+    date_of,
+    floor_time,
+    months_between,
+    nanos_of,
+    plus_interval,
+)
 from funken.expr.sql.numbers import ROUND_TO_WHOLE, WHOLE_TYPE
-from funken.expr.sql.operators import add_months
 from funken.expr.sql.texts import (
     DAY_MS,
     DAY_NS,
@@ -50,41 +59,12 @@ _EPOCH_DAYS = {"DAY": 1}
 DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
 
-def nanos_of(type_: LogicalType) -> Callable[[int], int]:
-    """Return the function from a time of a type to nanoseconds."""
-    if isinstance(type_, DateType):
-        return lambda value: value * DAY_NS
-    if isinstance(type_, TimeOfDayType):
-        return lambda value: value * 10**6
-    return lambda value: value
-
-
 def _local(type_: LogicalType, evaluator: Any) -> Callable[[int], int]:
     """Return the function from a time of a type to its local nanoseconds in the session's zone."""
     if isinstance(type_, LocalZonedTimestampType):
         zone = zone_of(evaluator.context.time_zone)
         return lambda value: local_nanos(value, zone)
     return nanos_of(type_)
-
-
-def _date(days: int) -> datetime.date:
-    try:
-        return datetime.date.fromordinal(days + _FIRST)
-    except (ValueError, OverflowError):
-        raise EvaluationError(f"a time {days} days from 1970 is outside of the years 1 to 9999") from None
-
-
-def months_between(earlier: int, later: int) -> int:
-    """Return the whole months from one time to another, both in nanoseconds."""
-    (days, rest), (other_days, other_rest) = divmod(earlier, DAY_NS), divmod(later, DAY_NS)
-    one, other = _date(days), _date(other_days)
-    months = (other.year - one.year) * 12 + other.month - one.month
-    if months > 0 and add_months(days, months) * DAY_NS + rest > later:
-        months -= 1
-    elif months < 0 and add_months(days, months) * DAY_NS + rest < later:
-        months += 1
-    del other_rest
-    return months
 
 
 # -- units
@@ -137,8 +117,6 @@ _OF_CLOCK: dict[str, Callable[[int], int]] = {
     "NANOSECOND": lambda nanos: nanos % 10**9,
 }
 _KNOWN = {*_OF_DATE, *_OF_CLOCK, "EPOCH"}
-_SPANS = {"WEEK": 7 * DAY_MS, **MILLIS, "MILLISECOND": 1}
-_MONTHS = {"MILLENNIUM": 12000, "CENTURY": 1200, "DECADE": 120, "YEAR": 12, "QUARTER": 3, "MONTH": 1}
 
 
 def _extract(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -152,7 +130,7 @@ def _field(unit: str, type_: LogicalType, local: Callable[[int], int]) -> Callab
     if isinstance(type_, YearMonthIntervalType):
         if unit == "MONTH":
             return lambda months: int(months - int(months / 12) * 12)
-        size = _MONTHS[unit]
+        size = MONTHS_OF[unit]
         return lambda months: int(months / size) if unit != "QUARTER" else abs(months) % 12 // 3 + 1
     if isinstance(type_, DayTimeIntervalType):
         if unit == "DAY":
@@ -172,7 +150,7 @@ def _field(unit: str, type_: LogicalType, local: Callable[[int], int]) -> Callab
         clock = _OF_CLOCK[unit]
         return lambda value: clock(local(value) % DAY_NS)
     of_date = _OF_DATE[unit]
-    return lambda value: of_date(_date(local(value) // DAY_NS))
+    return lambda value: of_date(date_of(local(value) // DAY_NS))
 
 
 def _extract_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
@@ -181,7 +159,7 @@ def _extract_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tupl
     unit, (_, value) = unit_of(args[0]), args
     type_ = value.type
     wrong = isinstance(type_, TimeOfDayType) and unit in _OF_DATE
-    wrong = wrong or (isinstance(type_, YearMonthIntervalType) and unit not in _MONTHS)
+    wrong = wrong or (isinstance(type_, YearMonthIntervalType) and unit not in MONTHS_OF)
     wrong = wrong or (isinstance(type_, DayTimeIntervalType) and unit not in {"DAY", "EPOCH", *_OF_CLOCK})
     if type_.family not in {"DATETIME", "INTERVAL"} or wrong:
         raise refuse(
@@ -201,46 +179,6 @@ def _field_inference(name: str) -> Any:
 
 
 # -- rounding
-
-
-def floor_time(nanos: int, unit: str) -> int:
-    """Return a local time cut to a unit; weeks begin on Sunday."""
-    span = _SPANS.get(unit)
-    if unit == "WEEK":
-        days = nanos // DAY_NS
-        return (days - (days + 4) % 7) * DAY_NS
-    if span is not None:
-        return nanos // (span * 10**6) * (span * 10**6)
-    if unit in {"MICROSECOND", "NANOSECOND"}:
-        return nanos // 1000 * 1000 if unit == "MICROSECOND" else nanos
-    return _floor_months(nanos, unit)
-
-
-def _floor_months(nanos: int, unit: str) -> int:
-    date = _date(nanos // DAY_NS)
-    year, month = date.year, 1
-    if unit == "MONTH":
-        month = date.month
-    elif unit == "QUARTER":
-        month = (date.month - 1) // 3 * 3 + 1
-    elif unit == "DECADE":
-        year = year // 10 * 10
-    elif unit in {"CENTURY", "MILLENNIUM"}:
-        size = 100 if unit == "CENTURY" else 1000
-        year = (year - 1) // size * size + 1
-    return (datetime.date(year, month, 1).toordinal() - _FIRST) * DAY_NS
-
-
-def ceil_time(nanos: int, unit: str) -> int:
-    """Return a local time, or the next one that is whole in a unit."""
-    floor = floor_time(nanos, unit)
-    if floor == nanos:
-        return nanos
-    if unit in _MONTHS:
-        if floor // DAY_NS == nanos // DAY_NS:  # Flink does not look at the time of the first day
-            return floor
-        return add_months(floor // DAY_NS, _MONTHS[unit]) * DAY_NS
-    return floor + _SPANS.get(unit, 0) * 10**6 + (1000 if unit == "MICROSECOND" else 0)
 
 
 def _round_time(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -285,10 +223,10 @@ def _rounding_inference(name: str) -> Any:
 def _diff(call: Call, evaluator: Any) -> Callable[..., Any]:
     unit = unit_of(call.args[0])
     one, other = (_local(each.type, evaluator) for each in call.args[1:])
-    if unit in _MONTHS:
-        size = _MONTHS[unit]
+    if unit in MONTHS_OF:
+        size = MONTHS_OF[unit]
         return lambda _, a, b: int(months_between(one(a), other(b)) / size)
-    span = _SPANS.get(unit, 0) * 10**6 or (1000 if unit == "MICROSECOND" else 1)
+    span = SPANS.get(unit, 0) * 10**6 or (1000 if unit == "MICROSECOND" else 1)
 
     def difference(_: Any, a: int, b: int) -> int:
         nanos = (other(b) // 10**6 - one(a) // 10**6) * 10**6 if span >= 10**6 else other(b) - one(a)
@@ -317,7 +255,7 @@ def _diff_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[S
 
 def _add(call: Call, evaluator: Any) -> Callable[..., Any]:
     unit, type_ = unit_of(call.args[0]), call.args[2].type
-    months, span = _MONTHS.get(unit), _SPANS.get(unit)
+    months, span = MONTHS_OF.get(unit), SPANS.get(unit)
     if months is not None:
         if isinstance(type_, DateType):
             return lambda _, count, days: add_months(days, count * months)
@@ -430,7 +368,8 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
     def scaled(value: Any, precision: int = 3) -> int | None:
         if precision not in {0, 3, 6, 9}:
             raise EvaluationError(
-                f"The precision value '{precision}' for function TO_TIMESTAMP_LTZ(numeric, precision) is unsupported, the supported value is '0' for second, '3' for millisecond, '6' for microsecond or '9' for nanosecond."
+                f"The precision value '{precision}' for function TO_TIMESTAMP_LTZ(numeric, precision) is unsupported, "
+                "the supported value is '0' for second, '3' for millisecond, '6' for microsecond or '9' for nanosecond."
             )
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
             return None
@@ -564,13 +503,11 @@ def _watermark_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tu
 
 
 def _overlaps(call: Call, evaluator: Any) -> Callable[..., Any]:
-    from funken.expr.sql.operators import _plus_interval
-
     def span(first: LogicalType, second: LogicalType) -> Callable[[Any, Any], tuple[int, int]]:
         start = _local(first, evaluator)
         if second.family == "INTERVAL":
             wide = TimestampType(9)
-            later = _plus_interval(1, wide, second, wide)
+            later = plus_interval(1, wide, second, wide)
             return lambda a, b: (start(a), later(start(a), b))
         end = _local(second, evaluator)
         return lambda a, b: (start(a), end(b))
@@ -600,11 +537,6 @@ def _row(
     return function(name, params, returns, kernel, text, *examples, group=_GROUP, **more)
 
 
-def rows() -> list[FunctionRule]:
-    """Return the rows of functions of time."""
-    return _clocks() + _fields() + _conversions()
-
-
 def _clocks() -> list[FunctionRule]:
     per_query: dict[str, Any] = {"determinism": Determinism.PER_QUERY}
     never: dict[str, Any] = {"determinism": Determinism.NONE}
@@ -619,8 +551,24 @@ def _clocks() -> list[FunctionRule]:
             aliases=("CURRENT_TIMESTAMP",),
             **per_query,
         ),
-        _row("LOCALTIMESTAMP", "", "TIMESTAMP(3)!", read, "``NOW()`` as the time in the session's zone.", **per_query),
-        _row("CURRENT_DATE", "", "DATE!", read, "The date in the session's zone.", **per_query),
+        _row(
+            "LOCALTIMESTAMP",
+            "",
+            "TIMESTAMP(3)!",
+            read,
+            "``NOW()`` as the time in the session's zone.",
+            signatures=("LOCALTIMESTAMP",),
+            **per_query,
+        ),
+        _row(
+            "CURRENT_DATE",
+            "",
+            "DATE!",
+            read,
+            "The date in the session's zone.",
+            signatures=("CURRENT_DATE",),
+            **per_query,
+        ),
         _row(
             "CURRENT_TIME",
             "",
@@ -628,6 +576,7 @@ def _clocks() -> list[FunctionRule]:
             read,
             "The time of day in the session's zone.",
             aliases=("LOCALTIME",),
+            signatures=("CURRENT_TIME",),
             **per_query,
         ),
         _row("CURRENT_ROW_TIMESTAMP", "", "TIMESTAMP_LTZ(3)!", read, "The time at which the row is computed.", **never),
@@ -652,64 +601,67 @@ def _clocks() -> list[FunctionRule]:
     ]
 
 
-def _fields() -> list[FunctionRule]:
-    found = [
-        FunctionRule(
-            "EXTRACT",
-            ("EXTRACT(<UNIT> FROM <DATETIME> | <INTERVAL>)",),
-            _extract_inference,
-            bound(_extract),
-            "A field of a time or an interval.",
-            (("EXTRACT(DAY FROM DATE '2020-01-31')", "31"),),
-            group=_GROUP,
-        ),
-        FunctionRule(
-            "FLOOR",
-            ("FLOOR(<NUMERIC>)", "FLOOR(<DATETIME> TO <UNIT>)"),
-            _rounding_inference("FLOOR"),
-            _rounding_kernel,
-            "The largest whole number below; the time cut to a unit.",
-            (("FLOOR(-2.1)", "-3"), ("FLOOR(TIME '10:31:00' TO HOUR)", "10:00:00")),
-            group=_GROUP,
-        ),
-        FunctionRule(
-            "CEIL",
-            ("CEIL(<NUMERIC>)", "CEIL(<DATETIME> TO <UNIT>)"),
-            _rounding_inference("CEIL"),
-            _rounding_kernel,
-            "The least whole number above; the time raised to a unit.",
-            (("CEIL(2.1)", "3"), ("CEIL(TIME '10:31:00' TO HOUR)", "11:00:00")),
-            group=_GROUP,
-            aliases=("CEILING",),
-        ),
-        FunctionRule(
-            "TIMESTAMPDIFF",
-            ("TIMESTAMPDIFF(<UNIT>, <DATETIME>, <DATETIME>)",),
-            _diff_inference,
-            bound(_diff),
-            "The whole units from one time to another.",
-            (("TIMESTAMPDIFF(MONTH, DATE '2020-01-31', DATE '2020-02-29')", "1"),),
-            group=_GROUP,
-        ),
-        FunctionRule(
-            "TIMESTAMPADD",
-            ("TIMESTAMPADD(<UNIT>, <INTEGER>, <DATETIME>)",),
-            _add_inference,
-            bound(_add),
-            "The time so many units later.",
-            (("TIMESTAMPADD(MONTH, 1, DATE '2020-01-31')", "2020-02-29"),),
-            group=_GROUP,
-        ),
-        FunctionRule(
-            "OVERLAPS",
-            ("(<DATETIME>, <DATETIME> | <INTERVAL>) OVERLAPS (<DATETIME>, <DATETIME> | <INTERVAL>)",),
-            _overlaps_inference,
-            bound(_overlaps),
-            "Whether two spans of time have a point in common.",
-            (("(TIME '2:55:00', INTERVAL '1' HOUR) OVERLAPS (TIME '3:30:00', INTERVAL '2' HOUR)", "TRUE"),),
-            group=_GROUP,
-        ),
-    ]
+_FIELDS: list[FunctionRule] = [
+    FunctionRule(
+        "EXTRACT",
+        ("EXTRACT(<UNIT> FROM <DATETIME> | <INTERVAL>)",),
+        _extract_inference,
+        bound(_extract),
+        "A field of a time or an interval.",
+        (("EXTRACT(DAY FROM DATE '2020-01-31')", "31"),),
+        group=_GROUP,
+    ),
+    FunctionRule(
+        "FLOOR",
+        ("FLOOR(<NUMERIC>)", "FLOOR(<DATETIME> TO <UNIT>)"),
+        _rounding_inference("FLOOR"),
+        _rounding_kernel,
+        "The largest whole number below; the time cut to a unit.",
+        (("FLOOR(-2.1)", "-3"), ("FLOOR(TIME '10:31:00' TO HOUR)", "10:00:00")),
+        group=_GROUP,
+    ),
+    FunctionRule(
+        "CEIL",
+        ("CEIL(<NUMERIC>)", "CEIL(<DATETIME> TO <UNIT>)"),
+        _rounding_inference("CEIL"),
+        _rounding_kernel,
+        "The least whole number above; the time raised to a unit.",
+        (("CEIL(2.1)", "3"), ("CEIL(TIME '10:31:00' TO HOUR)", "11:00:00")),
+        group=_GROUP,
+        aliases=("CEILING",),
+    ),
+    FunctionRule(
+        "TIMESTAMPDIFF",
+        ("TIMESTAMPDIFF(<UNIT>, <DATETIME>, <DATETIME>)",),
+        _diff_inference,
+        bound(_diff),
+        "The whole units from one time to another.",
+        (("TIMESTAMPDIFF(MONTH, DATE '2020-01-31', DATE '2020-02-29')", "1"),),
+        group=_GROUP,
+    ),
+    FunctionRule(
+        "TIMESTAMPADD",
+        ("TIMESTAMPADD(<UNIT>, <INTEGER>, <DATETIME>)",),
+        _add_inference,
+        bound(_add),
+        "The time so many units later.",
+        (("TIMESTAMPADD(MONTH, 1, DATE '2020-01-31')", "2020-02-29"),),
+        group=_GROUP,
+    ),
+    FunctionRule(
+        "OVERLAPS",
+        ("(<DATETIME>, <DATETIME> | <INTERVAL>) OVERLAPS (<DATETIME>, <DATETIME> | <INTERVAL>)",),
+        _overlaps_inference,
+        bound(_overlaps),
+        "Whether two spans of time have a point in common.",
+        (("(TIME '2:55:00', INTERVAL '1' HOUR) OVERLAPS (TIME '3:30:00', INTERVAL '2' HOUR)", "TRUE"),),
+        group=_GROUP,
+    ),
+]
+
+
+def _parts() -> list[FunctionRule]:
+    found = []
     for name, example, value in (
         ("YEAR", "DATE '1994-09-27'", "1994"),
         ("QUARTER", "DATE '1994-09-27'", "3"),
@@ -736,67 +688,68 @@ def _fields() -> list[FunctionRule]:
     return found
 
 
-def _conversions() -> list[FunctionRule]:
-    return [
-        _row(
-            "TO_TIMESTAMP",
-            "text text?",
-            "TIMESTAMP(3)?",
-            bound(_to_timestamp),
-            "The TIMESTAMP(3) of a text, in a format of Java; NULL if it is none.",
-            ("TO_TIMESTAMP('2020-01-31 10:00:00')", "2020-01-31 10:00:00.000"),
-        ),
-        _row(
-            "TO_TIMESTAMP_LTZ",
-            ["number int?", "text text? text?"],
-            _ltz_type,
-            bound(_to_timestamp_ltz),
-            "The TIMESTAMP_LTZ(3) of seconds (0) or milliseconds (3) since 1970, or of a text in a format and a zone.",
-            ("TO_TIMESTAMP_LTZ(100, 0)", "1970-01-01 00:01:40.000"),
-            raises=True,
-            check=_ltz_check,
-        ),
-        _row(
-            "DATE_FORMAT",
-            "instant|text|date|time text",
-            "STRING?",
-            bound(_date_format),
-            "The time as a text in a format of Java.",
-            ("DATE_FORMAT(TIMESTAMP '2020-01-31 10:00:00', 'dd.MM.yyyy')", "31.01.2020"),
-            raises=True,
-        ),
-        _row(
-            "FROM_UNIXTIME",
-            "bigint text?",
-            "STRING?",
-            bound(_from_unixtime),
-            "The text of seconds since 1970 in the session's zone.",
-            ("FROM_UNIXTIME(44)", "1970-01-01 00:00:44"),
-            raises=True,
-        ),
-        _row(
-            "UNIX_TIMESTAMP",
-            ["", "text text?"],
-            "BIGINT",
-            bound(_unix_timestamp),
-            "The seconds since 1970 of a text in the session's zone, or of now.",
-            ("UNIX_TIMESTAMP('1970-01-01 00:00:44')", "44"),
-            determinism=Determinism.PER_QUERY,
-        ),
-        _row(
-            "TO_DATE",
-            "text text?",
-            "DATE?",
-            _to_date,
-            "The DATE of a text; NULL if it is none.",
-            ("TO_DATE('2020-01-31')", "2020-01-31"),
-        ),
-        _row(
-            "CONVERT_TZ",
-            "text text text",
-            "STRING?",
-            _convert_tz,
-            "The text of a time in another zone.",
-            ("CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')", "1969-12-31 16:00:00"),
-        ),
-    ]
+_CONVERSIONS: list[FunctionRule] = [
+    _row(
+        "TO_TIMESTAMP",
+        "text text?",
+        "TIMESTAMP(3)?",
+        bound(_to_timestamp),
+        "The TIMESTAMP(3) of a text, in a format of Java; NULL if it is none.",
+        ("TO_TIMESTAMP('2020-01-31 10:00:00')", "2020-01-31 10:00:00.000"),
+    ),
+    _row(
+        "TO_TIMESTAMP_LTZ",
+        ["number int?", "text text? text?"],
+        _ltz_type,
+        bound(_to_timestamp_ltz),
+        "The TIMESTAMP_LTZ(3) of seconds (0) or milliseconds (3) since 1970, or of a text in a format and a zone.",
+        ("TO_TIMESTAMP_LTZ(100, 0)", "1970-01-01 00:01:40.000"),
+        raises=True,
+        check=_ltz_check,
+    ),
+    _row(
+        "DATE_FORMAT",
+        "instant|text|date|time text",
+        "STRING?",
+        bound(_date_format),
+        "The time as a text in a format of Java.",
+        ("DATE_FORMAT(TIMESTAMP '2020-01-31 10:00:00', 'dd.MM.yyyy')", "31.01.2020"),
+        raises=True,
+    ),
+    _row(
+        "FROM_UNIXTIME",
+        "bigint text?",
+        "STRING?",
+        bound(_from_unixtime),
+        "The text of seconds since 1970 in the session's zone.",
+        ("FROM_UNIXTIME(44)", "1970-01-01 00:00:44"),
+        raises=True,
+    ),
+    _row(
+        "UNIX_TIMESTAMP",
+        ["", "text text?"],
+        "BIGINT",
+        bound(_unix_timestamp),
+        "The seconds since 1970 of a text in the session's zone, or of now.",
+        ("UNIX_TIMESTAMP('1970-01-01 00:00:44')", "44"),
+        determinism=Determinism.PER_QUERY,
+    ),
+    _row(
+        "TO_DATE",
+        "text text?",
+        "DATE?",
+        _to_date,
+        "The DATE of a text; NULL if it is none.",
+        ("TO_DATE('2020-01-31')", "2020-01-31"),
+    ),
+    _row(
+        "CONVERT_TZ",
+        "text text text",
+        "STRING?",
+        _convert_tz,
+        "The text of a time in another zone.",
+        ("CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')", "1969-12-31 16:00:00"),
+    ),
+]
+
+ROWS = [*_clocks(), *_FIELDS, *_parts(), *_CONVERSIONS]

@@ -36,7 +36,7 @@ from funken.expr.sql.types import (
     VariantType,
     YearMonthIntervalType,
 )
-from funken.expr.sql.values import VariantValue
+from funken.expr.sql.values import VariantValue, shortest_single
 
 DAY_MS, DAY_NS = 86_400_000, 86_400_000_000_000
 _FIRST = datetime.date(1970, 1, 1).toordinal()
@@ -120,9 +120,7 @@ def double_text(value: float, digits: str | None = None) -> str:
 
 def float_text(value: float) -> str:
     """Return the text of a number of 32 bits."""
-    import numpy as np
-
-    return double_text(value, None if value != value or abs(value) == float("inf") else str(np.float32(value)))
+    return double_text(value, shortest_single(value))
 
 
 def date_text(days: int) -> str:
@@ -390,5 +388,5 @@ def read_timestamp(text: str) -> int:
 
 def truncated(nanos: int, precision: int) -> int:
     """Return a time with so many digits of a second."""
-    step = 10 ** (9 - precision)
+    step: int = 10 ** (9 - precision)
     return nanos // step * step

@@ -811,7 +811,7 @@ def _common_interval(one: LogicalType, other: LogicalType) -> LogicalType | None
 
 def _common_nested(one: LogicalType, other: LogicalType) -> LogicalType | None:
     if isinstance(one, ArrayType | MultisetType) and type(one) is type(other):
-        element = common_type([one.element, other.element])  # type: ignore[attr-defined]
+        element = common_type([one.element, other.element])
         return element and type(one)(element)
     if isinstance(one, MapType) and isinstance(other, MapType):
         key, value = common_type([one.key, other.key]), common_type([one.value, other.value])

@@ -8,6 +8,7 @@ BITMAP a tuple of runs ``(first, last)``, VARIANT a ``VariantValue``; NULL is ``
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -119,6 +120,33 @@ def wrap(value: int, bits: int) -> int:
     """
     half = 1 << (bits - 1)
     return ((value + half) & ((1 << bits) - 1)) - half
+
+
+def single(value: Any) -> float:
+    """Return the nearest number of 32 bits.
+
+    >>> single(0.1), single(1e39)
+    (0.10000000149011612, inf)
+    """
+    number = float(value)
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+_SINGLE = struct.Struct("<f")
+
+
+def shortest_single(value: float) -> str:
+    """Return the fewest digits that only one number of 32 bits is nearest to.
+
+    >>> shortest_single(single(0.1)), shortest_single(single(16777217))
+    ('0.1', '16777216')
+    """
+    return next(
+        (text for text in (f"{value:.{digits}g}" for digits in range(1, 9)) if single(text) == value), f"{value:.9g}"
+    )
 
 
 # -- Arrow
@@ -274,10 +302,7 @@ def from_internal(values: Iterable[Any], type_: LogicalType) -> Any:
     if isinstance(type_, RowType):
         return _of_tuples(given, type_, arrow)
     if isinstance(type_, FloatType):
-        import numpy as np
-
-        with np.errstate(over="ignore"):
-            return pa.array([each if each is None else np.float32(each) for each in given], arrow)
+        return pa.array([each if each is None else single(each) for each in given], arrow)
     return pa.array(given, arrow)
 
 

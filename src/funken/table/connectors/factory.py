@@ -60,6 +60,10 @@ class TableFactory:
         """Whether rows can be looked up."""
         return type(self).lookup is not TableFactory.lookup
 
+    def has_vector_search(self, context: TableContext) -> bool:
+        """Whether VECTOR_SEARCH may read the rows: a lookup without keys returns all of them."""
+        return self.has_lookup(context)
+
 
 _BUILT_IN = {
     "blackhole": "generated:BlackholeFactory",

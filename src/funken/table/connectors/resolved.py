@@ -98,6 +98,12 @@ def has_lookup(table: ResolvedTable, config: TableConfig | None = None) -> bool:
     return factory_of(context).has_lookup(context)
 
 
+def has_vector_search(table: ResolvedTable, config: TableConfig | None = None) -> bool:
+    """Whether VECTOR_SEARCH may read a table."""
+    context = context_of(table, config)
+    return factory_of(context).has_vector_search(context)
+
+
 @dataclass(frozen=True)
 class Selection:
     """Takes some values of each row, and keeps its kind."""

@@ -27,7 +27,7 @@ from funken.table.sql import subqueries
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, SubQueryRef, has
 from funken.table.sql.match import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
-from funken.table.sql.table_functions import bind_table_function
+from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_table_function
 from funken.table.sql.trees import hints_of, renamed
 from funken.table.types import ArrayType, IntType, MapType, MultisetType, RowType
 
@@ -96,7 +96,9 @@ class FromBinder:
         if call is None:
             return False
         defined = self.binder.function((_name(call),))
-        return defined is not None and defined.kind == "table"
+        if defined is None:
+            return _name(call).upper() in SEARCH
+        return bool(defined.kind == "table")
 
     def nested(self, tree: Any) -> tuple[LogicalNode, list[ScopeRelation], dict[str, Node]] | None:
         """A join in parentheses."""
@@ -369,6 +371,8 @@ class FromBinder:
         """Return the call of a table function."""
         name = _name(tree)
         defined = self.binder.function((name,))
+        if defined is None and name.upper() in SEARCH:
+            return TableFunctionCall(self, tree).search(name.upper(), expressions)
         if defined is None:
             expressions.unknown_function(tree, name)
         if defined.kind != "table":

@@ -9,14 +9,18 @@ from sqlglot import exp
 
 from funken.expr.ir import InputRef, Literal, Node
 from funken.table.catalog import CatalogModel
+from funken.table.connectors.resolved import has_vector_search, lookup_of
+from funken.table.connectors.vector_search import VectorSearch
 from funken.table.logical import (
     LogicalNode,
+    LogicalScan,
     LogicalTableFunction,
     LogicalWindowTable,
     OutputColumn,
     RelationType,
     SortKey,
     TableArgument,
+    TableCall,
     TimeAttribute,
     WindowKind,
     WindowShape,
@@ -27,7 +31,7 @@ from funken.table.sql.aggregates import milliseconds
 from funken.table.sql.expressions import ExpressionBinder, is_constant
 from funken.table.sql.scopes import Scope, fail
 from funken.table.sql.trees import cast
-from funken.table.types import STRING, MapType, TimestampType, is_timestamp
+from funken.table.types import STRING, ArrayType, DoubleType, MapType, TimestampType, is_timestamp
 
 _WINDOWS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
@@ -254,6 +258,38 @@ class TableFunctionCall:
         return LogicalTableFunction(
             name, (node,), (TableArgument("INPUT"),), scalars, row_type, definition=prediction(model, places)
         )
+
+    def search(self, name: str, expressions: ExpressionBinder) -> TableCall:
+        """Return the call of VECTOR_SEARCH, which is made for each row of another table."""
+        names = SEARCH[name]
+        given = self.named(names)
+        missing = [each for each in names[:4] if each not in given]
+        if missing:
+            fail(self.tree, f"{name} needs the arguments {', '.join(names[:4])}; {missing[0]} is missing")
+        node, _ = self.table(given["SEARCH_TABLE"], "SEARCH_TABLE")
+        scan = node
+        if not isinstance(scan, LogicalScan) or not has_vector_search(scan.table, self.binder.config):
+            fail(given["SEARCH_TABLE"], f"{name} searches a table whose connector supports it: one that looks rows up")
+        columns = self.descriptor(given["COLUMN_TO_SEARCH"])
+        if len(columns) != 1:
+            fail(given["COLUMN_TO_SEARCH"], f"{name} searches one column, not {len(columns)}")
+        if columns[0].name not in scan.row_type.names:
+            fail(columns[0], f"Unknown identifier '{columns[0].name}'")
+        place = scan.row_type.index(columns[0].name)
+        vector = expressions.bind(given["COLUMN_TO_QUERY"])
+        for type_ in (scan.row_type[place].type, vector.type):
+            if not isinstance(type_, ArrayType) or type_.element.root not in {"FLOAT", "DOUBLE"}:
+                fail(self.tree, f"{name} compares vectors, ARRAY<FLOAT> or ARRAY<DOUBLE>, not {type_}")
+        count = self.constant(given["TOP_K"])
+        if not isinstance(count, Literal) or not isinstance(count.value, int) or count.value < 1:
+            fail(given["TOP_K"], f"Expect parameter topK of {name} to be a positive INT")
+        if "CONFIG" in given:
+            self.constant(given["CONFIG"])
+        shown = (*scan.row_type.columns, OutputColumn("score", DoubleType(nullable=False)))
+        names = tuple(scan.row_type.names)
+        lookup = lookup_of(scan.table, names, (), self.binder.config, scan.options)
+        found = VectorSearch(str(scan.table.path), names, place, lookup)
+        return TableCall(name, (vector, count), RelationType(shown), found)
 
     def user(self, function: Any) -> LogicalNode:
         """A user's process table function; its ``signature`` says name, kind, type and traits of each argument."""
