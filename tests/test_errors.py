@@ -24,6 +24,8 @@ OUTSIDE = {
     "Malformed",  # becomes CheckpointCorrupted, with the path
     "NeedsConversionError",  # values are converted one by one
     "NotNow",  # the simulation's
+    "PeerClosed",  # ends a split of a feed, or its connection is made again
+    "Quit",  # ends the SQL client: no `except Exception` of a statement may stop it
     "OwnHash",  # a key is looked up by its hash
     "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it
     "ReduceFailed",  # becomes OperatorFailed, with the record

@@ -101,7 +101,6 @@ def test_the_table_api_is_there_under_its_names():
     assert TableEnvironment.create(EnvironmentSettings.in_streaming_mode()).list_catalogs() == ["default_catalog"]
 
 
-
 def test_a_module_that_pyflink_has_not_either_is_not_found():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'pyflink.nonsense'"):
         importlib.import_module("pyflink.nonsense")

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from funken.errors import RequestRejected
-from funken.rest.endpoints import ENDPOINTS, RestCall, Endpoint
+from funken.rest.endpoints import ENDPOINTS, Endpoint, RestCall
 from funken.rest.jobs import Jobs
 from funken.rest.openapi import document
 from funken.rest.operations import CANCEL, Operations

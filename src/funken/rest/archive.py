@@ -19,7 +19,7 @@ from funken import config
 from funken.config import Configuration
 from funken.errors import RequestRejected
 from funken.io.cache import cache_folder
-from funken.rest.endpoints import ENDPOINTS, RestCall, Endpoint
+from funken.rest.endpoints import ENDPOINTS, Endpoint, RestCall
 from funken.rest.jobs import JobEntry, Jobs
 from funken.rest.operations import Operations
 from funken.rest.views.jobs import vertex_id
@@ -51,7 +51,9 @@ def answers_of(entry: JobEntry) -> dict[str, Any]:
         if endpoint.method == "GET" and "{jobid}" in endpoint.path and "{triggerid}" not in endpoint.path:
             for path in _filled(endpoint, entry):
                 try:
-                    found[_address(endpoint.path, path)] = endpoint.answer(RestCall(jobs, Operations(jobs.unread), path))
+                    found[_address(endpoint.path, path)] = endpoint.answer(
+                        RestCall(jobs, Operations(jobs.unread), path)
+                    )
                 except RequestRejected:
                     continue  # such as the subtasks of a checkpoint that never began
     overview = next(each for each in ENDPOINTS if each.path == _OVERVIEW)

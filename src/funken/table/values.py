@@ -49,7 +49,7 @@ class Bitmap(Set[int]):
         self.runs = tuple((first, last) for first, last in runs)
 
     @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> Bitmap:
+    def _from_iterable(cls, it: Iterable[Any]) -> Bitmap:  # type: ignore[override]
         return cls(runs_of(it))
 
     def __contains__(self, number: object) -> bool:

@@ -1,12 +1,12 @@
 """Queries to typed plans: what names mean, types of results, and the errors of what does not fit."""
 
 import pytest
-from tests.table.sql.tables import session
 
 from funken.table.catalog import InvalidTable
 from funken.table.logical import LogicalJoin, LogicalTemporalJoin, TimeAttribute, walk
 from funken.table.sql.binder import Binder
 from funken.table.sql.parser import parse_query
+from tests.table.sql.tables import session
 
 
 @pytest.fixture(scope="module")
