@@ -5,7 +5,7 @@ import pytest
 from funken.errors import InvalidProgram
 from funken.expr.sql.types import BigIntType, TimestampType, VarCharType
 from funken.table.changelog import ChangelogMode
-from funken.table.logical import TableArgument
+from funken.table.logical import SortKey, TableArgument
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.process import FromChangelog, ProcessTable, ToChangelog, op_mapping
 from tests.table.runtime.changelogs import Run, schema
@@ -28,9 +28,9 @@ class Timeouts:
         ctx.clear_all_state()
 
 
-def process(function, mode=None):
+def process(function, mode=None, table=TableArgument("r", (0,))):
     return Run(
-        ProcessTable, [TIMED], OUT, function=function, tables=(TableArgument("r", (0,)),), schemas=[TIMED],
+        ProcessTable, [TIMED], OUT, function=function, tables=(table,), schemas=[TIMED],
         scalars=(("by", 1),), on_time=(2,), modes=[ChangelogMode.insert_only()], passes=[False],
         mode=mode or ChangelogMode.insert_only(), timed=True, width=4,
     )  # fmt: skip
@@ -53,6 +53,32 @@ def test_changes_that_are_not_declared_are_refused():
     with pytest.raises(InvalidProgram, match="Invalid row kind received: DELETE"):
         process(Deletes()).feed("+I(a,1,@1)")
     assert process(Deletes(), ChangelogMode.all()).feed("+I(a,1,@1)").text() == "-D(a,row,1,@1)"
+
+
+class Watermarks:
+    """Says the watermark that each row sees, and the timer of a partition."""
+
+    def eval(self, ctx, r, by):
+        ctx.register_on_time("timer", 5000)
+        yield str(ctx.current_watermark), r["t"].second
+
+    def on_timer(self, ctx):
+        yield str(ctx.current_watermark), 0
+
+
+def test_rows_in_order_see_the_watermark_before_their_release():
+    table = TableArgument("r", (0,), order=(SortKey(2, True, True), SortKey(1, False, False)))
+    run = process(Watermarks(), table=table).feed("+I(a,1,@2) +I(a,2,@1)").watermark(500).feed("+I(a,1,@3)")
+    assert run.text() == ""
+    assert run.watermark(3000).text() == "+I(a,500,1,@1) +I(a,500,2,@2) +I(a,500,3,@3)"
+    assert run.watermark(6000).text() == "+I(a,6000,0,@5)"
+
+
+def test_there_is_no_watermark_before_the_first_of_a_run():
+    run = process(Watermarks()).feed("+I(a,1,@1)").watermark(1000).feed("+I(a,1,@2)")
+    assert run.text() == "+I(a,None,1,@1) +I(a,1000,2,@2)"
+    run._reached = None
+    assert run.again().feed("+I(a,1,@3)").text() == "+I(a,None,3,@3)"
 
 
 KV = schema("k:s v:i")

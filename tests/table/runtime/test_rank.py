@@ -155,3 +155,10 @@ def test_rows_are_sorted_by_time_and_further_keys():
     )
     by_both = Run(TemporalSort, [TIMED], TIMED, order=(SortKey(2), SortKey(0, False, False)), rowtime=True)
     assert "+I(5,a,@12) +I(3,a,@12)" in timed(by_both)
+
+
+def test_rows_in_the_order_of_arrival_are_emitted_at_the_end_of_the_input():
+    by_arrival = Run(TemporalSort, [TIMED], TIMED, now=5, order=(SortKey(2),), rowtime=False)
+    by_arrival.feed("+I(1,a,@9)").again().feed("+I(2,a,@8)")
+    assert by_arrival.text() == ""
+    assert by_arrival.end().text() == "+I(1,a,@9) +I(2,a,@8)"

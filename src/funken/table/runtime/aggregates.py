@@ -18,8 +18,8 @@ from funken.table.runtime.exchange import hashable
 Tuple = tuple[Any, ...]
 
 
-def accumulation_of(call: AggregateCall, schema: BlockSchema, context: OperatorContext) -> Any:
-    """Return what works on the accumulators of a call."""
+def accumulation_of(call: AggregateCall, schema: BlockSchema, context: OperatorContext, retracts: bool = True) -> Any:
+    """Return what works on the accumulators of a call; ``retracts``: whether rows are taken back."""
     types = [schema.types[place] for place in call.args]
     if call.definition is not None:
         return call.definition.aggregate(call, types, context)
@@ -29,7 +29,7 @@ def accumulation_of(call: AggregateCall, schema: BlockSchema, context: OperatorC
     rule = FUNCTIONS.get(call.function)
     if not isinstance(rule, AggregateRule):
         raise InvalidProgram(f"{call.function} is no aggregate function, but it is used as one.")
-    return rule.make(types, dict(call.options), call.type)
+    return rule.make(types, {**dict(call.options), "retracting": retracts}, call.type)
 
 
 class _Call:
@@ -44,8 +44,10 @@ class _Call:
 class AggregateCalls:
     """The calls of an operator over rows of a schema."""
 
-    def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema, context: OperatorContext) -> None:
-        self._calls = [_Call(call, accumulation_of(call, schema, context)) for call in calls]
+    def __init__(
+        self, calls: Sequence[AggregateCall], schema: BlockSchema, context: OperatorContext, retracts: bool = True
+    ) -> None:
+        self._calls = [_Call(call, accumulation_of(call, schema, context, retracts)) for call in calls]
 
     def create(self) -> list[Any]:
         """Return accumulators without rows."""

@@ -32,6 +32,7 @@ class TableBlock(Block):
     ([Row(word='to', count=1), Row(word='be', count=2)], None)
     >>> [str(row.get_row_kind()) for row in block.rows()[0]]
     ['+I', '-D']
+    >>> import pickle
     >>> pickle.loads(pickle.dumps(block[1:])).rows()
     ([Row(word='be', count=2)], None)
     """

@@ -1,7 +1,8 @@
 """GROUP BY over a changelog: per input row the change of its group, or per bundle of rows one change of each group.
 
 State per key: how many rows the group has (if rows may be taken back), and the accumulators. A row that takes back what no group
-has is ignored and counted.
+has is ignored and counted. Where the functions allow it, a block is handled at once (``running.py``), with the same changes in
+the same order.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
+from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
+from funken.table.runtime.running import RunningCalls, Scan
 
 Tuple = tuple[Any, ...]
+_FEW = 32
+"""Blocks of fewer rows are handled row by row."""
 
 
 class Bundle:
@@ -109,16 +118,21 @@ class GroupAggregate(Bundled):
 
     def open(self) -> None:
         """Open the functions."""
-        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context, self._retracts)
         self._state = self.value_state("acc", self._ttl)
         self._ignored = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._any = False
+        self._running: RunningCalls | None = None
+        if self.bundle is None and not self._ttl and RunningCalls.serve(self._calls, self.inputs[0], self._retracts):
+            self._running = RunningCalls(self._calls, self.inputs[0])
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block; accumulators are read and written once per key."""
         if self.bundle is not None:
             for key, row, kind in self.keyed_rows(block, self._keys):
                 self.gather(key, row, kind)
+            return
+        if self._running is not None and len(block) >= _FEW and self._whole(block, self._running):
             return
         known: dict[Any, list[Any]] = {}
         for key, row, kind in self.keyed_rows(block, self._keys):
@@ -130,6 +144,67 @@ class GroupAggregate(Bundled):
         for key, group in known.items():
             self.store.current_key = key
             self._save(group)
+
+    def _whole(self, block: TableBlock, running: RunningCalls) -> bool:
+        """Handle a block at once; return False if a row takes back what its group does not have."""
+        rows = KeyedRows(block.batch, self._keys)
+        groups, table = rows.groups, self._state.table
+        signs = (
+            None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)
+        )
+        stored = [table.get(key) for key in rows.keys]
+        scan = Scan(block.batch, groups, signs)
+        counts = scan.summed(
+            np.array([0 if each is None else each[0] for each in stored], np.int64),
+            np.ones(len(block), np.int64) if signs is None else signs.astype(np.int64),
+        )
+        if signs is not None and counts.min() < 0:
+            return False
+        create = self._aggregates.create
+        results, left = running.states(scan, [create() if each is None else each[1] for each in stored])
+        for key, count, accumulators in zip(rows.keys, scan.last(counts).tolist(), left, strict=True):
+            if count or not self._retracts:
+                table[key] = count, accumulators
+            else:
+                table.pop(key, None)
+        self._changes(block, scan, counts, results)
+        return True
+
+    def _changes(self, block: TableBlock, scan: Scan, counts: Any, results: list[pa.Array]) -> None:
+        """Emit the changes of groups behind each row, in the order of the rows."""
+        groups, length = scan.groups, len(block)
+        after = groups.back(np.arange(length) + len(groups.slots))
+        before = np.arange(length) + len(groups.slots) - 1
+        before[groups.begins] = np.arange(len(groups.slots))
+        before = groups.back(before)
+        existed, exists = counts.take(before) > 0, counts.take(after) > 0
+        changed = ~(existed & exists) | self._differ(results, before, after)
+        replaced = changed & existed & (exists & self._before | ~exists)
+        # of each row first what is taken back, then what comes
+        states = np.stack((before, after), 1).ravel()
+        wanted = np.flatnonzero(np.stack((replaced, changed & exists), 1).ravel())
+        if not len(wanted):
+            return
+        kinds = np.stack((np.where(exists, UPDATE_BEFORE, DELETE), np.where(existed, UPDATE_AFTER, INSERT)), 1).ravel()
+        of_rows, of_states = pa.array(wanted // 2), pa.array(states.take(wanted))
+        arrays = [block.batch.column(place).take(of_rows) for place in self._keys]
+        arrays += [each.take(of_states) for each in results]
+        marks = kinds.take(wanted).astype(np.int8)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)
+        self.emit(TableBlock(batch, marks if marks.any() else None))
+
+    @staticmethod
+    def _differ(results: list[pa.Array], before: Any, after: Any) -> Any:
+        """Return of which rows a result behind it is another one than before."""
+        found = np.zeros(len(before), np.bool_)
+        one, other = pa.array(before), pa.array(after)
+        for each in results:
+            old, new = each.take(one), each.take(other)
+            differs = pc.fill_null(pc.not_equal(old, new), False).to_numpy(zero_copy_only=False)
+            if each.null_count:
+                differs = differs | (old.is_null().to_numpy(False) != new.is_null().to_numpy(False))
+            found |= differs
+        return found
 
     def _load(self) -> list[Any]:
         """Return a group: number of rows, accumulators (``None``: there is no group), last results."""

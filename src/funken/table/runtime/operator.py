@@ -22,6 +22,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.traits import BatchInput, OperatorTraits
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
+from funken.state.isolation import SHARED
 from funken.state.keyed import NO_KEY
 from funken.state.ttl_config import StateTtlConfig
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock, as_table
@@ -148,15 +149,21 @@ class KeyedTableOperator(TableOperator):
 
     def value_state(self, name: str, ttl: int = 0) -> Any:
         """Return a value per key; ``ttl`` (ms): how long it lives after it was written, 0 for ever."""
-        return self.store.state(living(ValueStateDescriptor(name), ttl))
+        return self._shared(self.store.state(living(ValueStateDescriptor(name), ttl)))
 
     def map_state(self, name: str, ttl: int = 0) -> Any:
         """Return a map per key."""
-        return self.store.state(living(MapStateDescriptor(name), ttl))
+        return self._shared(self.store.state(living(MapStateDescriptor(name), ttl)))
 
     def list_state(self, name: str, ttl: int = 0) -> Any:
         """Return a list per key."""
-        return self.store.state(living(ListStateDescriptor(name), ttl))
+        return self._shared(self.store.state(living(ListStateDescriptor(name), ttl)))
+
+    @staticmethod
+    def _shared(handle: Any) -> Any:
+        """Let a state keep what it is given as it is: what is read is changed only to be stored again in the same block."""
+        handle.plain = SHARED
+        return handle
 
     def now(self) -> int:
         """Return the processing time (ms)."""

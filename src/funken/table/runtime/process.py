@@ -13,7 +13,8 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.expr.ir import Node
-from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import Output
+from funken.operators.context import OperatorContext
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import TableArgument
@@ -40,9 +41,8 @@ class ProcessTableContext:
 
     @property
     def current_watermark(self) -> int | None:
-        """The watermark (ms); ``None`` if there was none yet."""
-        reached = self._operator.timers.current_watermark
-        return None if reached == MIN_TIMESTAMP else reached
+        """The watermark (ms); ``None`` if there was none yet in this run. Rows in order see the one before their release."""
+        return self._operator.reached
 
     # ---- state
 
@@ -155,6 +155,17 @@ class ProcessTable(KeyedTableOperator):
             for table, schema, time, each in zip(tables, schemas, _padded(on_time, len(tables)), modes, strict=True)
         }
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self.reached: int | None = None
+        self._before: int | None = None
+
+    def watermark(self, watermark: int) -> None:
+        """Handle the rows and timers that waited for it."""
+        self._before, self.reached = self.reached, watermark
+        super().watermark(watermark)
+
     def open(self) -> None:
         """Open the function."""
         opened = getattr(self._function, "process_function", None)
@@ -236,8 +247,8 @@ class ProcessTable(KeyedTableOperator):
             kind = row.get_row_kind() if isinstance(row, Row) else RowKind.INSERT
             if not self.mode.contains(kind):
                 raise InvalidProgram(
-                    f"Invalid row kind received: {kind.name}. Expected kinds: {self.mode}. Process table function "
-                    f"{type(self._called).__name__!r} declares what it emits in its changelog mode."
+                    f"Invalid row kind received: {kind.name}. Expected produced changelog mode: [{_names(self.mode)}]. Process "
+                    f"table function {type(self._called).__name__!r} declares the kinds that it emits in its changelog mode."
                 )
             values = self._plain(row, types)
             last = (None if time is None else time * NANOS,) if self._timed else ()
@@ -255,10 +266,12 @@ class ProcessTable(KeyedTableOperator):
         """Register a timer of the partition."""
         if not self._is_set:
             raise InvalidProgram(
-                "Timers are not supported in the current PTF declaration: the table needs set semantics."
+                "Timers are not supported in the current PTF declaration. A table needs set semantics (PARTITION BY)."
             )
         if any(self._passes):
-            raise InvalidProgram("Timers are not supported in the current PTF declaration: it passes columns through.")
+            raise InvalidProgram(
+                "Timers are not supported in the current PTF declaration. A table's columns may not be passed through."
+            )
         if name is not None:
             before = self._timers.get(name)
             if before is not None:
@@ -287,7 +300,9 @@ class ProcessTable(KeyedTableOperator):
         kind, name = namespace
         self._key = key
         if kind == "order":
+            reached, self.reached = self.reached, self._before
             self._in_order(name, timestamp)
+            self.reached = reached
             return
         self._timers.remove(name)
         context = self._context
@@ -300,6 +315,10 @@ class ProcessTable(KeyedTableOperator):
         close = getattr(getattr(self, "_called", None), "close", None)
         if close is not None:
             close()
+
+
+def _names(mode: ChangelogMode) -> str:
+    return ", ".join(kind.name for kind in RowKind if mode.contains(kind))
 
 
 class ProcessOnce(ProcessTable):

@@ -237,5 +237,11 @@ class TemporalSort(KeyedTableOperator):
         """Emit the rows of a time."""
         self.on_event_time(timestamp - 1, key, namespace)
 
+    def before_end(self) -> None:
+        """Emit the rows whose processing time has not passed when the input ends."""
+        self.store.current_key = ()
+        for time in sorted(self._waiting.keys()):
+            self.on_event_time(time, (), None)
+
 
 __all__ = ["Rank", "TemporalSort"]

@@ -1,0 +1,264 @@
+"""Aggregates of a block at once: what each call comes to behind every row, by scans over the rows of each group.
+
+Counts, sums and averages of numbers, least and greatest values, and DISTINCT ones of them; rows that are taken back count
+negatively in counts and sums of integers. Accumulators are those of the functions in ``expr.sql.aggregates``, so a group may be
+changed row by row as well. What a group has before the block, and behind each of its rows, is a *state*: those of the groups come
+first, then those of the rows, group by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from funken.columnar.keyed.groups import Groups, running_float_sum, running_most, running_sum
+from funken.expr.sql.types import DoubleType, FloatType, IntegralType, LogicalType
+from funken.table.logical import AggregateCall
+from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of
+
+Array = Any
+_SUMS = ("SUM", "SUM0", "$SUM0", "AVG")
+
+
+class Scan:
+    """A block in groups: which rows count, and in which direction."""
+
+    def __init__(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> None:
+        self.batch, self.groups, self.signs = batch, groups, signs
+        self._codes: dict[Any, tuple[Array, int]] = {}
+
+    def counted(self, columns: Sequence[int], filter_column: int | None) -> Array:
+        """Return which rows have all of some values, and pass a filter."""
+        mask = np.ones(self.batch.num_rows, np.bool_)
+        for place in columns:
+            column = self.batch.column(place)
+            if column.null_count:
+                mask &= column.is_valid().to_numpy(zero_copy_only=False)
+        return mask & self.passing(filter_column)
+
+    def passing(self, filter_column: int | None) -> Array:
+        """Return which rows pass a filter."""
+        if filter_column is None:
+            return np.ones(self.batch.num_rows, np.bool_)
+        return pc.fill_null(self.batch.column(filter_column), False).to_numpy(zero_copy_only=False)
+
+    def summed(self, initial: Array, values: Array) -> Array:
+        """Return the states of a running sum."""
+        values = values.take(self.groups.order)
+        values[self.groups.begins] += initial
+        sums = running_sum if values.dtype == np.int64 else running_float_sum
+        return np.concatenate((initial, sums(values, self.groups)))
+
+    def signed(self, values: Array) -> Array:
+        """Return values, negative in rows that are taken back."""
+        return values if self.signs is None else values * self.signs
+
+    def last(self, states: Array) -> Array:
+        """Return the state of each group behind its last row."""
+        return states.take(self.groups.ends + len(self.groups.slots))
+
+    def pairs(self, columns: tuple[int, ...]) -> tuple[Array, int]:
+        """Return a number per group and value of some columns, of each row."""
+        found = self._codes.get(columns)
+        if found is None:
+            codes, count = self.groups.of_records(), len(self.groups.slots)
+            for place in columns:
+                more, others = codes_of(self.batch.column(place))
+                codes, count = dense(codes * others + more)
+            found = self._codes[columns] = codes, count
+        return found
+
+
+class _Running:
+    """A call over whole blocks."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        self.args, self.filter, self.type, self.schema = call.args, call.filter, call.type, schema
+        self.arrow = BlockSchema(["value"], [call.type]).arrow.field(0).type
+
+    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+        """Return the result in each state, and the new accumulators; ``counts``: which rows count, if not all that may."""
+        raise NotImplementedError
+
+
+class _RunningCount(_Running):
+    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+        counts = scan.counted(self.args, self.filter) if counts is None else counts
+        found = scan.summed(np.array(stored, np.int64), scan.signed(counts.astype(np.int64)))
+        return pa.array(found), scan.last(found).tolist()
+
+
+class _RunningSum(_Running):
+    """A sum and how many values are in it; AVG, too."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        super().__init__(call, schema)
+        self.whole = isinstance(call.type, IntegralType)
+        self.average, self.nullable = call.function == "AVG", call.function in ("SUM", "AVG")
+        self.bits = 64 if self.average or not self.whole else call.type.bits
+        self.dtype: Any = np.int64 if self.whole else np.float64
+
+    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+        counts = scan.counted(self.args, self.filter) if counts is None else counts
+        column = pc.fill_null(scan.batch.column(self.args[0]), 0)
+        values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(self.dtype)
+        sums = scan.summed(np.array([each[0] for each in stored], self.dtype), scan.signed(values))
+        numbers = scan.summed(np.array([each[1] for each in stored], np.int64), scan.signed(counts.astype(np.int64)))
+        if self.bits < 64:
+            sums = sums.astype(f"int{self.bits}").astype(np.int64)
+        left = [list(each) for each in zip(scan.last(sums).tolist(), scan.last(numbers).tolist(), strict=True)]
+        return self._results(sums, numbers), left
+
+    def _results(self, sums: Array, numbers: Array) -> pa.Array:
+        missing = numbers == 0
+        if self.average:
+            divisors = np.where(missing, 1, numbers)
+            if self.whole:
+                found = np.abs(sums) // np.abs(divisors)
+                sums = np.where((sums < 0) == (divisors < 0), found, -found)
+            else:
+                sums = sums / divisors
+        return pa.array(sums, mask=missing if self.nullable else None).cast(self.arrow, safe=False)
+
+
+class _RunningExtreme(_Running):
+    """The least or the greatest value, as a place in the order of all that there are."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        super().__init__(call, schema)
+        self.greatest = call.function == "MAX"
+
+    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+        place = self.args[0]
+        before = self.schema.array([each[0] if each else None for each in stored], place)
+        every = pa.concat_arrays([before, scan.batch.column(place)])
+        encoded = every.dictionary_encode("mask")
+        order = "ascending" if self.greatest else "descending"
+        ranks = pc.rank(encoded.dictionary, order, tiebreaker="dense").to_numpy()
+        codes = pc.fill_null(encoded.indices, 0).to_numpy()
+        places = ranks.take(codes).astype(np.int64) if len(ranks) else np.zeros(len(every), np.int64)
+        if every.null_count:
+            places[every.is_null().to_numpy(zero_copy_only=False)] = 0
+        count = len(before)
+        initial, values = places[:count], places[count:]
+        passing = scan.passing(self.filter) if counts is None else counts
+        values = np.where(passing, values, 0).take(scan.groups.order)
+        begins = scan.groups.begins
+        values[begins] = np.maximum(values[begins], initial)
+        most = running_most(values, scan.groups, 0, len(ranks) + 1)
+        assert most is not None
+        states = np.concatenate((initial, most))
+        of_rank = np.zeros(len(ranks) + 1, np.int64)
+        of_rank[ranks] = np.arange(len(ranks))
+        results = encoded.dictionary.take(pa.array(of_rank.take(states), mask=states == 0))
+        left = self.schema.values(results.take(pa.array(scan.groups.ends + count)), place)
+        return results.cast(self.arrow), [[] if each is None else [each] for each in left]
+
+
+class _RunningDistinct(_Running):
+    """A call over each value once, in rows that only come: how often each is there is kept, too."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        super().__init__(call, schema)
+        self.inner = _inner(call, schema)
+
+    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+        codes, count = scan.pairs(self.args)
+        passing = scan.passing(self.filter)
+        if not passing.all():
+            rows = np.flatnonzero(passing)
+            codes, count = dense(codes.take(rows))
+        else:
+            rows = None
+        firsts = firsts_of(codes, count)
+        times = np.bincount(codes, minlength=count)
+        firsts = firsts if rows is None else rows.take(firsts)
+        new = self._new(scan, stored, firsts, times)
+        counts = np.zeros(scan.batch.num_rows, np.bool_)
+        counts[firsts[new]] = True
+        if self.args:
+            counts &= scan.counted(self.args, None)
+        results, left = self.inner.states(scan, [each[1] for each in stored], counts)
+        return results, [[each[0], inner] for each, inner in zip(stored, left, strict=True)]
+
+    def _new(self, scan: Scan, stored: list[Any], firsts: Array, times: Array) -> Array:
+        """Count the values in the maps of their groups; return which were not there."""
+        at = pa.array(firsts)
+        columns = [self.schema.values(scan.batch.column(place).take(at), place) for place in self.args]
+        values = list(zip(*columns, strict=True))
+        maps = [each[0] for each in stored]
+        groups = scan.groups.of_records().take(firsts).tolist()
+        new = np.zeros(len(values), np.bool_)
+        for number, (group, value, more) in enumerate(zip(groups, values, times.tolist(), strict=True)):
+            known = maps[group]
+            before = known.get(value)
+            if before is None:
+                new[number] = True
+                known[value] = more
+            else:
+                known[value] = before + more
+        return new
+
+
+def _is_number(type_: LogicalType) -> bool:
+    return isinstance(type_, IntegralType | FloatType | DoubleType)
+
+
+def _inner(call: AggregateCall, schema: BlockSchema) -> _Running:
+    if call.function == "COUNT":
+        return _RunningCount(call, schema)
+    return _RunningSum(call, schema) if call.function in _SUMS else _RunningExtreme(call, schema)
+
+
+class RunningCalls:
+    """The calls of an operator over whole blocks."""
+
+    def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema) -> None:
+        self._calls = [_RunningDistinct(call, schema) if call.distinct else _inner(call, schema) for call in calls]
+
+    @staticmethod
+    def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
+        """Whether they can compute these calls."""
+        return all(_serves(call, schema, retracts) for call in calls)
+
+    def states(self, scan: Scan, stored: list[list[Any]]) -> tuple[list[pa.Array], list[list[Any]]]:
+        """Return the results of each call in each state, and the new accumulators of each group."""
+        results, left = [], []
+        for number, call in enumerate(self._calls):
+            found, accumulators = call.states(scan, [each[number] for each in stored])
+            results.append(found)
+            left.append(accumulators)
+        return results, [list(each) for each in zip(*left, strict=True)] if left else [[] for _ in stored]
+
+
+def _serves(call: AggregateCall, schema: BlockSchema, retracts: bool) -> bool:
+    if call.definition is not None or getattr(call, "order", ()) or (call.distinct and retracts):
+        return False
+    types = [schema.types[place] for place in call.args]
+    if call.function == "COUNT":
+        return not call.distinct or not any(_hashed_otherwise(each) for each in types)
+    if call.function in _SUMS:
+        served = _is_number(types[0]) and (not retracts or isinstance(types[0], IntegralType))
+        return served and not (call.distinct and _hashed_otherwise(types[0]))
+    if call.function in ("MIN", "MAX"):
+        return not retracts and types[0].root not in _UNORDERED and not _hashed_otherwise(types[0])
+    return False
+
+
+_UNORDERED = ("BOOLEAN", "DECIMAL", "BINARY", "VARBINARY", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")
+_HASHED = (
+    "FLOAT", "DOUBLE", "DECIMAL", "ARRAY", "MAP", "MULTISET", "ROW", "RAW", "VARIANT", "BITMAP", "STRUCTURED_TYPE", "NULL",
+)  # fmt: skip
+
+
+def _hashed_otherwise(type_: LogicalType) -> bool:
+    """Whether values of a type have another form as keys, or an order that Arrow does not know."""
+    return type_.root in _HASHED
+
+
+__all__ = ["RunningCalls", "Scan"]
