@@ -7,7 +7,7 @@ them, and Flink's EXPLAIN with CHANGELOG_MODE of each of their statements. Kinds
 differs in the first of them that differs.
 
     refused     one of both does not plan the statement
-    operators   other operators, or in another order
+    operators   other operators, or in another order; but for projections that only choose columns, and watermarks
     modes       the same operators, another changelog mode
     keys        the same operators and modes; inputs of joins with other unique keys, or another sink or rank strategy
     pushdown    as before; a scan reads other columns, filters, partitions, or has another watermark
@@ -34,6 +34,7 @@ from flink_table_programs import Phase, Run
 
 KINDS = ("refused", "operators", "modes", "keys", "pushdown", "reuse", "text")
 _LINE = re.compile(r"[\s:+|-]*(?=\w)")
+_CHOICE = re.compile(r"Calc\(select=\[[\w$]+( AS [\w$]+)?(, [\w$]+( AS [\w$]+)?)*\](, changelogMode=\[[A-Z,]*\])?\)$")
 
 
 def part(explained: str, title: str) -> list[str]:
@@ -62,6 +63,27 @@ def operators(lines: list[str]) -> list[tuple[int, str, str]]:
     return found
 
 
+def compact(found: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+    """Return operators without those whose place is a matter of taste.
+
+    These are projections that only choose, rename and reorder columns, and watermarks: Flink may hand theirs to the source, which
+    is compared as a pushdown. Asynchronous operators count as the plain ones.
+
+    >>> compact(operators(["AsyncCalc(select=[f(a) AS b])", "+- Calc(select=[a AS c])", "   +- Values(tuples=[[]])"]))
+    [(0, 'Calc', 'Calc(select=[f(a) AS b])'), (1, 'Values', 'Values(tuples=[[]])')]
+    """
+    made: list[tuple[int, str, str]] = []
+    dropped: list[int] = []
+    for depth, name, text in found:
+        while dropped and dropped[-1] >= depth:
+            dropped.pop()
+        if name == "WatermarkAssigner" or (name == "Calc" and _CHOICE.match(text)):
+            dropped.append(depth)
+            continue
+        made.append((depth - len(dropped), name.removeprefix("Async"), text.removeprefix("Async")))
+    return made
+
+
 def entry(text: str, name: str) -> str:
     """Return ``name=[..]`` of an operator's text, with its brackets balanced; empty if there is none.
 
@@ -81,7 +103,7 @@ def entry(text: str, name: str) -> str:
 
 def differs(given: str, wanted: str) -> str:
     """Return the kind of the first difference of two plans; empty if they are equal."""
-    one, other = (operators(part(text, "Optimized Physical Plan")) for text in (given, wanted))
+    one, other = (compact(operators(part(text, "Optimized Physical Plan"))) for text in (given, wanted))
     if [each[:2] for each in one] != [each[:2] for each in other]:
         return "operators"
     aspects: dict[str, tuple[str, ...]] = {
@@ -96,10 +118,13 @@ def differs(given: str, wanted: str) -> str:
         ),
         "pushdown": ("project", "filter", "partitions", "watermark", "metadata", "limit"),
     }
+    watermarks = [text.count("WatermarkAssigner") for text in (given, wanted)]
     for kind, names in aspects.items():
         for (_, _, mine), (_, _, theirs) in zip(one, other, strict=True):
             if any(entry(mine, name) != entry(theirs, name) for name in names):
                 return kind
+        if kind == "pushdown" and watermarks[0] != watermarks[1]:
+            return kind
     shared = [re.findall(r"reuse_id|reference_id", text) for text in (given, wanted)]
     if shared[0] != shared[1]:
         return "reuse"
