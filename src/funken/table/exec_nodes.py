@@ -419,7 +419,7 @@ class ExecSink(ExecNode):
 
     ``key``: the primary key. ``materialize``: keep the rows per primary key (3.4 of the semantics), by the strategy
     ``conflict`` (DEDUPLICATE, NOTHING, ERROR); ``input_key``: the upsert key by which its rows are told apart, if any.
-    ``not_null``: columns that must not be NULL. ``metadata`` are the keys of the persisted metadata columns, which come last.
+    ``metadata`` are the keys of the persisted metadata columns, which come last.
     """
 
     input: ExecNode
@@ -428,7 +428,6 @@ class ExecSink(ExecNode):
     materialize: bool = False
     conflict: str | None = None
     input_key: Keys = ()
-    not_null: Keys = ()
     overwrite: bool = False
     partition: tuple[tuple[str, str], ...] = ()
     target_columns: Keys | None = None

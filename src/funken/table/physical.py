@@ -10,11 +10,13 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace, replace
 from importlib import import_module
 from typing import Any
 
 from funken.api.environment import StreamExecutionEnvironment
+from funken.api.streams.sinks import DataStreamSink
+from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
 from funken.ids import OperatorId
@@ -38,11 +40,14 @@ from funken.table.runtime import (
     window_rows,
 )
 from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.constraints import ConstraintRules, Enforce
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
 from funken.table.runtime.final import FinalRows, Sort
 from funken.table.runtime.group import Bundle
 from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
+from funken.table.runtime.sink import TableSink
+from funken.table.runtime.sink import TableSink
 from funken.table.types import BigIntType
 from funken.types.row import RowKind
 
@@ -615,19 +620,21 @@ def _finished(self: Translation, node: ExecSink) -> Built:
 
 
 def _enforced(self: Translation, node: ExecSink, built: Built, schema: BlockSchema) -> Built:
-    how = self.config.option("table.exec.sink.type-length-enforcer").upper()
-    lengths: dict[int, int] = {}
-    if how != "IGNORE" and node.table is not None:
-        for place, column in enumerate(node.table.persisted):
-            length = getattr(column.type, "length", None)
-            if length is not None and length < (1 << 31) - 1:
-                lengths[place] = length
-    if not node.not_null and not lengths:
+    if node.table is None:
         return built
-    drops = self.config.option("table.exec.sink.not-null-enforcer").upper() == "DROP"
+    option = self.config.option
+    rules = ConstraintRules(
+        option("table.exec.sink.nested-constraint-enforcer").upper(),
+        option("table.exec.sink.not-null-enforcer").upper() == "DROP",
+        option("table.exec.sink.type-length-enforcer").upper(),
+    )
+    columns = [column.type for column in node.table.persisted]
+    rules.check(columns)
+    if not any(map(rules.demands, columns)):
+        return built
     return self.add(
-        node, stateless.Enforce, schema, built, part="constraints", not_null=node.not_null, drops=drops,
-        table=str(getattr(node.table, "path", "")), lengths=lengths, how=how,
+        node, Enforce, schema, built, part="constraints", columns=columns, rules=rules, table=str(node.table.path),
+        partial=node.mode.key_only_deletes,
     )  # fmt: skip
 
 
@@ -654,13 +661,33 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     built = _finished(self, node)
     if node.table is None:
         return _to_rows(self, node, built, node.input.row_type)
+    sink = sink_of(node.table, self.config, node.options)
+    if sink.block_sink is not None:
+        return _block_sink(self, node, built, sink.block_sink)
     stream = _to_rows(self, node, built, node.input.row_type)
     uid = self.uid_of(node, (built,), "sink")
     before = {each.id for each in self.env.graph}
-    sink = sink_of(node.table, self.config, node.options)
     added = sink.sink(stream)
     self.adopt(stream, uid, before)
     return added
+
+
+def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> DataStreamSink:
+    inputs = tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in built.inputs)
+    added = self.env.graph.add(
+        name=str(node.table.path), kind="table Sink", spec=TableSink(sink, schema_of(node.input.row_type)), inputs=inputs,
+        uid=self.uid_of(node, (built,), "sink"), parallelism=built.parallelism,
+    )  # fmt: skip
+    return DataStreamSink(self.env, added)
+
+
+def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> DataStreamSink:
+    inputs = tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in built.inputs)
+    added = self.env.graph.add(
+        name=str(node.table.path), kind="table Sink", spec=TableSink(sink, schema_of(node.input.row_type)), inputs=inputs,
+        uid=self.uid_of(node, (built,), "sink"), parallelism=built.parallelism,
+    )  # fmt: skip
+    return DataStreamSink(self.env, added)
 
 
 def to_row_stream(env: StreamExecutionEnvironment, root: ExecSink, config: TableConfig, batch: bool = False) -> Any:

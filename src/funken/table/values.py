@@ -181,8 +181,19 @@ def _runs(value: Any) -> tuple[tuple[int, int], ...]:
     return runs_of(value)
 
 
+_AS_THEY_ARE = frozenset(
+    {
+        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR", "BINARY",
+        "VARBINARY", "INTERVAL_YEAR_MONTH",
+    }
+)  # fmt: skip
+"""Types whose internal values are what users see."""
+
+
 def to_python(array: Any, type_: LogicalType) -> list[Any]:
     """Return the values of a column as users see them."""
+    if type_.root in _AS_THEY_ARE:
+        return to_internal(array, type_)
     return [python_value(each, type_) for each in to_internal(array, type_)]
 
 

@@ -1,4 +1,4 @@
-"""Operators without state: Calc, watermarks, what enforces constraints, table functions."""
+"""Operators without state: Calc, watermarks, table functions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from funken.expr.sql.types import ArrayType, BigIntType, TimestampType
 from funken.ids import MAX_WATERMARK
 from funken.table.logical import JoinType, OutputColumn, RelationType, TableCall
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.stateless import Calc, Correlate, DropUpdateBefore, Enforce, Expand, WatermarkAssigner
+from funken.table.runtime.stateless import Calc, Correlate, DropUpdateBefore, Expand, WatermarkAssigner
 from tests.table.runtime.changelogs import Run, schema
 
 KV = schema("k:s v:i")
@@ -37,24 +37,6 @@ def test_expand_makes_a_row_per_projection_row_by_row():
 def test_update_before_is_dropped():
     run = Run(DropUpdateBefore, [KV], KV).feed("+I(a,1) -U(a,1) +U(a,2) -D(a,2)", one_by_one=False)
     assert run.text() == "+I(a,1) +U(a,2) -D(a,2)"
-
-
-def enforce(**arguments):
-    given = {"not_null": (1,), "drops": False, "table": "t", "lengths": {}, "how": "IGNORE"} | arguments
-    return Run(Enforce, [KV], KV, **given)
-
-
-def test_null_in_a_column_that_is_not_null():
-    with pytest.raises(InvalidProgram, match="Column 'v' is NOT NULL, however, a null value is being written into it"):
-        enforce().feed("+I(a,N)")
-    assert enforce(drops=True).feed("+I(a,N) +I(b,1)", one_by_one=False).text() == "+I(b,1)"
-
-
-def test_texts_that_are_too_long():
-    cut = enforce(lengths={0: 2}, how="TRIM_PAD")
-    assert cut.feed("+I(abc,1) +I(N,2)", one_by_one=False).text() == "+I(ab,1) +I(N,2)"
-    with pytest.raises(InvalidProgram, match="limited to 2 characters"):
-        enforce(lengths={0: 2}, how="ERROR").feed("+I(abc,1)")
 
 
 TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])

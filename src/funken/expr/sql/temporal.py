@@ -539,7 +539,6 @@ def _row(
 
 def _clocks() -> list[FunctionRule]:
     per_query: dict[str, Any] = {"determinism": Determinism.PER_QUERY}
-    never: dict[str, Any] = {"determinism": Determinism.NONE}
     read = bound(_clock)
     return [
         _row(
@@ -579,6 +578,14 @@ def _clocks() -> list[FunctionRule]:
             signatures=("CURRENT_TIME",),
             **per_query,
         ),
+        *_row_times(),
+    ]
+
+
+def _row_times() -> list[FunctionRule]:
+    never: dict[str, Any] = {"determinism": Determinism.NONE}
+    read = bound(_clock)
+    return [
         _row("CURRENT_ROW_TIMESTAMP", "", "TIMESTAMP_LTZ(3)!", read, "The time at which the row is computed.", **never),
         _row("PROCTIME", "", "TIMESTAMP_LTZ(3)!", read, "The processing time, as a time attribute.", **never),
         FunctionRule(

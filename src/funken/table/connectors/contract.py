@@ -77,6 +77,8 @@ class SinkTable:
     """The kinds it takes."""
     deletes_by_key = False
     """Whether deletions may come with only their key."""
+    block_sink: Any = None
+    """A ``Sink`` whose writer takes ``TableBlock``s as the values of ``write``; ``None``: ``sink`` is given ``Row``s."""
 
     def sink(self, stream: Any) -> Any:
         """Write a stream of ``Row``s; return the ``DataStreamSink``."""

@@ -70,6 +70,8 @@ class PrintFactory(TableFactory):
 class BlackholeTable(SinkTable):
     """Drops every change."""
 
+    block_sink = DiscardingSink()
+
     def __init__(self, context: TableContext) -> None:
         self._name = context.path
 

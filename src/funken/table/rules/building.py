@@ -134,6 +134,11 @@ def calc(node: ExecNode, expressions: Sequence[Node], names: Sequence[str], cond
 def _mergeable(node: nodes.ExecCalc, expressions: Sequence[Node], condition: Node | None) -> bool:
     """Whether the calc below may be computed in place: what is not deterministic, or dear, is computed once."""
     uses: dict[int, int] = {}
+    handed = (
+        {expression.index for expression in expressions if isinstance(expression, InputRef)}
+        if condition is None
+        else ()
+    )
     for expression in [*expressions, *([condition] if condition is not None else [])]:
         for index in _all_refs(expression):
             uses[index] = uses.get(index, 0) + 1
@@ -141,7 +146,8 @@ def _mergeable(node: nodes.ExecCalc, expressions: Sequence[Node], condition: Nod
         if isinstance(expression, InputRef | Literal):
             continue
         proctime = isinstance(expression, Call) and expression.function == "PROCTIME"
-        if not is_deterministic(expression) and not proctime and uses.get(index, 0) > 0:
+        once = uses.get(index, 0) == 1 and index in handed
+        if not is_deterministic(expression) and not proctime and uses.get(index, 0) > 0 and not once:
             return False
         if uses.get(index, 0) > 1 and _has_user_function(expression):
             return False

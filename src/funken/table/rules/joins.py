@@ -336,8 +336,7 @@ def _linear(node: Node) -> tuple[int, int] | None:
 def temporal_join(converter: PlanConversion, node: LogicalTemporalJoin) -> ExecNode:
     """FOR SYSTEM_TIME AS OF: a lookup by processing time, versions by event time."""
     left = converter.of(node.left)
-    time = left.row_type[node.time].time
-    if time is TimeAttribute.PROCTIME:
+    if node.time is None or left.row_type[node.time].time is TimeAttribute.PROCTIME:
         return _lookup_join(converter, node, left)
     right = converter.of(node.right)
     sides = sides_of(left, right, node.kind, node.condition)

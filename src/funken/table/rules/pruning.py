@@ -82,8 +82,17 @@ def _join_demands(node: nodes.LogicalJoin, needed: set[int]) -> list[set[int]]:
 
 def _temporal_demands(node: nodes.LogicalTemporalJoin, needed: set[int]) -> list[set[int]]:
     width = len(node.left.row_type)
-    used = needed | _refs([node.condition]) | {node.time}
-    return [{place for place in used if place < width}, set(range(len(node.right.row_type)))]
+    used = needed | _refs([node.condition])
+    rights = {place - width for place in used if place >= width}
+    if not _is_lookup(node):
+        used |= {node.time}
+        rights = set(range(len(node.right.row_type)))
+    return [{place for place in used if place < width}, rights]
+
+
+def _is_lookup(node: nodes.LogicalTemporalJoin) -> bool:
+    """Whether a join is by processing time, whose column has no value that is read."""
+    return node.time is None or node.left.row_type[node.time].time is nodes.TimeAttribute.PROCTIME
 
 
 def _correlate_demands(node: nodes.LogicalCorrelate, needed: set[int]) -> list[set[int]]:
@@ -200,7 +209,7 @@ def _join(node: Any, needed: set[int], inputs: Any) -> tuple[LogicalNode, Places
     places = {**lefts, **{width + old: new + place for old, place in rights.items()}}
     changes: dict[str, Any] = {"left": left, "right": right, "condition": _moved(node.condition, places)}
     if isinstance(node, nodes.LogicalTemporalJoin):
-        changes["time"] = places[node.time]
+        changes["time"] = None if node.time is None or _is_lookup(node) else places[node.time]
     shown = places if node.kind.keeps_right else dict(lefts)
     return replace(node, **changes), shown
 

@@ -27,6 +27,7 @@ from funken.table.logical import (
     RelationType,
     SetKind,
     TableCall,
+    TimeAttribute,
     WindowKind,
     project,
 )
@@ -124,15 +125,33 @@ class Rewriter:
         return filtered(joined, above)
 
     def temporal(self, node: LogicalTemporalJoin, predicates: list[Node]) -> LogicalNode:
-        """Push to the left side what is about it alone."""
+        """Push to the left side what is about it alone; into a lookup what is about its rows: versions have to stay whole."""
         width = len(node.left.row_type)
+        lefts, rights = set(range(width)), set(range(width, width + len(node.right.row_type)))
+        lookup = node.time is None or node.left.row_type[node.time].time is TimeAttribute.PROCTIME
         to_left: list[Node] = []
+        to_right: list[Node] = []
+        stay: list[Node] = []
         above: list[Node] = []
+        for each in map(fold, conjuncts(node.condition)):
+            refs = input_refs(each)
+            movable = is_deterministic(each) and bool(refs)
+            if movable and refs <= lefts and node.kind is JoinType.INNER:
+                to_left.append(each)
+            elif movable and refs <= rights and lookup:
+                to_right.append(moved(each, -width))
+            else:
+                stay.append(each)
         for each in predicates:
-            lefts = input_refs(each) <= set(range(width)) and is_deterministic(each)
-            (to_left if lefts else above).append(each)
-        made = replace(node, left=self.push(node.left, to_left), right=self.push(node.right))
-        return filtered(made, above)
+            refs = input_refs(each)
+            if refs <= lefts and is_deterministic(each):
+                to_left.append(each)
+            elif refs <= rights and lookup and node.kind is JoinType.INNER and is_deterministic(each):
+                to_right.append(moved(each, -width))
+            else:
+                above.append(each)
+        left, right = self.push(node.left, to_left), self.push(node.right, to_right)
+        return filtered(replace(node, left=left, right=right, condition=conjunction(stay)), above)
 
     def correlate(self, node: LogicalCorrelate, predicates: list[Node]) -> LogicalNode:
         """Push what is about the input alone."""

@@ -38,9 +38,6 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
             break
     assert found is not None
     wanted = node.table.persisted
-    not_null = tuple(
-        place for place, column in enumerate(wanted) if not column.type.nullable and found.row_type[place].type.nullable
-    )
     return ExecSink(
         found,
         node.table,
@@ -48,7 +45,6 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
         materialize,
         (conflict or "DEDUPLICATE") if materialize else None,
         _input_key(found),
-        not_null,
         node.overwrite,
         node.partition,
         node.target_columns,

@@ -22,7 +22,7 @@ from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
-from funken.table.runtime.running import RunningCalls, Scan
+from funken.table.runtime.running import GroupedRows, RunningCalls
 
 Tuple = tuple[Any, ...]
 _FEW = 32
@@ -153,7 +153,7 @@ class GroupAggregate(Bundled):
             None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)
         )
         stored = [table.get(key) for key in rows.keys]
-        scan = Scan(block.batch, groups, signs)
+        scan = GroupedRows(block.batch, groups, signs)
         counts = scan.summed(
             np.array([0 if each is None else each[0] for each in stored], np.int64),
             np.ones(len(block), np.int64) if signs is None else signs.astype(np.int64),
@@ -170,7 +170,7 @@ class GroupAggregate(Bundled):
         self._changes(block, scan, counts, results)
         return True
 
-    def _changes(self, block: TableBlock, scan: Scan, counts: Any, results: list[pa.Array]) -> None:
+    def _changes(self, block: TableBlock, scan: GroupedRows, counts: Any, results: list[pa.Array]) -> None:
         """Emit the changes of groups behind each row, in the order of the rows."""
         groups, length = scan.groups, len(block)
         after = groups.back(np.arange(length) + len(groups.slots))

@@ -25,7 +25,7 @@ Array = Any
 _SUMS = ("SUM", "SUM0", "$SUM0", "AVG")
 
 
-class Scan:
+class GroupedRows:
     """A block in groups: which rows count, and in which direction."""
 
     def __init__(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> None:
@@ -81,13 +81,13 @@ class _Running:
         self.args, self.filter, self.type, self.schema = call.args, call.filter, call.type, schema
         self.arrow = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
-    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
         """Return the result in each state, and the new accumulators; ``counts``: which rows count, if not all that may."""
         raise NotImplementedError
 
 
 class _RunningCount(_Running):
-    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
         counts = scan.counted(self.args, self.filter) if counts is None else counts
         found = scan.summed(np.array(stored, np.int64), scan.signed(counts.astype(np.int64)))
         return pa.array(found), scan.last(found).tolist()
@@ -100,10 +100,10 @@ class _RunningSum(_Running):
         super().__init__(call, schema)
         self.whole = isinstance(call.type, IntegralType)
         self.average, self.nullable = call.function == "AVG", call.function in ("SUM", "AVG")
-        self.bits = 64 if self.average or not self.whole else call.type.bits
+        self.bits = call.type.bits if isinstance(call.type, IntegralType) and not self.average else 64
         self.dtype: Any = np.int64 if self.whole else np.float64
 
-    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
         counts = scan.counted(self.args, self.filter) if counts is None else counts
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
         values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(self.dtype)
@@ -133,7 +133,7 @@ class _RunningExtreme(_Running):
         super().__init__(call, schema)
         self.greatest = call.function == "MAX"
 
-    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
         place = self.args[0]
         before = self.schema.array([each[0] if each else None for each in stored], place)
         every = pa.concat_arrays([before, scan.batch.column(place)])
@@ -167,7 +167,7 @@ class _RunningDistinct(_Running):
         super().__init__(call, schema)
         self.inner = _inner(call, schema)
 
-    def states(self, scan: Scan, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
         codes, count = scan.pairs(self.args)
         passing = scan.passing(self.filter)
         if not passing.all():
@@ -186,7 +186,7 @@ class _RunningDistinct(_Running):
         results, left = self.inner.states(scan, [each[1] for each in stored], counts)
         return results, [[each[0], inner] for each, inner in zip(stored, left, strict=True)]
 
-    def _new(self, scan: Scan, stored: list[Any], firsts: Array, times: Array) -> Array:
+    def _new(self, scan: GroupedRows, stored: list[Any], firsts: Array, times: Array) -> Array:
         """Count the values in the maps of their groups; return which were not there."""
         at = pa.array(firsts)
         columns = [self.schema.values(scan.batch.column(place).take(at), place) for place in self.args]
@@ -226,7 +226,7 @@ class RunningCalls:
         """Whether they can compute these calls."""
         return all(_serves(call, schema, retracts) for call in calls)
 
-    def states(self, scan: Scan, stored: list[list[Any]]) -> tuple[list[pa.Array], list[list[Any]]]:
+    def states(self, scan: GroupedRows, stored: list[list[Any]]) -> tuple[list[pa.Array], list[list[Any]]]:
         """Return the results of each call in each state, and the new accumulators of each group."""
         results, left = [], []
         for number, call in enumerate(self._calls):
@@ -237,7 +237,7 @@ class RunningCalls:
 
 
 def _serves(call: AggregateCall, schema: BlockSchema, retracts: bool) -> bool:
-    if call.definition is not None or getattr(call, "order", ()) or (call.distinct and retracts):
+    if call.definition is not None or getattr(call, "order", None) or (call.distinct and retracts):
         return False
     types = [schema.types[place] for place in call.args]
     if call.function == "COUNT":
@@ -261,4 +261,4 @@ def _hashed_otherwise(type_: LogicalType) -> bool:
     return type_.root in _HASHED
 
 
-__all__ = ["RunningCalls", "Scan"]
+__all__ = ["GroupedRows", "RunningCalls"]

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.columnar.block import Block, RowBlock
-from funken.errors import InvalidProgram
 from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Node
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -199,47 +198,6 @@ class DropUpdateBefore(TableOperator):
             self.emit(block.take(np.flatnonzero(block.kinds != UPDATE_BEFORE)))
 
 
-class Enforce(TableOperator):
-    """What a sink demands of its rows: columns that are not NULL, texts that are not too long."""
-
-    def __init__(self, not_null: Sequence[int], drops: bool, table: str, lengths: dict[int, int], how: str) -> None:
-        self._not_null, self._drops, self._table = not_null, drops, table
-        self._lengths, self._how = lengths, how
-
-    def block(self, block: TableBlock) -> None:
-        """Check a block."""
-        for place in self._not_null:
-            column = block.batch.column(place)
-            if not column.null_count:
-                continue
-            if not self._drops:
-                name = self.schema.names[place]
-                raise InvalidProgram(
-                    f"Column '{name}' is NOT NULL, however, a null value is being written into it. You can set job "
-                    "configuration 'table.exec.sink.not-null-enforcer'='DROP' to suppress this exception and drop such "
-                    f"records silently. (table {self._table})"
-                )
-            block = block.take(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
-        self.emit(self._limited(block) if self._lengths else block)
-
-    def _limited(self, block: TableBlock) -> TableBlock:
-        arrays = list(block.batch.columns)
-        for place, length in self._lengths.items():
-            column = arrays[place]
-            is_text = pa.types.is_string(column.type)
-            long = pc.greater(pc.utf8_length(column) if is_text else pc.binary_length(column), length)
-            if not pc.any(long).as_py():
-                continue
-            if self._how == "ERROR":
-                raise InvalidProgram(
-                    f"Column '{self.schema.names[place]}' is limited to {length} characters, however, a longer value is being "
-                    f"written into it. Set 'table.exec.sink.type-length-enforcer' to TRIM_PAD to cut it. (table {self._table})"
-                )
-            cut = [None if v is None else v[:length] for v in column.to_pylist()]
-            arrays[place] = pa.array(cut, column.type)
-        return block.with_columns(arrays, self.schema.arrow)
-
-
 # ---- time
 
 
@@ -424,7 +382,6 @@ __all__ = [
     "Callable",
     "Correlate",
     "DropUpdateBefore",
-    "Enforce",
     "Expand",
     "Expressions",
     "Rename",

@@ -1,0 +1,223 @@
+"""The constraints of a sink's table: NOT NULL and lengths of texts and bytes, of columns and of what is inside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
+from funken.expr.sql.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    LogicalType,
+    MapType,
+    RowType,
+    VarBinaryType,
+    VarCharType,
+)
+from funken.table.runtime.block import DELETE, TableBlock
+from funken.table.runtime.operator import TableOperator
+
+_TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
+_FIXED = (CharType, BinaryType)
+_UNLIMITED = (1 << 31) - 1
+
+
+def is_limited(kind: LogicalType) -> bool:
+    """Whether values of a type have a length.
+
+    >>> is_limited(CharType(2)), is_limited(VarCharType(_UNLIMITED)), is_limited(ArrayType(CharType(2)))
+    (True, False, False)
+    """
+    return isinstance(kind, _TEXTS) and kind.length < _UNLIMITED
+
+
+class Nesting:
+    """How deep constraints are checked: ``IGNORE`` (columns only), ``ROWS``, or ``ROWS_AND_COLLECTIONS``."""
+
+    def __init__(self, depth: str) -> None:
+        self.rows, self.collections = depth != "IGNORE", depth == "ROWS_AND_COLLECTIONS"
+
+    def inner(self, kind: LogicalType) -> list[LogicalType]:
+        """Return the types of the parts that are checked.
+
+        >>> [str(each) for each in Nesting("ROWS").inner(RowType.of(("a", ArrayType(CharType(2)))))]
+        ['ARRAY<CHAR(2)>']
+        >>> Nesting("ROWS").inner(ArrayType(CharType(2)))
+        []
+        """
+        if isinstance(kind, RowType) and self.rows:
+            return [field.type for field in kind.fields]
+        if isinstance(kind, ArrayType) and self.collections:
+            return [kind.element]
+        if isinstance(kind, MapType) and self.collections:
+            return [kind.key, kind.value]
+        return []
+
+    def parts(self, kind: LogicalType, value: Any) -> Iterator[tuple[str, LogicalType, Any]]:
+        """Return the parts of a value that are checked, with where they are."""
+        if value is None or not self.inner(kind):
+            return
+        if isinstance(kind, RowType):
+            for field, part in zip(kind.fields, value, strict=True):
+                yield f".{field.name}", field.type, part
+        elif isinstance(kind, ArrayType):
+            for place, part in enumerate(value):
+                yield f"[{place}]", kind.element, part
+        elif isinstance(kind, MapType):
+            for key, item in value:
+                yield "[key]", kind.key, key
+                yield "[value]", kind.value, item
+
+    def has(self, kind: LogicalType, found: Callable[[LogicalType], bool]) -> bool:
+        """Whether a part of a type, at any depth, is one that is looked for."""
+        return any(found(part) or self.has(part, found) for part in self.inner(kind))
+
+    def null_in(self, kind: LogicalType, value: Any) -> str | None:
+        """Return where a part is NULL and must not be.
+
+        >>> rows = RowType.of(("a", ArrayType(CharType(2).not_null())))
+        >>> Nesting("ROWS_AND_COLLECTIONS").null_in(rows, (["x", None],))
+        '.a[1]'
+        """
+        for path, part_type, part in self.parts(kind, value):
+            if part is None and not part_type.nullable:
+                return path
+            below = self.null_in(part_type, part)
+            if below is not None:
+                return path + below
+        return None
+
+
+@dataclass(frozen=True)
+class ConstraintRules:
+    """How deep constraints are checked, and what happens to rows that break them.
+
+    ``nested``: see ``Nesting``. ``drops``: rows with a NULL that must not be are dropped, not errors. ``lengths``: values that
+    are too long or too short are ignored (``IGNORE``), cut or filled (``TRIM_PAD``), or errors (``ERROR``).
+    """
+
+    nested: str = "IGNORE"
+    drops: bool = False
+    lengths: str = "IGNORE"
+
+    @property
+    def nesting(self) -> Nesting:
+        """How deep constraints are checked."""
+        return Nesting(self.nested)
+
+    def limits(self, kind: LogicalType) -> bool:
+        """Whether values of a column have lengths that are checked."""
+        return self.lengths != "IGNORE" and (is_limited(kind) or self.nesting.has(kind, is_limited))
+
+    def demands(self, kind: LogicalType) -> bool:
+        """Whether there is something to check in a column."""
+        return not kind.nullable or self.nesting.has(kind, lambda part: not part.nullable) or self.limits(kind)
+
+    def check(self, columns: Sequence[LogicalType]) -> None:
+        """Raise ``InvalidProgram`` if values inside of collections would have to be cut."""
+        nesting = self.nesting
+
+        def holds(kind: LogicalType) -> bool:
+            return isinstance(kind, ArrayType | MapType) and nesting.has(kind, is_limited)
+
+        if self.lengths == "TRIM_PAD" and any(holds(kind) or nesting.has(kind, holds) for kind in columns):
+            raise InvalidProgram(
+                "Trimming and/or padding is not supported if constraint checking is enabled on types nested in collections. "
+                "Set 'table.exec.sink.nested-constraint-enforcer' to ROWS, or 'table.exec.sink.type-length-enforcer' to ERROR."
+            )
+
+
+class Enforce(TableOperator):
+    """Checks the constraints of a table's ``columns``; with ``partial`` deletions may have a key alone."""
+
+    def __init__(
+        self, columns: Sequence[LogicalType], rules: ConstraintRules, table: str, partial: bool = False
+    ) -> None:
+        self._columns, self._rules, self._table, self._partial = columns, rules, table, partial
+        self._nesting = nesting = rules.nesting
+        self._not_null = [place for place, kind in enumerate(columns) if not kind.nullable]
+        self._deep = [place for place, kind in enumerate(columns) if nesting.has(kind, lambda part: not part.nullable)]
+        self._limited = [place for place, kind in enumerate(columns) if rules.limits(kind)]
+
+    def block(self, block: TableBlock) -> None:
+        """Check a block."""
+        for place in self._not_null:
+            column = block.batch.column(place)
+            if column.null_count:
+                name = self.schema.names[place]
+                block = self._kept(block, column.is_valid().to_numpy(zero_copy_only=False), lambda _, name=name: name)
+        for place in self._deep:
+            values = self.inputs[0].values(block.batch.column(place), place)
+            nulls = [self._nesting.null_in(self._columns[place], value) for value in values]
+            name = self.schema.names[place]
+            valid = np.array([each is None for each in nulls], np.bool_)
+            block = self._kept(block, valid, lambda row, name=name, nulls=nulls: f"{name}{nulls[row]}")
+        if self._limited and len(block):
+            arrays = list(block.batch.columns)
+            for place in self._limited:
+                arrays[place] = self._fitted(arrays[place], place)
+            block = block.with_columns(arrays, self.schema.arrow)
+        self.emit(block)
+
+    def _kept(self, block: TableBlock, valid: Any, path: Callable[[int], str]) -> TableBlock:
+        if self._partial and block.kinds is not None:
+            valid = valid | (block.kinds == DELETE)
+        if valid.all():
+            return block
+        if not self._rules.drops:
+            raise InvalidProgram(
+                f"Column '{path(int(np.argmin(valid)))}' is NOT NULL, however, a null value is being written into it. You can "
+                "set job configuration 'table.exec.sink.not-null-enforcer'='DROP' to suppress this exception and drop such "
+                f"records silently. (table {self._table})"
+            )
+        return block.take(np.flatnonzero(valid))
+
+    def _fitted(self, column: pa.Array, place: int) -> pa.Array:
+        kind = self._columns[place]
+        if isinstance(kind, _TEXTS):
+            size = pc.utf8_length(column) if pa.types.is_string(column.type) else pc.binary_length(column)
+            fits = pc.equal(size, kind.length) if isinstance(kind, _FIXED) else pc.less_equal(size, kind.length)
+            if pc.all(fits).as_py() is not False:  # of NULLs only: None
+                return column
+        values = self.inputs[0].values(column, place)
+        return self.schema.array([self._fit(kind, value, self.schema.names[place]) for value in values], place)
+
+    def _fit(self, kind: LogicalType, value: Any, path: str) -> Any:
+        if value is None:
+            return None
+        if isinstance(kind, _TEXTS):
+            size = len(value)
+            if size == kind.length or (size < kind.length and not isinstance(kind, _FIXED)):
+                return value
+            if self._rules.lengths == "ERROR":
+                raise InvalidProgram(
+                    f"Column '{path}' is {kind.as_nullable()}, however, a string of length {size} is being written into it. You "
+                    "can set job configuration 'table.exec.sink.type-length-enforcer' to control this behaviour. "
+                    f"(table {self._table})"
+                )
+            cut = value[: kind.length]
+            return (
+                cut.ljust(kind.length)
+                if isinstance(cut, str)
+                else cut.ljust(kind.length, b"\0")
+                if size < kind.length
+                else cut
+            )
+        if isinstance(kind, RowType) and self._nesting.inner(kind):
+            return tuple(
+                self._fit(field.type, part, f"{path}.{field.name}")
+                for field, part in zip(kind.fields, value, strict=True)
+            )
+        for where, part_type, part in self._nesting.parts(kind, value):  # collections are checked, but never changed
+            self._fit(part_type, part, path + where)
+        return value
+
+
+__all__ = ["ConstraintRules", "Enforce", "Nesting", "is_limited"]
