@@ -13,6 +13,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, FunctionRule, InvalidCall, Nulls
+from funken.expr.sql.repeated import once_per_value
 from funken.expr.sql.types import (
     BYTES,
     STRING,
@@ -271,7 +272,7 @@ def bound(
         column = from_internal(found, call.type)
         return column[0] if constant else column
 
-    return kernel
+    return kernel if per_row else once_per_value(kernel)
 
 
 def of_columns(compute: Callable[[Call, list[Any], Any], Any]) -> Any:
