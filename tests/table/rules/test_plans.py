@@ -256,3 +256,37 @@ def test_on_conflict_keeps_the_rows_per_primary_key(tables):
 
 def test_a_bounded_query_sorts_all_rows():
     assert modes(session(batch=True), "SELECT k FROM a2 ORDER BY v") == ["Sort [I]", "TableSourceScan [I]"]
+
+
+@pytest.mark.parametrize("call", ["AVG(v)", "SUM(v)", "AVG(CAST(v AS DECIMAL(9, 2)))"])
+def test_sums_over_values_are_made_of_counts_and_sums(tables, call):
+    query = f"SELECT k, {call} OVER (PARTITION BY k ORDER BY id) AS s FROM c"
+    (line,) = (line for line in physical(tables, query) if line.startswith("OverAggregate"))
+    assert "COUNT(" in line and "$SUM0" in line and "AVG" not in line
+    assert "$SUM0" not in "".join(physical(tables, f"SELECT {call} OVER (PARTITION BY k ORDER BY ts) FROM a"))
+
+
+def test_lookups_read_what_is_needed_and_filter_themselves(tables):
+    lines = physical(
+        tables,
+        "SELECT a.v, r.rate FROM a JOIN r FOR SYSTEM_TIME AS OF a.p ON a.k = r.k AND r.rate > 3 WHERE a.v < 9 AND r.rate < 8",
+    )
+    (lookup,) = (line for line in lines if line.startswith("LookupJoin"))
+    assert (
+        "where=[AND(>(rate, 3), <(rate, 8))]" in lookup
+        and "joinCondition" not in lookup
+        and "PROCTIME" not in "".join(lines)
+    )
+    (scan,) = (line for line in lines if line.startswith("TableSourceScan"))
+    assert "fields=[k, v, ts]" in scan
+
+
+def test_a_projection_over_what_is_computed_once_is_one_with_it(tables):
+    lines = physical(
+        tables, "INSERT INTO anything SELECT k, r FROM (SELECT k, CAST(RAND() * 9 AS BIGINT) AS r, v FROM c)"
+    )
+    assert [line.split("(")[0] for line in lines] == ["Sink", "Calc", "TableSourceScan"]
+    lines = physical(
+        tables, "INSERT INTO anything SELECT k, r + r FROM (SELECT k, CAST(RAND() * 9 AS BIGINT) AS r FROM c)"
+    )
+    assert [line.split("(")[0] for line in lines].count("Calc") == 2

@@ -749,7 +749,7 @@ def _bitmaps() -> list[AggregateRule]:
     found = [
         _row(
             "BITMAP_BUILD_AGG",
-            "int",
+            "value:int",
             "BITMAP?",
             lambda *_: _BitmapOf(False),
             "The bitmap of 32-bit integers.",
@@ -759,7 +759,7 @@ def _bitmaps() -> list[AggregateRule]:
         ),
         _row(
             "BITMAP_BUILD_CARDINALITY_AGG",
-            "int",
+            "value:int",
             "BIGINT?",
             lambda *_: _BitmapOf(True),
             "How many different 32-bit integers there are.",
@@ -776,7 +776,7 @@ def _bitmaps() -> list[AggregateRule]:
             found.append(
                 _row(
                     name,
-                    "bitmap",
+                    "bitmap:bitmap",
                     returns,
                     _bitmap_fold(way, counted),
                     said,

@@ -1,8 +1,9 @@
 """How a row of the table is written: parameters as a text, the type of the result as a text or a function, a kernel.
 
 Parameters are words, ``text int? bool``: ``?`` may be left out, ``*`` and ``+`` may repeat, ``|`` are alternatives of one
-place. A word is a family of types; an argument that is NULL without a type gets the family's own. The result's type says
-its nullability by ``!`` (never NULL) or ``?`` (always nullable); without either it is nullable if an argument is.
+place; ``start:int`` gives a parameter a name. A word is a family of types; an argument that is NULL without a type gets the
+family's own. The result's type says its nullability by ``!`` (never NULL) or ``?`` (always nullable); without either it is
+nullable if an argument is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, FunctionRule, InvalidCall, Nulls
+from funken.expr.sql.repeated import once_per_value
 from funken.expr.sql.types import (
     BYTES,
     STRING,
@@ -90,6 +92,20 @@ def refuse(name: str, args: Sequence[Node], signatures: Sequence[str], why: str 
     )
 
 
+def no_match(name: str, args: Sequence[Node], signatures: Sequence[str]) -> InvalidCall:
+    """Return the error of a call with too few or too many arguments."""
+    shown = ", ".join(f"<{_family_text(each.type)}>" for each in args)
+    lines = "\n".join(signatures)
+    return InvalidCall(f"No match found for function signature {name}({shown}).\nSupported signatures are:\n{lines}")
+
+
+def _family_text(type_: LogicalType) -> str:
+    if isinstance(type_, ArrayType):
+        element = type_.element.as_nullable()
+        return f"{'INTEGER' if isinstance(element, IntType) else element.serializable()} ARRAY"
+    return type_.family or type_.as_nullable().serializable()
+
+
 def result_type(returns: Result, args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     """Return the type of a call's result."""
     nullable = any(each.type.nullable for each in args if not isinstance(each.type, SymbolType))
@@ -133,7 +149,7 @@ class Parameters:
     """The parameters of a function, read from their text."""
 
     def __init__(self, text: str) -> None:
-        self.words = text.split()
+        self.words = [word.rpartition(":")[2] for word in text.split()]
 
     def places(self, count: int) -> list[str] | None:
         """Return the family of each of so many arguments; ``None`` if there cannot be so many."""
@@ -188,10 +204,11 @@ def infer(
     params: Sequence[str],
     returns: Result,
     check: Callable[[Sequence[Node], Mapping[str, Any]], str | None] | None = None,
+    signatures: Sequence[str] = (),
 ) -> Callable[[Sequence[Node], Mapping[str, Any]], tuple[Sequence[Node], LogicalType]]:
     """Return the inference of a function of these alternatives of parameters."""
     alternatives = [Parameters(text) for text in params]
-    signatures = signatures_of(name, params)
+    signatures = tuple(signatures) or signatures_of(name, params)
 
     def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
         for each in alternatives:
@@ -201,6 +218,8 @@ def infer(
                 if problem:
                     raise refuse(name, args, signatures, problem)
                 return fitting, result_type(returns, fitting, options)
+        if all(each.places(len(args)) is None for each in alternatives):
+            raise no_match(name, args, signatures)
         raise refuse(name, args, signatures)
 
     return inferred
@@ -223,16 +242,25 @@ _SHOWN = {
 def signatures_of(name: str, params: Sequence[str]) -> tuple[str, ...]:
     """Return the signatures as messages and the documentation show them.
 
-    >>> signatures_of("LPAD", ["text int text"]), signatures_of("CONCAT", ["text+"])
-    (('LPAD(<CHARACTER_STRING>, <INTEGER>, <CHARACTER_STRING>)',), ('CONCAT(<CHARACTER_STRING>...)',))
+    >>> signatures_of("REPEAT", ["text times:int"]), signatures_of("CONCAT", ["text+"])
+    (('REPEAT(<CHARACTER_STRING>, times <INTEGER>)',), ('CONCAT(<CHARACTER_STRING>...)',))
+    >>> signatures_of("LOCATE", ["text text int?"])[1]
+    'LOCATE(<CHARACTER_STRING>, <CHARACTER_STRING>, <INTEGER>)'
     """
     found = []
     for text in params:
-        shown = []
-        for word in text.split():
-            family = " | ".join(_SHOWN.get(each, f"<{each.upper()}>") for each in word.rstrip("?*+").split("|"))
-            shown.append(f"[{family}]" if word[-1] == "?" else family + ("..." if word[-1] in "*+" else ""))
-        found.append(f"{name}({', '.join(shown)})")
+        words = text.split()
+        for optional in range(sum(word[-1] == "?" for word in words) + 1):
+            shown, left = [], optional
+            for word in words:
+                if word[-1] == "?":
+                    left -= 1
+                    if left < 0:
+                        continue
+                label, _, families = word.rpartition(":")
+                family = " | ".join(_SHOWN.get(each, f"<{each.upper()}>") for each in families.rstrip("?*+").split("|"))
+                shown.append((f"{label} " if label else "") + family + ("..." if word[-1] in "*+" else ""))
+            found.append(f"{name}({', '.join(shown)})")
     return tuple(found)
 
 
@@ -271,7 +299,7 @@ def bound(
         column = from_internal(found, call.type)
         return column[0] if constant else column
 
-    return kernel
+    return kernel if per_row else once_per_value(kernel)
 
 
 def of_columns(compute: Callable[[Call, list[Any], Any], Any]) -> Any:
@@ -307,7 +335,7 @@ def function(
     return FunctionRule(
         name,
         tuple(signatures) or signatures_of(name, alternatives),
-        infer(name, alternatives, returns, check),
+        infer(name, alternatives, returns, check, signatures),
         made,
         description,
         tuple(examples),

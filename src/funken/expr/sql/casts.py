@@ -358,7 +358,10 @@ def _refused(source: LogicalType, target: LogicalType) -> str:
             "The cast from NUMERIC type to TIMESTAMP_LTZ type is not allowed. It's recommended to use "
             "TO_TIMESTAMP_LTZ(numeric_col, precision) instead."
         )
-    return f"Unsupported cast from '{source}' to '{target}': Cast function cannot convert value of type {source} to type {target}"
+    return (
+        f"Invalid function call:\ncast({source}, {target})\n"
+        f"Unsupported cast from '{source}' to '{target}': Cast function cannot convert value of type {source} to type {target}"
+    )
 
 
 def _infer(always_nullable: bool) -> Callable[[Sequence[Node], Mapping[str, Any]], tuple[Sequence[Node], LogicalType]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, function, nullable_of, of_columns, per_value, refuse
+from funken.expr.sql.calls import bound, cast, function, no_match, nullable_of, of_columns, per_value, refuse
 from funken.expr.sql.patterns import regular_expression
 from funken.expr.sql.types import (
     STRING,
@@ -205,12 +205,19 @@ def _only(array: Any) -> Any:
 # -- arrays
 
 
+def _element_signature(name: str) -> tuple[str]:
+    array, value = ("array", "element") if name in {"ARRAY_APPEND", "ARRAY_PREPEND"} else ("haystack", "needle")
+    return (f"{name}({array} <ARRAY>, {value} <ARRAY ELEMENT>)",)
+
+
 def _with_element(name: str, widens: bool) -> Any:
     """Return the inference of a function of an array and a value of its elements' type."""
 
     def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred:
-        signature = (f"{name}(<ARRAY>, <ARRAY ELEMENT>)",)
-        if len(args) != 2 or not isinstance(args[0].type, ArrayType):
+        signature = _element_signature(name)
+        if len(args) != 2:
+            raise no_match(name, args, signature)
+        if not isinstance(args[0].type, ArrayType):
             raise refuse(name, args, signature)
         array, value = args
         element = common_type([array.type.element, value.type])
@@ -291,10 +298,11 @@ def _array_distinct(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 def _same_arrays(name: str, least: int, most: int | None) -> Any:
     def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred:
-        signature = (f"{name}(<COMMON>, <COMMON>)" if most else f"{name}(<COMMON>...)",)
+        signature = (f"{name}(<COMMON>, <COMMON>{'' if most else '...'})",)
+        if len(args) < least or (most is not None and len(args) > most):
+            raise no_match(name, args, signature)
         typed = [each for each in args if not isinstance(each.type, NullType)]
-        wrong = len(args) < least or (most is not None and len(args) > most) or not typed
-        type_ = None if wrong else common_type([each.type for each in args])
+        type_ = None if not typed else common_type([each.type for each in args])
         if type_ is None or not isinstance(type_, ArrayType):
             raise refuse(name, args, signature)
         if name in {"ARRAY_EXCEPT", "ARRAY_INTERSECT"}:
@@ -528,9 +536,7 @@ def _update(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _rule(name: str, infer: Any, kernel: Any, text: str, *examples: tuple[str, str], **more: Any) -> FunctionRule:
-    return FunctionRule(
-        name, more.pop("signatures", (f"{name}(..)",)), infer, kernel, text, examples, group=_GROUP, **more
-    )
+    return FunctionRule(name, more.pop("signatures"), infer, kernel, text, examples, group=_GROUP, **more)
 
 
 def _row(
@@ -609,6 +615,7 @@ _CONSTRUCTORS: list[FunctionRule] = [
         "An object of a named class.",
         ("OBJECT_OF('com.example.User', 'name', 'Bob')", "(name=Bob)"),
         nulls=C,
+        signatures=("OBJECT_OF(<STRING>, [<STRING>, <ANY>]...)",),
     ),
     _rule(
         "OBJECT_UPDATE",
@@ -617,6 +624,7 @@ _CONSTRUCTORS: list[FunctionRule] = [
         "An object with other values of some fields.",
         ("OBJECT_UPDATE(OBJECT_OF('com.example.User', 'name', 'Bob'), 'name', 'Ann')", "(name=Ann)"),
         nulls=C,
+        signatures=("OBJECT_UPDATE(<STRUCTURED_TYPE>, [<STRING>, <ANY>]...)",),
     ),
 ]
 
@@ -629,6 +637,7 @@ _ARRAYS: list[FunctionRule] = [
         "The array with a value at its end.",
         ("ARRAY_APPEND(ARRAY[1, 2], 3)", "[1, 2, 3]"),
         nulls=C,
+        signatures=_element_signature("ARRAY_APPEND"),
     ),
     _rule(
         "ARRAY_PREPEND",
@@ -637,6 +646,7 @@ _ARRAYS: list[FunctionRule] = [
         "The array with a value at its start.",
         ("ARRAY_PREPEND(ARRAY[1, 2], 0)", "[0, 1, 2]"),
         nulls=C,
+        signatures=_element_signature("ARRAY_PREPEND"),
     ),
     _rule(
         "ARRAY_CONTAINS",
@@ -645,6 +655,7 @@ _ARRAYS: list[FunctionRule] = [
         "Whether a value is in the array.",
         ("ARRAY_CONTAINS(ARRAY[1, 2], 2)", "TRUE"),
         nulls=C,
+        signatures=_element_signature("ARRAY_CONTAINS"),
     ),
     _rule(
         "ARRAY_POSITION",
@@ -652,6 +663,7 @@ _ARRAYS: list[FunctionRule] = [
         bound(_position),
         "The position of a value, from 1; 0 if it is not there.",
         ("ARRAY_POSITION(ARRAY[5, 6], 6)", "2"),
+        signatures=_element_signature("ARRAY_POSITION"),
     ),
     _rule(
         "ARRAY_REMOVE",
@@ -660,6 +672,7 @@ _ARRAYS: list[FunctionRule] = [
         "The array without a value.",
         ("ARRAY_REMOVE(ARRAY[1, 2, 2], 2)", "[1]"),
         nulls=C,
+        signatures=_element_signature("ARRAY_REMOVE"),
     ),
     _row(
         "ARRAY_DISTINCT",
@@ -679,7 +692,7 @@ _ARRAYS: list[FunctionRule] = [
     ),
     _row(
         "ARRAY_SLICE",
-        "array int int?",
+        ["array int int", "array int"],
         "$0",
         _slice,
         "The part from a position to another, both included; negative ones count from the end.",
@@ -693,6 +706,7 @@ _ARRAYS: list[FunctionRule] = [
         "The array in order, ``ARRAY_SORT(array[, ascending[, nulls first]])``.",
         ("ARRAY_SORT(ARRAY[2, 1])", "[1, 2]"),
         check=_ordered,
+        signatures=tuple(f"ARRAY_SORT(<ARRAY<COMPARABLE>>{', <BOOLEAN>' * flags})" for flags in range(3)),
     ),
     _row(
         "ARRAY_MAX",
@@ -720,6 +734,9 @@ _ARRAYS: list[FunctionRule] = [
         "The texts with a delimiter between them; NULLs are left out, or replaced by a third text.",
         ("ARRAY_JOIN(ARRAY['a', 'b'], '+')", "a+b"),
         check=_texts,
+        signatures=tuple(
+            f"ARRAY_JOIN(ARRAY<STRING>, <CHARACTER_STRING>{more})" for more in ("", ", <CHARACTER_STRING>")
+        ),
     ),
 ]
 
@@ -733,7 +750,8 @@ def _sets() -> list[FunctionRule]:
         ("ARRAY_INTERSECT", 2, 2, bound(_intersect), "What is in both arrays, once.", "[2]"),
     ):
         example = (f"{name}(ARRAY[1, 2], ARRAY[2, 3])", value)
-        found.append(_rule(name, _same_arrays(name, least, most), kernel, text, example))
+        signature = f"{name}(<COMMON>, <COMMON>{'' if most else '...'})"
+        found.append(_rule(name, _same_arrays(name, least, most), kernel, text, example, signatures=(signature,)))
     return found
 
 
@@ -777,6 +795,7 @@ _MAPS: list[FunctionRule] = [
         bound(_map_union),
         "The entries of all maps; of equal keys, the last one's.",
         ("MAP_UNION(MAP['a', 1], MAP['b', 2])", "{a=1, b=2}"),
+        signatures=("MAP_UNION(<COMMON>...)",),
     ),
     _row(
         "STR_TO_MAP",

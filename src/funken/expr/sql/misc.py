@@ -296,11 +296,12 @@ _BITMAPS: list[FunctionRule] = [
         "The bitmap of an array of 32-bit integers.",
         (_ONE, "{1,2}"),
         check=_integers,
+        signatures=("BITMAP_BUILD(array ARRAY<INT> NOT NULL)", "BITMAP_BUILD(array ARRAY<INT>)"),
     ),
     _row(
         "bitmap",
         "BITMAP_CARDINALITY",
-        "bitmap",
+        "bitmap:bitmap",
         "BIGINT",
         size,
         "How many numbers are in the bitmap.",
@@ -309,7 +310,7 @@ _BITMAPS: list[FunctionRule] = [
     _row(
         "bitmap",
         "BITMAP_CONTAINS",
-        "bitmap int",
+        "bitmap:bitmap value:int",
         "BOOLEAN",
         lambda runs, value: contains(runs, _unsigned(value)),
         "Whether a number is in the bitmap.",
@@ -318,7 +319,7 @@ _BITMAPS: list[FunctionRule] = [
     _row(
         "bitmap",
         "BITMAP_FROM_BYTES",
-        "bytes",
+        "bytes:bytes",
         "BITMAP",
         _from_bytes,
         "The bitmap of the bytes of the roaring format.",
@@ -328,7 +329,7 @@ _BITMAPS: list[FunctionRule] = [
     _row(
         "bitmap",
         "BITMAP_TO_BYTES",
-        "bitmap",
+        "bitmap:bitmap",
         "BYTES",
         to_bytes,
         "The bytes of the bitmap in the roaring format.",
@@ -337,7 +338,7 @@ _BITMAPS: list[FunctionRule] = [
     _row(
         "bitmap",
         "BITMAP_TO_ARRAY",
-        "bitmap",
+        "bitmap:bitmap",
         "ARRAY<INT>",
         _to_array,
         "The numbers of the bitmap.",
@@ -346,7 +347,7 @@ _BITMAPS: list[FunctionRule] = [
     _row(
         "bitmap",
         "BITMAP_TO_STRING",
-        "bitmap",
+        "bitmap:bitmap",
         "STRING",
         bitmap_text,
         "The bitmap as a text.",
@@ -364,7 +365,17 @@ def _set_operations() -> list[FunctionRule]:
         ("ANDNOT", "The numbers of the first bitmap only.", "{1}"),
     ):
         example = f"BITMAP_{name}({_ONE}, BITMAP_BUILD(ARRAY[2, 3]))"
-        found.append(_row("bitmap", f"BITMAP_{name}", "bitmap bitmap", "BITMAP", _range(name), text, (example, value)))
+        found.append(
+            _row(
+                "bitmap",
+                f"BITMAP_{name}",
+                "bitmap1:bitmap bitmap2:bitmap",
+                "BITMAP",
+                _range(name),
+                text,
+                (example, value),
+            )
+        )
     return found
 
 

@@ -327,7 +327,7 @@ _PLAIN: list[FunctionRule] = [
     ),
     function(
         "UNHEX",
-        "text",
+        "expr:text",
         "BYTES?",
         _unhex,
         "The bytes of hexadecimal digits.",

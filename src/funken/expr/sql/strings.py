@@ -439,7 +439,7 @@ _BASICS: list[FunctionRule] = [
     ),
     _row(
         "BTRIM",
-        "text text?",
+        "str:text trimStr:text?",
         "STRING",
         bound(_trim),
         "The text without blanks, or the given characters, at both ends.",
@@ -481,7 +481,7 @@ _BASICS: list[FunctionRule] = [
     _row("REVERSE", "text", "STRING?", lambda text: text[::-1], "The text backwards.", ("REVERSE('abc')", "cba")),
     _row(
         "TRANSLATE",
-        "text text text",
+        "expr:text fromStr:text toStr:text",
         "STRING",
         per_value(lambda text, old, new: None if text is None or old is None else _translate(text, old, new), C),
         "The text with characters replaced one by one; those without a partner are removed.",
@@ -535,7 +535,7 @@ _PADDINGS: list[FunctionRule] = [
     ),
     _row(
         "ELT",
-        ["bigint text+", "bigint bytes+"],
+        ["index:bigint expr:text exprs:text*", "index:bigint expr:bytes exprs:bytes*"],
         _elt_type,
         per_value(_elt, C),
         "The argument at an index, from 1.",
@@ -545,7 +545,7 @@ _PADDINGS: list[FunctionRule] = [
     ),
     _row(
         "PRINTF",
-        "text any*",
+        "format:text obj:any*",
         "STRING?",
         bound(_printf, C),
         "The text with its format specifiers filled in, as Java does.",
@@ -582,7 +582,7 @@ _SEARCHES: list[FunctionRule] = [
     ),
     _row(
         "STARTSWITH",
-        ["text text", "bytes bytes"],
+        ["expr:text startExpr:text", "expr:bytes startExpr:bytes"],
         "BOOLEAN",
         bound(_ends),
         "Whether the text begins with another one.",
@@ -590,7 +590,7 @@ _SEARCHES: list[FunctionRule] = [
     ),
     _row(
         "ENDSWITH",
-        ["text text", "bytes bytes"],
+        ["expr:text endExpr:text", "expr:bytes endExpr:bytes"],
         "BOOLEAN",
         bound(_ends),
         "Whether the text ends with another one.",
@@ -639,7 +639,7 @@ _EXPRESSIONS: list[FunctionRule] = [
     ),
     _row(
         "REGEXP_EXTRACT_ALL",
-        "text text bigint?",
+        "str:text regex:text extractIndex:bigint?",
         "ARRAY<STRING>?",
         _regexp_extract_all,
         "A group (1) of every match.",
@@ -655,7 +655,7 @@ _EXPRESSIONS: list[FunctionRule] = [
     ),
     _row(
         "REGEXP_COUNT",
-        "text text",
+        "str:text regex:text",
         "INT?",
         _regexp_count,
         "The number of matches.",
@@ -663,7 +663,7 @@ _EXPRESSIONS: list[FunctionRule] = [
     ),
     _row(
         "REGEXP_INSTR",
-        "text text",
+        "str:text regex:text",
         "INT?",
         _regexp_instr,
         "The position of the first match, from 1.",
@@ -671,7 +671,7 @@ _EXPRESSIONS: list[FunctionRule] = [
     ),
     _row(
         "REGEXP_SUBSTR",
-        "text text",
+        "str:text regex:text",
         "STRING?",
         _regexp_substr,
         "The first match.",

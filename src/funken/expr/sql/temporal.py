@@ -24,6 +24,7 @@ from funken.expr.sql.moments import (
     plus_interval,
 )
 from funken.expr.sql.numbers import ROUND_TO_WHOLE, WHOLE_TYPE
+from funken.expr.sql.repeated import once_per_value
 from funken.expr.sql.texts import (
     DAY_MS,
     DAY_NS,
@@ -48,10 +49,11 @@ from funken.expr.sql.types import (
     TimeOfDayType,
     TimestampType,
     YearMonthIntervalType,
+    arrow_type,
     is_text,
     is_timestamp,
 )
-from funken.expr.sql.values import wrap
+from funken.expr.sql.values import is_scalar, wrap
 
 _GROUP = "time"
 _FIRST = datetime.date(1970, 1, 1).toordinal()
@@ -124,6 +126,12 @@ def _extract(call: Call, evaluator: Any) -> Callable[..., Any]:
     type_ = call.args[-1].type
     read = _field(unit, type_, _local(type_, evaluator) if type_.family == "DATETIME" else int)
     return (lambda _, value: read(value)) if call.function == "EXTRACT" else read
+
+
+def _field_step(call: Call, arguments: Sequence[Any]) -> int:
+    """Return in which steps of time a field changes."""
+    unit = unit_of(call.args[0]) if call.function == "EXTRACT" else call.function
+    return 1 if unit in ("MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH") else 10**9
 
 
 def _field(unit: str, type_: LogicalType, local: Callable[[int], int]) -> Callable[[int], int]:
@@ -382,6 +390,27 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
     return scaled
 
 
+_TIMES_PER_SECOND = {0: 1, 3: 1000}
+
+
+def _to_timestamp_ltz_columns(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    """Compute whole seconds and milliseconds as columns, anything else value by value."""
+    precision = 3 if len(arguments) == 1 else arguments[1].as_py() if is_scalar(arguments[1]) else None
+    per_second = _TIMES_PER_SECOND.get(precision)
+    if per_second is None or is_scalar(arguments[0]) or not isinstance(call.args[0].type, IntegralType):
+        return _ltz_per_value(call, arguments, evaluator)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = arguments[0].cast(pa.int64())
+    size = 10**9 // per_second
+    fits = pc.and_(pc.greater_equal(numbers, -(-_MIN_NS // size)), pc.less_equal(numbers, _MAX_NS // size))
+    numbers = pc.if_else(fits, numbers, None)
+    return pc.multiply(numbers, 10**6 // per_second).view(arrow_type(call.type))
+
+
+_ltz_per_value = bound(_to_timestamp_ltz)
+_to_timestamp_ltz_columns.__name__ = "kernel"
 _MIN_NS = (datetime.date(1, 1, 1).toordinal() - _FIRST) * DAY_NS
 _MAX_NS = (datetime.date(9999, 12, 31).toordinal() + 1 - _FIRST) * DAY_NS - 1
 
@@ -417,6 +446,12 @@ def _date_format(call: Call, evaluator: Any) -> Callable[..., Any]:
         return of_text
     local = _local(type_, evaluator)
     return lambda value, pattern: format_time(local(value), pattern, zone)
+
+
+def _step(call: Call, arguments: Sequence[Any]) -> int:
+    """Return in which steps of time the text of a DATE_FORMAT changes."""
+    pattern = arguments[1].as_py() if is_scalar(arguments[1]) else None
+    return 1 if pattern is None or any(letter in pattern for letter in "Sn") else 10**9
 
 
 def _from_unixtime(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -613,7 +648,7 @@ _FIELDS: list[FunctionRule] = [
         "EXTRACT",
         ("EXTRACT(<UNIT> FROM <DATETIME> | <INTERVAL>)",),
         _extract_inference,
-        bound(_extract),
+        once_per_value(bound(_extract), _field_step),
         "A field of a time or an interval.",
         (("EXTRACT(DAY FROM DATE '2020-01-31')", "31"),),
         group=_GROUP,
@@ -686,7 +721,7 @@ def _parts() -> list[FunctionRule]:
                 name,
                 (f"{name}(<DATETIME>)",),
                 _field_inference(name),
-                bound(_extract),
+                once_per_value(bound(_extract), _field_step),
                 f"``EXTRACT({name} FROM ..)``.",
                 ((f"{name}({example})", value),),
                 group=_GROUP,
@@ -708,7 +743,7 @@ _CONVERSIONS: list[FunctionRule] = [
         "TO_TIMESTAMP_LTZ",
         ["number int?", "text text? text?"],
         _ltz_type,
-        bound(_to_timestamp_ltz),
+        _to_timestamp_ltz_columns,
         "The TIMESTAMP_LTZ(3) of seconds (0) or milliseconds (3) since 1970, or of a text in a format and a zone.",
         ("TO_TIMESTAMP_LTZ(100, 0)", "1970-01-01 00:01:40.000"),
         raises=True,
@@ -718,7 +753,7 @@ _CONVERSIONS: list[FunctionRule] = [
         "DATE_FORMAT",
         "instant|text|date|time text",
         "STRING?",
-        bound(_date_format),
+        once_per_value(bound(_date_format), _step),
         "The time as a text in a format of Java.",
         ("DATE_FORMAT(TIMESTAMP '2020-01-31 10:00:00', 'dd.MM.yyyy')", "31.01.2020"),
         raises=True,

@@ -53,7 +53,7 @@ def zone_of(name: str) -> ZoneInfo | datetime.timezone:
     if match:
         minutes = int(match.group(2)) * 60 + int(match.group(3) or 0)
         return datetime.timezone(datetime.timedelta(minutes=-minutes if match.group(1) == "-" else minutes))
-    if name in {"Z", "GMT", "UT"}:
+    if name in {"Z", "GMT", "UT", "UTC"}:
         return datetime.UTC
     try:
         return ZoneInfo(name)

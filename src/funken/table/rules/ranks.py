@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from funken.expr.ir import Call, InputRef, Literal, Node
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.literals import literal, null
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (
+    AggregateCall,
     BoundKind,
     LogicalFilter,
     LogicalOver,
@@ -18,6 +21,7 @@ from funken.table.logical import (
 )
 from funken.table.rules.building import (
     ALL,
+    BIGINT,
     INSERTS,
     PlanConversion,
     calc,
@@ -30,7 +34,9 @@ from funken.table.rules.building import (
 )
 from funken.table.rules.conditions import conjunction, conjuncts
 from funken.table.rules.properties import windows_of
+from funken.table.types import DecimalType, DoubleType, LogicalType
 
+_INTERVALS = {"INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -195,8 +201,61 @@ def over(converter: PlanConversion, node: LogicalOver) -> ExecNode:
     """The windows of OVER, one operator per partition, order and frame."""
     found = converter.of(node.input)
     for group in node.groups:
-        found = _over(found, group, converter)
+        below = found
+        reduced, results = _reduced(below, group)
+        found = _over(below, reduced, converter)
+        if reduced is not group:
+            names = [*below.row_type.names, *(call.name for call in group.calls)]
+            found = calc(found, [*refs(below.row_type), *results], names)
     return found
+
+
+def _reduced(below: ExecNode, group: OverGroup) -> tuple[OverGroup, list[Node]]:
+    """Return a window ordered by values with sums and averages made of counts and sums, and the results over its columns.
+
+    Such a window gives an update whenever a count or a sum changes, as Flink's does: also if an average stays as it is.
+    """
+    time = below.row_type[group.order[0].index].time if group.order else None
+    if not any(map(_is_sum, group.calls)) or (time is not None and len(group.order) == 1):
+        return group, []
+    calls: list[AggregateCall] = []
+    width = len(below.row_type)
+
+    def column(call: AggregateCall) -> Node:
+        plain = replace(call, name="")
+        places = [place for place, each in enumerate(calls) if replace(each, name="") == plain]
+        if not places:
+            places = [len(calls)]
+            calls.append(replace(call, name=f"w0$o{len(calls)}"))
+        return InputRef(width + places[0], type=call.type)
+
+    results: list[Node] = []
+    for call in group.calls:
+        if not _is_sum(call):
+            results.append(column(call))
+            continue
+        count = column(replace(call, function="COUNT", type=BIGINT))
+        summed = _sum_type(call, below.row_type[call.args[0]].type)
+        total = column(replace(call, function="SUM0", type=summed.not_null()))
+        empty = null(summed.as_nullable())
+        found = FUNCTIONS.call("CASE", [FUNCTIONS.call(">", [count, literal(0)]), total, empty])
+        if call.function == "AVG":
+            found = FUNCTIONS.call("/", [found, count])
+        results.append(found if found.type == call.type else FUNCTIONS.call("CAST", [found], type=call.type))
+    return replace(group, calls=tuple(calls)), results
+
+
+def _is_sum(call: AggregateCall) -> bool:
+    return call.function in {"SUM", "AVG"} and call.definition is None and call.type.root not in _INTERVALS
+
+
+def _sum_type(call: AggregateCall, argument: LogicalType) -> LogicalType:
+    """The type of the sum of an average: one that does not overflow."""
+    if call.function == "SUM":
+        return call.type
+    if argument.root == "DECIMAL":
+        return DecimalType(38, argument.scale)  # type: ignore[attr-defined]
+    return DoubleType() if argument.root in {"FLOAT", "DOUBLE"} else BIGINT
 
 
 def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecNode:
