@@ -127,7 +127,7 @@ BLOCKS: list[tuple[list[Any], list[int] | None]] = [
     ([5, 5, 5], None),
     ([{"n": None, "tags": ["a"]}, {"n": 3, "tags": []}], None),
     ([([(1, "x")], None, "y"), ([], [1, 2], None)], None),
-    ([Point(1, datetime(2024, 5, 6, 7, 8)), Point(2, datetime(2024, 5, 6))], [1, 2]),
+    ([Point(1, datetime.fromisoformat("2024-05-06T07:08")), Point(2, datetime.fromisoformat("2024-05-06"))], [1, 2]),
     ([(_DAY, timedelta(seconds=3), Decimal("1.50"), b"\x00", None, {1, 2})] * 2, None),
 ]
 """Records, and their timestamps, of the blocks that are saved as they are between two tasks."""

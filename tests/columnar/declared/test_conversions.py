@@ -12,12 +12,29 @@ from hypothesis import strategies as st
 
 from funken.columnar.block import RowBlock
 from funken.columnar.declared.conversions import Conversion, conversion_of
-from funken.columnar.expressions import HIGHEST, LOWEST, ListOf, NotVectorizable
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.loops.converting import BlocksConverted, converted
-from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields, fits
+from funken.columnar.records import fits
 from funken.errors import ValueDoesNotFit
+from funken.expr.types import (
+    BOOL,
+    DATACLASS,
+    DICT,
+    FLOAT,
+    HIGHEST,
+    INT,
+    LOWEST,
+    NAMED_TUPLE,
+    ROW,
+    STR,
+    Atomic,
+    ListOf,
+    Optional,
+    Record,
+    Tuple,
+)
 from funken.types import Row, Types
 from funken.types.convert import converter
 from funken.types.info import BasicTypeInfo
@@ -77,8 +94,8 @@ TYPES = st.recursive(
 )
 
 
-def named(two: list[Any], form: str, cls: type | None = None) -> NamedFields:
-    return NamedFields(two, form, ("a", "b"), cls)
+def named(two: list[Any], form: str, cls: type | None = None) -> Record:
+    return Record(two, form, ("a", "b"), cls)
 
 
 SCHEMAS = st.recursive(
@@ -98,10 +115,10 @@ SCHEMAS = st.recursive(
 def records(schema: Any) -> st.SearchStrategy[Any]:
     if isinstance(schema, ListOf):
         return st.lists(records(schema.element), max_size=3)
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return VALUES[schema]
     fields = st.tuples(*map(records, schema))
-    if not isinstance(schema, NamedFields):
+    if not isinstance(schema, Record):
         return fields
     return fields.map(lambda values: schema.make([[value] for value in values])[0])
 
@@ -110,9 +127,9 @@ def type_of_schema(schema: Any) -> Any:
     """Return a type that fits most values of a schema."""
     if isinstance(schema, ListOf):
         return Types.LIST(type_of_schema(schema.element))
-    if isinstance(schema, NamedFields) and schema.form != NAMED_TUPLE:
+    if isinstance(schema, Record) and schema.form != NAMED_TUPLE:
         return Types.ROW_NAMED(list(schema.names), list(map(type_of_schema, schema)))
-    if not isinstance(schema, str):
+    if not isinstance(schema, Atomic):
         return Types.ROW(list(map(type_of_schema, schema)))
     kind = schema.removesuffix("?")
     found = {"int": Types.INT(), "float": Types.FLOAT(), "bool": Types.BOOLEAN(), "str": Types.STRING()}
@@ -175,7 +192,7 @@ def made_of(schema: Any, type_info: Any, values: list[Any]) -> list[Any]:
 
 def test_ints_wrap_and_others_become_what_was_declared() -> None:
     assert made_of("int", Types.BYTE(), [127, 128, -129]) == [127, -128, 127]
-    assert made_of(("int", "bool"), Types.ROW([Types.INT(), Types.DOUBLE()]), [(2**31, True)]) == [
+    assert made_of(Tuple((INT, BOOL)), Types.ROW([Types.INT(), Types.DOUBLE()]), [(2**31, True)]) == [
         Row(f0=-(2**31), f1=1.0)
     ]
     assert made_of("float", Types.FLOAT(), [0.1, 1e300]) == [0.10000000149011612, float("inf")]
@@ -196,7 +213,7 @@ def test_a_value_that_all_records_have_is_converted_once(value: Any) -> None:
 
 
 def test_a_column_within_the_bounds_is_handed_on_as_it_is() -> None:
-    block = columns_of([(1, "a"), (2, "b")], ("int", "str"))
+    block = columns_of([(1, "a"), (2, "b")], Tuple((INT, STR)))
 
     made = converted(block, conversion_of(block.schema, Types.ROW([Types.INT(), Types.STRING()])))
 
@@ -204,11 +221,11 @@ def test_a_column_within_the_bounds_is_handed_on_as_it_is() -> None:
 
 
 def test_a_block_of_no_records_has_the_schema_of_the_type() -> None:
-    block = columns_of([], ("int", "int"))
+    block = columns_of([], Tuple((INT, INT)))
 
     made = converted(block, conversion_of(block.schema, Types.TUPLE([Types.INT(), Types.DOUBLE()])))
 
-    assert (made.schema, made.to_list()) == (("int", "float"), [])
+    assert (made.schema, made.to_list()) == (Tuple((INT, FLOAT)), [])
 
 
 @pytest.mark.parametrize(
@@ -217,12 +234,12 @@ def test_a_block_of_no_records_has_the_schema_of_the_type() -> None:
         ("float", Types.INT(), "declares Integer, and gives it float"),
         ("str", Types.DOUBLE(), "declares Double, and gives it str"),
         ("None", Types.INT(), "declares Integer, and gives it None"),
-        (("int",), Types.INT(), "declares Integer, and gives it (int,)"),
-        (("int",), Types.TUPLE([Types.INT()] * 2), "which has 1 of 2 fields"),
+        (Tuple((INT,)), Types.INT(), "declares Integer, and gives it (int,)"),
+        (Tuple((INT,)), Types.TUPLE([Types.INT()] * 2), "which has 1 of 2 fields"),
         (named(["int", "int"], DICT), Types.TUPLE([Types.INT()]), "and gives it {a: int, b: int}"),
         (named(["int", "int"], ROW), Types.ROW([Types.INT()]), "which has no 'f0'"),
         (named(["int", "int"], DATACLASS, Slotted), Types.ROW_NAMED(["a"], [Types.INT()]), "gives it Slotted"),
-        (ListOf("int", missing=True), Types.LIST(Types.INT()), "and gives it list of int?"),
+        (Optional(ListOf(INT)), Types.LIST(Types.INT()), "and gives it list of int?"),
     ],
 )
 def test_what_may_be_something_else_in_rows_is_refused_with_the_reason(
@@ -237,17 +254,17 @@ def test_blocks_that_are_no_columns_or_do_not_fit_are_left_to_the_converter() ->
     convert = BlocksConverted(Types.INT())
 
     assert convert(RowBlock([1])) is None
-    assert convert(columns_of([1, None], "int?")) is None
-    assert convert(columns_of([1, 2], "int?")).to_list() == [1, 2]  # type: ignore[union-attr]
-    assert convert(columns_of(["a"], "str")) is None
-    assert convert(columns_of([True], "bool")).to_list() == [1]  # type: ignore[union-attr]
+    assert convert(columns_of([1, None], Optional(INT))) is None
+    assert convert(columns_of([1, 2], Optional(INT))).to_list() == [1, 2]  # type: ignore[union-attr]
+    assert convert(columns_of(["a"], STR)) is None
+    assert convert(columns_of([True], BOOL)).to_list() == [1]  # type: ignore[union-attr]
 
 
 def test_a_conversion_says_whether_it_keeps_all_values() -> None:
-    kept: Conversion = conversion_of(("str", "int"), Types.ROW([Types.STRING(), Types.LONG()]))
+    kept: Conversion = conversion_of(Tuple((STR, INT)), Types.ROW([Types.STRING(), Types.LONG()]))
 
     assert kept.keeps_values
-    assert not conversion_of("int", Types.INT()).keeps_values
+    assert not conversion_of(INT, Types.INT()).keeps_values
     assert isinstance(kept.leaves[0].type_info, BasicTypeInfo)
     assert fits(Row(f0="a", f1=1), kept.schema)
     assert made_of("Decimal", Types.DOUBLE(), [decimal.Decimal("0.5")]) == [0.5]

@@ -16,6 +16,7 @@ from funken.columnar.kernels.columns import Column, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.library import function_of
 from funken.columnar.tracing import trace
+from funken.expr.types import FLOAT, NONE, STR
 
 ASCII = st.text("aAbBzZ019 -+.,_=\x1c\x1f\t\n\r\x0b'", max_size=7)
 ANY = st.text("aA1 ,=éÉßİ中²\U0001f600\u00a0\u2003ǆ", max_size=6)
@@ -45,7 +46,7 @@ SLICES = [
 
 
 def constant(value):
-    return Column("None", value, True)
+    return Column(NONE, value, True)
 
 
 def same(values, found):
@@ -101,7 +102,7 @@ def test_the_forms_of_texts_are_used():
         (text_forms.FORMS["int"], ["12", "-7", "007"]),
         (text_forms.FORMS["float"], ["1.5", "-2e3", "7"]),
     ):
-        assert form(column_of(texts, "str")) is not None
+        assert form(column_of(texts, STR)) is not None
 
 
 @pytest.mark.parametrize("bounds", SLICES)
@@ -135,7 +136,7 @@ def parts(separator):
         "lambda s: s.split({0!r}, -1)[-1]", "lambda s: s[: s.find({0!r})]",
     ]  # fmt: skip
     functions = {source: eval(source.format(separator)) for source in sources}
-    return [(source, function, *trace(function, None, 1).typed("str")) for source, function in functions.items()]
+    return [(source, function, *trace(function, None, 1).typed(STR)) for source, function in functions.items()]
 
 
 @pytest.mark.parametrize("separator", [",", "=", "aa", "a,", "é", ", ", "aba"])
@@ -150,7 +151,7 @@ def test_parts(separator, texts):
         except IndexError:
             expected = None
         try:
-            found = computed(traced.result, schema, columns_of(texts, "str")).to_list()
+            found = computed(traced.result, schema, columns_of(texts, STR)).to_list()
         except FallBackToRows:
             found = None
         assert found == expected, source
@@ -164,10 +165,10 @@ def pair(text):
 @given(st.lists(st.text("ab,", max_size=4), min_size=1, max_size=4))
 @example(["a,b", "c,d"])
 def test_parts_are_unpacked(texts):
-    traced, schema = trace(pair, None, 1).typed("str")
+    traced, schema = trace(pair, None, 1).typed(STR)
     fits = all(text.count(",") == 1 for text in texts)
     try:
-        found = computed(traced.result, schema, columns_of(texts, "str")).to_list()
+        found = computed(traced.result, schema, columns_of(texts, STR)).to_list()
     except FallBackToRows:
         found = None
     assert found == (list(map(pair, texts)) if fits else None)
@@ -232,7 +233,7 @@ def test_remainders_of_floats(name, numbers, other):
     checked(number_forms.FORMS[name], function, numbers, "float", other)
     if isinstance(other, float) and all(numbers):  # the other way round
         with np.errstate(all="ignore"):
-            found = number_forms.FORMS[name](constant(other), column_of(numbers, "float"))
+            found = number_forms.FORMS[name](constant(other), column_of(numbers, FLOAT))
         if found is not None:
             assert same(found.to_list(len(numbers)), [function(other, number) for number in numbers])
 
@@ -260,9 +261,9 @@ def test_the_middle_between_two_numbers_is_left_to_python():
     assert checked(number_forms.FORMS["round"], round, middles, "float", 0)
     assert checked(number_forms.FORMS["format"], format, middles, "float", ".0f")
     assert checked(number_forms.FORMS["round"], round, [2.675, 1.005, 0.1, 0.2, 0.3], "float", 2)
-    assert number_forms.FORMS["round"](column_of(middles[:20], "float"), constant(0)) is None
+    assert number_forms.FORMS["round"](column_of(middles[:20], FLOAT), constant(0)) is None
     assert (
-        struct.pack("d", number_forms.FORMS["round"](column_of([-0.001, 1.0], "float"), constant(2)).data[0])[7] == 0x80
+        struct.pack("d", number_forms.FORMS["round"](column_of([-0.001, 1.0], FLOAT), constant(2)).data[0])[7] == 0x80
     )
 
 
@@ -305,8 +306,8 @@ def test_keys_are_looked_up_without_a_call_for_each(monkeypatch):
     from funken.columnar.kernels import rowwise
 
     monkeypatch.setattr(rowwise, "_called", None)
-    traced, schema = trace(lambda s: CODES.get(s, 0), None, 1).typed("str")
-    assert computed(traced.result, schema, columns_of(["a", "b"] * 20, "str")).to_list() == [1, 0] * 20
+    traced, schema = trace(lambda s: CODES.get(s, 0), None, 1).typed(STR)
+    assert computed(traced.result, schema, columns_of(["a", "b"] * 20, STR)).to_list() == [1, 0] * 20
 
 
 @pytest.mark.parametrize("function", [
@@ -315,8 +316,8 @@ def test_keys_are_looked_up_without_a_call_for_each(monkeypatch):
 ])  # fmt: skip
 def test_a_block_is_freed_without_the_cyclic_collector(function):
     """A program whose blocks wait for it took twice the memory, and more time."""
-    traced, schema = trace(function, None, 1).typed("str")
-    block = columns_of(["a,b", "c,d e"] * 40, "str")
+    traced, schema = trace(function, None, 1).typed(STR)
+    block = columns_of(["a,b", "c,d e"] * 40, STR)
     computed(traced.result, schema, block).to_list()
     gc.collect()
     gc.disable()

@@ -109,11 +109,11 @@ def test_records_come_back_as_they_were(records):
     ],
 )
 def test_the_schema_is_exact(records, schema):
-    from funken.columnar.expressions import schema_repr
+    
 
     block = columns_of_alike(records)
 
-    assert schema_repr(block.schema) == schema
+    assert str(block.schema) == schema
     assert shown(block.to_list()) == shown(records)
 
 

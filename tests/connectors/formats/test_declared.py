@@ -12,7 +12,6 @@ import pytest
 from pyarrow import parquet
 
 from funken import Configuration, FileSource, Row, StreamExecutionEnvironment, Types, WatermarkStrategy
-from funken.columnar.expressions import ListOf
 from funken.connectors import JsonSchema
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
@@ -20,6 +19,7 @@ from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.declared import schema_of_records
 from funken.connectors.formats.record_types import shape_of
+from funken.expr.types import ListOf
 
 
 class City(NamedTuple):

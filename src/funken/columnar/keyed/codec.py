@@ -1,25 +1,28 @@
 """Columns as bytes: narrow ints, text as its parts or as Arrow's two buffers, one value for records that are alike.
 
-A payload begins with ``TAG``, which no pickle begins with. Bounds are included, so that they need not be computed again.
+A payload begins with ``TAG``, which no pickle begins with. Bounds are included, so that they need not be computed again. In
+payloads of the version before, types are texts, and the pickle follows the tag at once; unaligned checkpoints hold them.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR, ListOf
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_with
 from funken.columnar.kernels.ropes import Rope
 from funken.columnar.kernels.times import Times
+from funken.columnar.keyed import saved_types
 from funken.columnar.keyed.partials import Partials
+from funken.expr.types import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, Composite, ListOf, Type
 from funken.io.pickling import dumps
 
 TAG = 0xC0
-_TAG = bytes([TAG])
+_VERSION, _PICKLE = 1, 0x80
+_TAG = bytes([TAG, _VERSION])
 _NARROW = [(np.dtype(kind), int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in ("i1", "i2", "i4")]
 
 
@@ -39,7 +42,14 @@ def _unchanged(error: Exception) -> Exception:
 
 def decode_block(payload: Any) -> Columns:
     """Read a block, ``TAG`` included."""
-    length, schema, leaves, stamps, folded = pickle.loads(memoryview(payload)[1:])
+    data = memoryview(payload)
+    if data[1] == _PICKLE:
+        return _decoded(saved_types.loads(data[1:]))
+    return _decoded(pickle.loads(data[2:]))
+
+
+def _decoded(written: tuple[Any, ...]) -> Columns:
+    length, schema, leaves, stamps, folded = written
     columns = [_read(leaf, length) for leaf in leaves]
     timestamps = None if stamps is None else _widened(stamps)
     if folded is None:
@@ -128,22 +138,23 @@ __all__ = ["TAG", "decode_block", "encode_block"]
 
 # ---- tuples of numbers, as marshal writes them
 
-_MARSHALLED = {INT: (b"i", "<i4"), FLOAT: (b"g", "<f8")}
+_MARSHALLED: dict[Type, tuple[bytes, str]] = {INT: (b"i", "<i4"), FLOAT: (b"g", "<f8")}
 _HEAD = 5
 """Bytes of the tag and the length of a list or a tuple."""
 
 
-def marshalled_numbers(data: bytes, kinds: Sequence[str], length: int) -> list[Column] | None:
+def marshalled_numbers(data: bytes, kinds: Composite, length: int) -> list[Column] | None:
     """Return columns of a list (marshal's format 2) of ``length`` tuples of numbers, ints of 32 bits and floats; or None.
 
     Each value is behind a tag of its exact type, and as long as that says. So if all tags are right where they should be, from
     the first record on, nothing else was there.
 
+    >>> from funken.expr.types import Tuple
     >>> import marshal
     >>> data = marshal.dumps([(1, 0.5), (2, 1.5)], 2)
-    >>> [column.data.tolist() for column in marshalled_numbers(data, ("int", "float"), 2)]
+    >>> [column.data.tolist() for column in marshalled_numbers(data, Tuple((INT, FLOAT)), 2)]
     [[1, 2], [0.5, 1.5]]
-    >>> marshalled_numbers(marshal.dumps([(1, 0.5), (True, 1.5)], 2), ("int", "float"), 2) is None
+    >>> marshalled_numbers(marshal.dumps([(1, 0.5), (True, 1.5)], 2), Tuple((INT, FLOAT)), 2) is None
     True
     """
     fields = [
@@ -161,5 +172,6 @@ def marshalled_numbers(data: bytes, kinds: Sequence[str], length: int) -> list[C
     for place, kind in enumerate(kinds):
         if not (found[f"tag{place}"] == _MARSHALLED[kind][0]).all():
             return None
+        assert isinstance(kind, Atomic)
         made.append(Column(kind, found[f"value{place}"].astype(np.int64 if kind == INT else np.float64)))
     return made

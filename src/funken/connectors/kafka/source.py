@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import Boundedness, Source
 from funken.connectors.context import ConnectorContext, declares
 from funken.connectors.formats.texts import text_schema
@@ -24,6 +24,7 @@ from funken.connectors.reading.decoding import MalformedRecordPolicy
 from funken.connectors.schemas import SimpleStringSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
+from funken.expr.types import Type
 from funken.io.durations import duration_ms
 
 DISCOVERY_INTERVAL = 300_000
@@ -103,7 +104,7 @@ class KafkaSource(Source):
         schema = self.deserializer
         return getattr(schema, "never_waits", False) and declares(schema, "never_waits", "deserialize")
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records, where the deserializer of values makes columns.
 
         If only messages show what they have, the newest of some partitions are looked at.
@@ -121,15 +122,15 @@ class KafkaSource(Source):
         if of_values is None:
             raise NotVectorizable(f"{type(self.deserializer).__name__} makes no columns")
         needs_sample = getattr(self.deserializer, "needs_sample", False)
-        schema: RecordSchema = self._schema_of_sample(self._sample()) if needs_sample else of_values()
+        schema: Type = self._schema_of_sample(self._sample()) if needs_sample else of_values()
         return schema
 
     def _texts(self) -> list[str]:
         return [message.decode(errors="replace") for message in self._sample()]
 
-    def _schema_of_sample(self, messages: list[bytes]) -> RecordSchema:
+    def _schema_of_sample(self, messages: list[bytes]) -> Type:
         try:
-            schema: RecordSchema = self.deserializer.schema_of_sample(messages)
+            schema: Type = self.deserializer.schema_of_sample(messages)
         except NotVectorizable:
             raise NotVectorizable(f"its newest messages have no fields in common; {_DECLARE}") from None
         return schema

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
+from funken.expr.types import INT, Atomic, Type, atomic_fields
 
 _FEWEST = 64
 _AT_ONCE = 1024
@@ -27,16 +27,17 @@ _AT_ONCE = 1024
 class KeyedArrays:
     """One record per key; a leaf that is the key itself (``is_key``) is not kept.
 
-    >>> kept = KeyedArrays(("str", "int"), is_key=(True, False))
-    >>> slots = kept.find(column_of(["a", "b", "a"], "str"), 3)
+    >>> from funken.expr.types import STR, Tuple
+    >>> kept = KeyedArrays(Tuple((STR, INT)), is_key=(True, False))
+    >>> slots = kept.find(column_of(["a", "b", "a"], STR), 3)
     >>> kept.put([0, 1], [("a", 5), ("b", -7)])
     >>> slots.tolist(), len(kept), kept.bounds[1], dict(kept.entries(np.array([1, 0])))
     ([0, 1, 0], 2, (-7, 5), {'b': ('b', -7), 'a': ('a', 5)})
     """
 
-    def __init__(self, schema: RecordSchema, is_key: Sequence[bool] | None = None) -> None:
+    def __init__(self, schema: Type, is_key: Sequence[bool] | None = None) -> None:
         self.schema = schema
-        self.leaves = leaves_of(schema)
+        self.leaves = atomic_fields(schema)
         self.is_key = [False] * len(self.leaves) if is_key is None else is_key
         self.slots = Slots()
         self.state: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for _, kind in self.leaves]
@@ -108,7 +109,7 @@ class KeyedArrays:
             yield from zip(keys, Columns(self.schema, leaves, len(keys)).to_list(), strict=True)
 
 
-def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], str]], arrays: Sequence[Array]) -> list[Column]:
+def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], Atomic]], arrays: Sequence[Array]) -> list[Column]:
     """Return leaves as they are kept as columns."""
     return [column_from(array, kind) for (_, kind), array in zip(leaves, arrays, strict=True)]
 

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
@@ -23,6 +22,7 @@ from funken.columnar.keyed.keys import Slots, column_of_keys
 from funken.columnar.lists.folds import ADD, ALL, GREATEST, KEEP, ListFold
 from funken.columnar.records import fits
 from funken.dataclass import dataclass
+from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, Type
 from funken.operators.columnar.keyed_arrays import KeyedArrays
 from funken.operators.window.contents import Pane
 
@@ -89,7 +89,7 @@ class ColumnPane(Protocol):
 class ArrayPane:
     """Values by key."""
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: Type) -> None:
         self.schema = schema
         self._arrays = KeyedArrays(schema)
 
@@ -216,7 +216,7 @@ def listed_records(fold: ListFold, block: Columns) -> ListedRecords:
 class ListPane:
     """One window; ``schema`` is that of the records."""
 
-    def __init__(self, fold: ListFold, schema: RecordSchema) -> None:
+    def __init__(self, fold: ListFold, schema: Type) -> None:
         self.schema = schema
         self._fold = fold
         self._slots = Slots()

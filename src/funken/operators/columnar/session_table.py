@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import RecordSchema, leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array
 from funken.columnar.kernels.evaluation import FallBackToRows
@@ -15,6 +14,7 @@ from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.kept import LEAF_TYPES, grown
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.loops.converting import wrapped
+from funken.expr.types import Type, atomic_fields
 
 _FEWEST = 64
 _NONE = -1
@@ -24,7 +24,7 @@ _SURE = 2.0**62
 class SessionTable:
     """The sessions of all keys; ``order`` tells which was opened first, of two with one end."""
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: Type) -> None:
         self.schema = schema
         self.slots = Slots()
         self.count = 0
@@ -34,7 +34,7 @@ class SessionTable:
             "slot": np.empty(0, np.int64), "start": np.empty(0, np.int64), "end": np.empty(0, np.int64),
             "order": np.empty(0, np.int64), "before": np.empty(0, np.int64), "open": np.empty(0, np.bool_),
         }  # fmt: skip
-        kinds = [kind for _, kind in leaves_of(schema)]
+        kinds = [kind for _, kind in atomic_fields(schema)]
         self._leaves = [np.empty(0, LEAF_TYPES[kind]) for kind in kinds]
         #: by slot: the newest session, whether the sessions have changed since the last snapshot, and whether they are in one
         self._newest: Array = np.empty(0, np.int64)

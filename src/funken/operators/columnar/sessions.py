@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, lists_with, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
@@ -25,6 +24,7 @@ from funken.columnar.keyed.kept import LEAF_TYPES, objects
 from funken.columnar.keyed.keys import column_of_keys, key_of
 from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.records import fits
+from funken.expr.types import INT, Type, atomic_fields
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.keyed_arrays import leaf_columns
@@ -60,7 +60,7 @@ class ColumnarSessions(SessionWindows):
         self._clear()
 
     @staticmethod
-    def _contents_schema(spec: ColumnarWindow) -> RecordSchema:
+    def _contents_schema(spec: ColumnarWindow) -> Type:
         """Return the schema of what the table has of a session."""
         return spec.schema if spec.aggregate is None else spec.aggregate.schema
 
@@ -137,7 +137,7 @@ class ColumnarSessions(SessionWindows):
         """Return the leaves of the contents of each session."""
         return [
             scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
-            for old, each, (_, kind) in zip(kept, contributions, leaves_of(self._schema), strict=True)
+            for old, each, (_, kind) in zip(kept, contributions, atomic_fields(self._schema), strict=True)
         ]
 
     # ---- time
@@ -182,7 +182,7 @@ class ColumnarSessions(SessionWindows):
 
     def _contents(self, rows: Array) -> Columns:
         """Return the contents of some sessions."""
-        return Columns(self._schema, leaf_columns(leaves_of(self._schema), self._table.leaves(rows)), len(rows))
+        return Columns(self._schema, leaf_columns(atomic_fields(self._schema), self._table.leaves(rows)), len(rows))
 
     def _forget(self, rows: Array) -> None:
         """Give up what is kept of sessions that are over besides the table."""
@@ -223,7 +223,9 @@ class ColumnarSessions(SessionWindows):
     def _loaded(self, contents: list[Any]) -> list[Array]:
         """Return the leaves of contents."""
         leaves = []
-        for (_, leaf), values in zip(leaves_of(self._schema), values_of_leaves(contents, self._schema), strict=True):
+        for (_, leaf), values in zip(
+            atomic_fields(self._schema), values_of_leaves(contents, self._schema), strict=True
+        ):
             array = np.empty(len(values), LEAF_TYPES[leaf])
             array[:] = values
             leaves.append(array)
@@ -298,7 +300,7 @@ class ListSessions(ColumnarSessions):
     """
 
     @staticmethod
-    def _contents_schema(spec: ColumnarWindow) -> RecordSchema:
+    def _contents_schema(spec: ColumnarWindow) -> Type:
         return INT
 
     def _clear(self) -> None:

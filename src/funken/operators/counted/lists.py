@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import RecordSchema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.keys import Slots
 from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.records import fits
+from funken.expr.types import Type
 
 _FEWEST = 64
 _AT_ONCE = 1024
@@ -27,16 +27,17 @@ _AT_ONCE = 1024
 class KeyedLists:
     """A list per key; ``schema`` is that of the records.
 
+    >>> from funken.expr.types import INT, STR
     >>> from funken.columnar.kernels.columns import column_of
-    >>> kept = KeyedLists("int")
-    >>> kept.find(column_of(["a", "b", "a"], "str"), 3).tolist()
+    >>> kept = KeyedLists(INT)
+    >>> kept.find(column_of(["a", "b", "a"], STR), 3).tolist()
     [0, 1, 0]
     >>> kept.put([1, 0], [[5, 6], [7]])
     >>> list(kept.entries(np.array([0, 1])))
     [('a', [7]), ('b', [5, 6])]
     """
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: Type) -> None:
         self.schema = schema
         self.slots = Slots()
         self.log = ListLog(schema)
@@ -73,7 +74,7 @@ class KeyedLists:
             yield from zip(keys[part], lists[part].to_list(), strict=True)
 
 
-def listed(schema: RecordSchema, counts: Array, records: Columns) -> Columns:
+def listed(schema: Type, counts: Array, records: Columns) -> Columns:
     """Return lists of so many records each, one after the other, as a block of values."""
     column = lists_with(schema, counts, records)
     return Columns(column.kind, [column], len(counts))

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import leaves_of
 from funken.columnar.kernels.columns import Array, Columns, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import LEAF_TYPES
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.loops.converting import wrapped
+from funken.expr.types import atomic_fields
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
 from funken.operators.columnar.panes import joined_leaf, reach
@@ -154,7 +154,7 @@ class ColumnarSlidingCounts(CountsInArrays, SlidingCounts):
             return listed(self._vector.schema, counts, records)
         count, length, most = len(counts), records.length, int(counts.max())
         of_record, firsts = np.repeat(np.arange(count), counts), np.cumsum(counts) - counts
-        bounds, leaves, states = KeyedArrays(self._schema), leaves_of(self._schema), []
+        bounds, leaves, states = KeyedArrays(self._schema), atomic_fields(self._schema), []
         for number, (_, kind) in enumerate(leaves):
             contribution = contribution_of(self._vector, records, number)
             reach(bounds, number, contribution, most)

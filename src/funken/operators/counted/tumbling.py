@@ -14,6 +14,7 @@ from funken.columnar.kernels.columns import Array, Columns, joined
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.loops.converting import wrapped
+from funken.expr.types import INT
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.keyed_arrays import KeyedArrays, leaf_columns
 from funken.operators.columnar.panes import Contribution, joined_leaf, reach
@@ -87,7 +88,7 @@ class ColumnarCounts(CountsInArrays, TumblingCounts):
         for number, (_, kind) in enumerate(arrays.leaves):
             kept = leaves[number].take(open_ones)
             arrays.state[number][slots.take(open_ones)] = kept
-            if kind == "int":
+            if kind == INT:
                 low, high = reach(arrays, number, contributions[number], min(block.length, self._size))
                 arrays.widen(number, low, high)
         made = leaf_columns(arrays.leaves, [leaf.take(full) for leaf in leaves])
