@@ -150,15 +150,15 @@ def carried(line: str) -> Any:
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
-    (lambda line: zip(line, line, strict=True), "str", "calls zip()"),
-    (lambda line: line, "str", "loops over str"),
-    (lambda line: [line, 1], "str", "gives sometimes str and sometimes int"),
-    (lambda line: None, "str", "gives no results"),
-    (nested, "str", "has a loop in a loop"),
-    (early, "str", "leaves a loop early"),
-    (carried, "str", "uses the variable 'before' before it has a value"),
+    (lambda line: zip(line, line, strict=True), STR, "calls zip()"),
+    (lambda line: line, STR, "loops over str"),
+    (lambda line: [line, 1], STR, "gives sometimes str and sometimes int"),
+    (lambda line: None, STR, "gives no results"),
+    (nested, STR, "has a loop in a loop"),
+    (early, STR, "leaves a loop early"),
+    (carried, STR, "uses the variable 'before' before it has a value"),
     (lambda pair: [each for each in pair], Tuple((INT, INT)), "loops over (int, int)"),
-    (lambda line: {word for word in line.split()}, "str", "uses a set"),
+    (lambda line: {word for word in line.split()}, STR, "uses a set"),
 ]
 
 

@@ -15,7 +15,7 @@ from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
-from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Optional, Record, Tuple
+from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Object, Optional, Record, Tuple
 
 
 class Point(NamedTuple):
@@ -77,7 +77,7 @@ def test_floats_are_written_as_python_does_alone_and_among_others(number):
 
 
 def test_dates_and_decimals_are_texts_by_default_str():
-    schema = ("datetime", "date", "Decimal", "timedelta")
+    schema = Tuple((Object("datetime"), Object("date"), Object("Decimal"), Object("timedelta")))
     record = (
         datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC),
         datetime.date(2026, 1, 2),
@@ -96,13 +96,13 @@ def test_dates_and_decimals_are_texts_by_default_str():
 @pytest.mark.parametrize(
     ("function", "schema", "reason"),
     [
-        (json.dumps, "Decimal", r"calls json.dumps\(\) with a Decimal"),
+        (json.dumps, Object("Decimal"), r"calls json.dumps\(\) with a Decimal"),
         (json.dumps, Record((INT,), ROW, ("n",)), r"calls json.dumps\(\) with Row\(n: int\)"),
         (json.dumps, Record((INT,), DOCUMENT, ("n",)), r"calls json.dumps\(\) with {n: int, ...}"),
-        (lambda n: json.dumps(n, indent=2), "int", r"calls json.dumps\(\) with indent"),
-        (lambda n: json.dumps(n, default=repr), "int", r"calls json.dumps\(\) with default"),
-        (lambda n: json.dumps(n, ensure_ascii=n > 1), "int", r"calls json.dumps\(\) with ensure_ascii"),
-        (lambda n: json.dumps(n, separators=(str(n), ":")), "int", "with separators that are not constant"),
+        (lambda n: json.dumps(n, indent=2), INT, r"calls json.dumps\(\) with indent"),
+        (lambda n: json.dumps(n, default=repr), INT, r"calls json.dumps\(\) with default"),
+        (lambda n: json.dumps(n, ensure_ascii=n > 1), INT, r"calls json.dumps\(\) with ensure_ascii"),
+        (lambda n: json.dumps(n, separators=(str(n), ":")), INT, "with separators that are not constant"),
     ],
 )
 def test_what_is_not_written_on_columns(function, schema, reason):

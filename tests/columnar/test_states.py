@@ -608,7 +608,7 @@ def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
     operator.process_second_block(columns_of([(1, 8, "y"), (3, 8, "y")], schema))
     harness.snapshot()
 
-    assert results == (schema, schema)
+    assert results == Tuple((schema, schema))
     assert found == []
     assert harness.output[:-2] == [((1, 7, "one"), (1, number // 2, "x")) for number in range(400)]
     assert harness.output[-2:] == [((1, 7, "one"), (1, 8, "y")), ((3, 7, "one"), (3, 8, "y"))]

@@ -11,7 +11,7 @@ from funken.columnar.expressions import Argument, Constant, Make, NotVectorizabl
 from funken.columnar.tracing import trace
 from funken.columnar.typed.inference import Inference
 from funken.columnar.typed.results import schema_of, typed_and_read
-from funken.expr.types import DICT, FLOAT, INT, STR, Record, Tuple
+from funken.expr.types import BOOL, DICT, FLOAT, INT, STR, Object, Record, Tuple
 
 LIMIT = 5
 THINGS = [1]
@@ -78,7 +78,7 @@ def test_a_function_becomes_an_expression() -> None:
     traced, schema = trace(lambda pair: (pair[0], 1), None, 1).typed(Tuple((STR, INT)))
     assert (traced.result, schema) == (Make((Argument(0, (0,)), Constant(1))), Tuple((STR, INT)))
     assert schema_of(trace(unpacking, None, 1).result, Tuple((STR, INT))) == Tuple((INT, STR))
-    assert schema_of(trace(Doubling(), "map", 1).result, FLOAT) == "float"
+    assert schema_of(trace(Doubling(), "map", 1).result, FLOAT) == FLOAT
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_the_reason_of_a_refusal_is_told(function: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     ("function", "shape", "reason"),
     [
-        (lambda x: x % "a", "float", "computes float % str"),
-        (lambda x: x + 1, "str", "computes str + int"),
-        (lambda x: x << 1.5, "bool", "computes bool << float"),
+        (lambda x: x % "a", FLOAT, "computes float % str"),
+        (lambda x: x + 1, STR, "computes str + int"),
+        (lambda x: x << 1.5, BOOL, "computes bool << float"),
         (lambda x: x[5], Tuple((INT, INT)), "takes item 5 of (int, int)"),
-        (lambda x: x[0], "int", "takes an item of int"),
-        (lambda x: 1 if x else "a", "int", "gives sometimes int and sometimes str"),
+        (lambda x: x[0], INT, "takes an item of int"),
+        (lambda x: 1 if x else "a", INT, "gives sometimes int and sometimes str"),
         (lambda x: f"{x}", Tuple((INT, INT)), "calls str() with (int, int)"),
         (lambda x: x == (1, 2.0), Tuple((INT, FLOAT)), "compares (int, float) == (int, float)"),
         (unpacking, Tuple((INT, INT, INT)), "unpacks 2 values from (int, int, int)"),
@@ -246,8 +246,8 @@ def test_zero_that_changes_its_sign_is_noticed() -> None:
     ids=["none", "equal", "truth", "type", "choice", "in", "text"],
 )
 def test_values_of_which_nothing_is_known_are_only_handed_on(function: Any) -> None:
-    schema = ("int", "carried binary")
-    assert trace(lambda x: (x[1], x[0]), None, 1).typed(schema)[1] == ("carried binary", "int")
+    schema = Tuple((INT, Object("carried binary")))
+    assert trace(lambda x: (x[1], x[0]), None, 1).typed(schema)[1] == Tuple((Object("carried binary"), INT))
     with pytest.raises(NotVectorizable):
         trace(function, None, 1).typed(schema)
 

@@ -11,7 +11,7 @@ deltalake = pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 from funken import Configuration, DiscardingSink, StreamExecutionEnvironment, WatermarkStrategy  # noqa: E402
-from funken.columnar.expressions import NotVectorizable
+from funken.columnar.expressions import NotVectorizable  # noqa: E402
 from funken.columnar.kernels.columns import Columns  # noqa: E402
 from funken.connectors import ConnectorContext  # noqa: E402
 from funken.connectors.base import Batch  # noqa: E402

@@ -13,21 +13,21 @@ from pyarrow import fs, parquet
 from funken import DiscardingSink, NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns, columns_of
-from funken.columnar.records import NOT_READ
+from funken.columnar.records import NOT_READ, made_of_fields
 from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.delta.parquet import ParquetFiles
 from funken.connectors.formats.arrow_columns import schema_of_type
 from funken.errors import SinkNotWritable, ValueDoesNotFit
-from funken.expr.types import DICT, INT, NAMED_TUPLE, ROW, Atomic, Record
+from funken.expr.types import DICT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Atomic, Object, Optional, Record
 from funken.types.row import Row
 
 SALE = pa.schema([
     ("item", pa.string()), pa.field("n", pa.int32(), nullable=False), ("price", pa.float64()), ("day", pa.date32()),
 ])  # fmt: skip
 Sale = namedtuple("Sale", "item n price day")
-KINDS = ["str", "int", "float", "date?"]
+KINDS = [STR, INT, FLOAT, Optional(Object("date"))]
 VALUES = [["tea", "jam", ""], [1, 0, -7], [0.5, -0.0, float("inf")], [datetime.date(2026, 11, 27), None]]
 SHAPES = {
     "tuples": tuple(KINDS),
@@ -39,7 +39,7 @@ SHAPES = {
     "with a field less": Record(KINDS[:3], DICT, Sale._fields[:3]),
     "of another type": Record([INT, *KINDS[1:]], DICT, Sale._fields),
     "too great": Record(KINDS, DICT, Sale._fields),
-    "one value": "int",
+    "one value": INT,
 }
 
 
@@ -55,7 +55,7 @@ def block_of(shape, dice):
     if isinstance(schema, Atomic):
         return columns_of([row[1] for row in rows], schema)
     return columns_of(
-        schema.make(list(map(list, zip(*rows, strict=True)))) if isinstance(schema, Record) else rows, schema
+        made_of_fields(schema, list(map(list, zip(*rows, strict=True)))) if isinstance(schema, Record) else rows, schema
     )
 
 

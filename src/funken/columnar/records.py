@@ -112,8 +112,8 @@ def fits(record: Any, schema: Any) -> bool:
     >>> fits((1, "a"), Tuple((INT, STR))), fits((True, "a"), Tuple((INT, STR))), fits({"x": 1}, Record((INT,), DICT, ("x",)))
     (True, False, True)
     """
-    if isinstance(schema, ListOf):
-        return type(record) is list and all(fits(item, schema.element) for item in record)
+    if isinstance(schema.required, ListOf):
+        return type(record) is list and all(fits(item, schema.required.element) for item in record)
     if isinstance(schema, Atomic):
         return bool(schema_of_value(record) == schema)
     if isinstance(schema, Record):

@@ -33,7 +33,7 @@ class Atomic:
         return str(self)
 
 
-class Named(Atomic):
+class Plain(Atomic):
     """A type without parts. It is equal to those of the same name, and pickled as the constant of this module."""
 
     __slots__ = ("constant", "name")
@@ -49,43 +49,43 @@ class Named(Atomic):
         return self.constant
 
 
-class Int(Named):
+class Int(Plain):
     """Ints of 64 bits."""
 
     __slots__ = ()
 
 
-class Float(Named):
+class Float(Plain):
     """Floats of 64 bits."""
 
     __slots__ = ()
 
 
-class Bool(Named):
+class Bool(Plain):
     """Bools."""
 
     __slots__ = ()
 
 
-class Str(Named):
+class Str(Plain):
     """Texts."""
 
     __slots__ = ()
 
 
-class Null(Named):
+class Null(Plain):
     """``None``."""
 
     __slots__ = ()
 
 
-class Number(Named):
+class Number(Plain):
     """Ints and floats, as in JSON: compared, and computed with where the result is a float whatever they are."""
 
     __slots__ = ()
 
 
-class Nothing(Named):
+class Nothing(Plain):
     """The items of lists that are always empty."""
 
     __slots__ = ()

@@ -215,7 +215,7 @@ def test_rounded_sums_are_a_scan() -> None:
 
 def test_a_wrong_scan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        blocks, "added_rounded", lambda some, values, sets, initial: changes.added(some, values, sets, initial, "float")
+        blocks, "added_rounded", lambda some, values, sets, initial: changes.added(some, values, sets, initial, FLOAT)
     )
     with pytest.raises(AssertionError):
         test_sums_of_floats_are_rounded_with_every_record(monkeypatch, Sum, "of 64 bits", 7)

@@ -18,11 +18,11 @@ from funken.expr.types import FLOAT, INT, STR
 DAY = Column(STR, "%Y-%m-%d", constant=True)
 TIMES = [datetime(2024, 2, day, tzinfo=UTC) for day in (27, 28, 29)]
 CASES = {
-    "repr": ("float", "str", st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
-    "chr": ("int", "str", st.integers(0, 5)),
-    "datetime.fromtimestamp": ("float", DATETIME, st.sampled_from([0.0, 0.25, 1709164770.123])),
-    "datetime.isoformat": (DATETIME, "str", st.sampled_from(TIMES)),
-    "str.title": ("str", "str", st.sampled_from(["a", "b"])),
+    "repr": (FLOAT, STR, st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
+    "chr": (INT, STR, st.integers(0, 5)),
+    "datetime.fromtimestamp": (FLOAT, DATETIME, st.sampled_from([0.0, 0.25, 1709164770.123])),
+    "datetime.isoformat": (DATETIME, STR, st.sampled_from(TIMES)),
+    "str.title": (STR, STR, st.sampled_from(["a", "b"])),
 }
 
 

@@ -41,7 +41,13 @@ def test_a_kind_of_lists_is_a_text_with_the_schema_of_the_items() -> None:
         "list of (int?)",
     ]  # fmt: skip
     assert pickle.loads(pickle.dumps(kinds)) == kinds
-    assert [each.element for each in pickle.loads(pickle.dumps(kinds))] == ["int", ITEM, ListOf(STR), "int", "int?"]
+    assert [each.required.element for each in pickle.loads(pickle.dumps(kinds))] == [
+        INT,
+        ITEM,
+        ListOf(STR),
+        INT,
+        Optional(INT),
+    ]
     assert optional(ListOf(ITEM)).required == ListOf(ITEM)
     assert ListOf(ITEM) != ListOf(Record(ITEM, DOCUMENT, ITEM.names))
     assert has_documents(ListOf(Record(ITEM, DOCUMENT, ITEM.names)))

@@ -98,7 +98,7 @@ class Visit:
 
 WITHIN = Record((FLOAT, Tuple((INT, STR))), DICT, ('a "quoted" {name}', "%s"))
 SCHEMAS = [
-    "int", "str", "float", "bool", Tuple((INT,)), Tuple((STR, Tuple((FLOAT, INT)), BOOL)), WITHIN, ("int", WITHIN),
+    INT, STR, FLOAT, BOOL, Tuple((INT,)), Tuple((STR, Tuple((FLOAT, INT)), BOOL)), WITHIN, Tuple((INT, WITHIN)),
     Record((INT, STR), NAMED_TUPLE, Pair._fields, Pair),
     Record((INT, FLOAT, STR, BOOL), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
     Record((INT, WITHIN, Tuple((FLOAT, STR))), ROW, ("number", "within", "both")),
@@ -125,13 +125,13 @@ def test_none_and_values_that_are_all_alike_are_written():
 
 
 @pytest.mark.parametrize("schema", [
-    ("int", Record((INT, STR), NAMED_TUPLE, Pair._fields, Pair)), Record((Tuple((INT, STR)),), ROW, ("both",)),
+    Tuple((INT, Record((INT, STR), NAMED_TUPLE, Pair._fields, Pair))), Record((Tuple((INT, STR)),), ROW, ("both",)),
 ])  # fmt: skip
 def test_other_records_are_written_one_by_one(schema):
     records = random_records(random.Random(1), schema, True)
     block = columns_of(records, schema)
     assert JsonSchema().messages_of(block) == JsonSchema().serialize_block(records)
-    assert (documents_of(block) is None) == (schema[0] == "int")
+    assert (documents_of(block) is None) == (schema[0] == INT)
 
 
 class Loud(JsonSchema):

@@ -48,12 +48,12 @@ class ColumnsHarness(OperatorHarness):
         self.operator.process_block(columns_of(values, schema, timestamps))
 
 
-EXAMPLES = {"int": "i", "float": "i / 7", "bool": "i > 3", "str": "f'{i}'"}
+EXAMPLES = {INT: "i", FLOAT: "i / 7", BOOL: "i > 3", STR: "f'{i}'"}
 
 
 def source_of(env: StreamExecutionEnvironment, schema: Type, count: int = 10) -> DataStream:
     """Return a source whose records are known to have a shape."""
-    text = EXAMPLES[schema] if isinstance(schema, Atomic) else f"({', '.join(EXAMPLES[str(kind)] for kind in schema)},)"
+    text = EXAMPLES[schema] if isinstance(schema, Atomic) else f"({', '.join(EXAMPLES[kind] for kind in schema)},)"
     function = eval(f"lambda i: {text}")
     return env.from_source(DataGeneratorSource(function, count), WatermarkStrategy.no_watermarks())
 
@@ -224,7 +224,7 @@ def test_a_variable_that_changes_while_the_job_runs_is_seen() -> None:
     def capped(value: int) -> int:
         return value if value < limit else limit
 
-    vector, _ = both_specs("int", lambda stream: stream.map(capped))
+    vector, _ = both_specs(INT, lambda stream: stream.map(capped))
     harness = ColumnsHarness(vector)
     harness.feed_columns([4, 6])
     limit = 7

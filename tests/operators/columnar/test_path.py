@@ -14,7 +14,7 @@ from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.user_functions import UserFunction
 
 BLOCK = columns_of([3, 1], INT, [10, 20])
-FOLDED = Partials("int", [Column(INT, np.array([7]))], 1, np.array([2]), (0,), np.array([5]))
+FOLDED = Partials(INT, [Column(INT, np.array([7]))], 1, np.array([2]), (0,), np.array([5]))
 
 
 def test_columns_are_computed_and_rows_are_not():

@@ -57,7 +57,7 @@ def rowwise(name: str, columns: list[Column], kind: Atomic, length: int) -> Colu
     if looked_up is not None:
         return looked_up
     function, columns = _bound(name, function, columns)
-    runs = _runs(columns, length) if not isinstance(kind, ListOf) else None
+    runs = _runs(columns, length) if not isinstance(kind.required, ListOf) else None
     if runs is not None:
         firsts, counts = runs
         found = _each(function, [column.take(firsts) for column in columns], kind, len(firsts))

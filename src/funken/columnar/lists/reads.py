@@ -50,7 +50,7 @@ class Reads:
     def count(self, found: tuple[Expression, Type], uses: int) -> bool:
         """Count uses of a list of the first argument, or take them back; return whether it is one."""
         made, schema = _bare(found[0]), found[1]
-        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema, ListOf):
+        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema.required, ListOf):
             self._lists[made.path] += uses
             return True
         return False

@@ -74,7 +74,7 @@ def changeable(schema: Type | None) -> bool:
     (True, False)
     """
     if schema is None or isinstance(schema, Atomic):
-        return isinstance(schema, ListOf)
+        return schema is not None and isinstance(schema.required, ListOf)
     if isinstance(schema, Record) and schema.form != NAMED_TUPLE:
         params = getattr(schema.cls, "__dataclass_params__", None)
         if schema.form != DATACLASS or params is None or not params.frozen:
@@ -215,8 +215,8 @@ class _Holder:
         expression = self._resolved(expression)
         schema = self._schema(expression)
         inner: list[tuple[Any, Type]] = []
-        if isinstance(schema, ListOf):
-            inner = [(_ANY, schema.element)]
+        if schema is not None and isinstance(schema.required, ListOf):
+            inner = [(_ANY, schema.required.element)]
         elif schema is not None and not isinstance(schema, Atomic):
             inner = list(enumerate(schema))
         inner = [each for each in inner if changeable(each[1])]
@@ -263,7 +263,7 @@ class _Holder:
                 known = key.value if isinstance(key, Constant) else key
                 if isinstance(schema, Record) and isinstance(known, str):
                     known = schema.position(known)
-                elif isinstance(schema, ListOf) or isinstance(known, Expression):
+                elif isinstance(schema.required, ListOf) or isinstance(known, Expression):
                     known = _ANY
                 elif type(known) is int and isinstance(schema, Composite):
                     known %= max(1, len(schema))

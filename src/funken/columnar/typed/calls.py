@@ -333,7 +333,7 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
             return after([one, other], Constant(op == "!="))
         if not maybe:
             raise refused
-    if any(isinstance(each, ListOf) or each == Optional(FLOAT) for each in (left_schema, right_schema)):
+    if any(isinstance(each.required, ListOf) or each == Optional(FLOAT) for each in (left_schema, right_schema)):
         raise refused  # a list compares by identity first
     same = left_schema.required == right_schema.required or NONE in (left_schema, right_schema)
     if same or {left_schema, right_schema} == {DECIMAL, INT}:

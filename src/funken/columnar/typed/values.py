@@ -95,7 +95,7 @@ def as_int(operand: Typed) -> Typed:
 
 def check_known(schema: Type) -> None:
     """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
-    if isinstance(schema, Atomic) and schema.required not in _TYPES and not isinstance(schema, ListOf):
+    if isinstance(schema, Atomic) and schema.required not in _TYPES and not isinstance(schema.required, ListOf):
         raise NotVectorizable(f"computes with a {schema}")
 
 

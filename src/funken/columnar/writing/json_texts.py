@@ -94,8 +94,8 @@ def _parts(found: Typed, options: JsonOptions) -> list[Expression]:
 def _single(made: Expression, kind: Atomic, options: JsonOptions) -> Expression:
     if kind == NONE:
         return Constant("null")
-    if isinstance(kind, ListOf) or kind == NUMBER:
-        if isinstance(kind, ListOf) and has_documents(kind.element):
+    if isinstance(kind.required, ListOf) or kind == NUMBER:
+        if has_documents(kind):
             raise NotVectorizable(f"calls json.dumps() with {kind}")
         return Rowwise("json value", (made, Constant(options)), STR)
     if kind.is_optional:

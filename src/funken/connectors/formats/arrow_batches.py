@@ -142,6 +142,7 @@ class ArrowColumns(ArrowRecords):
         wanted: Sequence[int] | None,
     ) -> None:  # fmt: skip
         super().__init__(groups, shape, fields, done)
+        assert isinstance(schema, Composite)
         self._schema = schema
         names = names_of(schema, shape)
         self._leaves = wanted

@@ -22,7 +22,7 @@ from funken.connectors.formats.text_columns import CsvColumns, Quoting, csv_reco
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
-from funken.expr.types import Type
+from funken.expr.types import Composite, Type
 from funken.types.delimited import TextColumn, ValueTexts, parser_of
 
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
@@ -213,6 +213,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
     def columns(self, schema: Type, wanted: Sequence[int] | None, names: Sequence[str] | None = None) -> CsvColumns:
         """Return what makes columns of text whose columns have these names, in their order (``None``: those declared)."""
+        assert isinstance(schema, Composite)
         if names is None:
             return CsvColumns(self, self._parsers, self._types(), schema, wanted)
         return CsvColumns(

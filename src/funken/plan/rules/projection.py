@@ -124,9 +124,10 @@ class _Reached:
                 continue
             within = [path[len(leaf) + 1 :] for path in self._paths if path[: len(leaf) + 1] == (*leaf, ITEMS)]
             if within:
-                assert isinstance(kind, ListOf)
+                lists = kind.required
+                assert isinstance(lists, ListOf)
                 read.append(number)
-                of_items = enumerate(atomic_fields(kind.element))
+                of_items = enumerate(atomic_fields(lists.element))
                 found = [n for n, (inner, _) in of_items if any(inner[: len(path)] == path for path in within)]
                 items.append((number, tuple(found)))
         return FieldsRead(tuple(read), tuple(self._guards), tuple(items))

@@ -321,7 +321,8 @@ def _differ(paths: list[_Driven]) -> str | None:
 _WHOLE = [
     schema
     for schema, _ in SHAPES
-    if not has_documents(schema) and not any(kind == NUMBER or isinstance(kind, ListOf) for kind in types_in(schema))
+    if not has_documents(schema)
+    and not any(kind == NUMBER or isinstance(kind.required, ListOf) for kind in types_in(schema))
 ]
 """Schemas of records that somebody may be given whole."""
 
