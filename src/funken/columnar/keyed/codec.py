@@ -17,7 +17,22 @@ from funken.columnar.kernels.ropes import Rope
 from funken.columnar.kernels.times import Times
 from funken.columnar.keyed import saved_types
 from funken.columnar.keyed.partials import Partials
-from funken.expr.types import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, Composite, ListOf, Type
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    FLOAT,
+    HIGHEST,
+    INT,
+    LOWEST,
+    NONE,
+    NUMBER,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Tuple,
+    Type,
+)
 from funken.io.pickling import dumps
 
 TAG = 0xC0
@@ -33,7 +48,25 @@ def encode_block(block: Columns, write: Callable[..., bytes] = dumps) -> bytes:
     folded = (
         (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
     )
-    return _TAG + write((block.length, block.schema, leaves, stamps, folded), _unchanged)
+    return _TAG + write((block.length, _coded(block.schema), leaves, stamps, folded), _unchanged)
+
+
+_CODES: dict[Type, Any] = {each: code for code, each in enumerate((INT, STR, FLOAT, BOOL, NONE, NUMBER))}
+_CONSTANTS = list(_CODES)
+_INT, _STR = _CODES[INT], _CODES[STR]
+
+
+def _coded(of: Type) -> Any:
+    """Return a number for a type without parts, and a tuple of these for one of tuples: a name costs a µs to pickle."""
+    if type(of) is Tuple:
+        return tuple(map(_coded, of))
+    return _CODES.get(of, of)
+
+
+def _type_of(code: Any) -> Any:
+    if type(code) is tuple:
+        return Tuple(map(_type_of, code))
+    return _CONSTANTS[code] if type(code) is int else code
 
 
 def _unchanged(error: Exception) -> Exception:
@@ -53,32 +86,33 @@ def _decoded(written: tuple[Any, ...]) -> Columns:
     columns = [_read(leaf, length) for leaf in leaves]
     timestamps = None if stamps is None else _widened(stamps)
     if folded is None:
-        return Columns(schema, columns, length, timestamps)
-    return Partials(schema, columns, length, _widened(folded[0]), folded[1], timestamps)
+        return Columns(_type_of(schema), columns, length, timestamps)
+    return Partials(_type_of(schema), columns, length, _widened(folded[0]), folded[1], timestamps)
 
 
 def _written(column: Column, length: int) -> tuple[Any, ...]:
     if column.constant:
-        return column.kind, None, column.data
+        return _coded(column.kind), None, column.data
     if column.kind == INT:
-        return INT, column.bounds(), _narrowed(column.data, *column.bounds())
+        return _INT, column.bounds(), _narrowed(column.data, *column.bounds())
     if isinstance(column, Rope) and not column.made:
-        return STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
+        return _STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
     if column.kind == STR:
-        return STR, None, _text(column.data)
+        return _STR, None, _text(column.data)
     if isinstance(column, Times):
-        return column.kind, None, ("T", column.zone, column.micros.tobytes())
+        return _coded(column.kind), None, ("T", column.zone, column.micros.tobytes())
     if isinstance(column, Lists):
         content, counts = column.content(), column.counts()
         leaves = [_written(leaf, content.length) for leaf in content.leaves] if content.length else None
-        return column.kind, None, ("L", _narrowed(counts, int(counts.min()), int(counts.max())), leaves)
+        return _coded(column.kind), None, ("L", _narrowed(counts, int(counts.min()), int(counts.max())), leaves)
     if column.kind not in ARRAYS:
-        return column.kind, None, ("O", 0, column.data.tolist())
-    return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
+        return _coded(column.kind), None, ("O", 0, column.data.tolist())
+    return _coded(column.kind), None, (column.data.dtype.str, 0, column.data.tobytes())
 
 
 def _read(written: tuple[Any, ...], length: int) -> Column:
     kind, bounds, data = written
+    kind = _type_of(kind)
     if type(data) is list:
         return Rope(tuple(part if isinstance(part, str) else _read(part, length) for part in data))
     if type(data) is not tuple:
