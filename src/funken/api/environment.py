@@ -19,12 +19,12 @@ from funken.api.options import CheckpointConfig, ExecutionConfig
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
-from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
 from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
+from funken.expr.types import Type
 from funken.ids import OperatorId
 from funken.io.durations import DurationLike, duration_ms
 from funken.leaderelection.election import with_high_availability
@@ -313,7 +313,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
             return None
         return shared_cores(self._configuration, self._session) if continuous else None
 
-    def _shape_of(self, operator: OperatorId) -> RecordSchema | None:
+    def _shape_of(self, operator: OperatorId) -> Type | None:
         """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
         compiled = compile_plan(self.graph.up_to(operator), "", 1)
         batch = wants_batch(self._configuration, compiled)

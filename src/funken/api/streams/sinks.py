@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
-    from funken.columnar.expressions import RecordSchema
+    from funken.expr.types import Type
 
 _FRAMES = ("connectors.dataframes.staging", "spark.frames.files")
 
@@ -203,7 +203,7 @@ class StreamEnds(Generic[T_co]):
         with self.execute_and_collect(job_execution_name) as records:
             return table_of(list(records), type_of(self), self._traced)
 
-    def _traced(self) -> RecordSchema | None:
+    def _traced(self) -> Type | None:
         if len(self._inputs) != 1 or self._inputs[0].side is not None:
             return None
         return self._environment._shape_of(self._inputs[0].upstream)

@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from funken.columnar.expressions import NotVectorizable
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
@@ -22,7 +23,7 @@ from funken.testing.traced.state_programs import StateProgram
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)
-_SCHEMA = ("int", "int", "str")
+_SCHEMA = Tuple((INT, INT, STR))
 _KEYS = ("record[0]", "record[0]", "(record[0], record[2])", "f'k{record[0]}'")
 
 

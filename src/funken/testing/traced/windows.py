@@ -11,9 +11,9 @@ from collections import Counter
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.expressions import NUMBER, ListOf, kinds_of
 from funken.columnar.records import has_documents
 from funken.columnar.vectorized.functions import BatchFormat, vectorized
+from funken.expr.types import INT, NUMBER, Atomic, Composite, ListOf, Tuple, types_in
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
 from funken.testing.traced.functions import Difference
@@ -278,7 +278,7 @@ class _Driven:
 
         try:
             if as_columns:
-                self.harness.operator.process_block(columns_of(records, ("int", "int", "int"), stamps))
+                self.harness.operator.process_block(columns_of(records, Tuple((INT, INT, INT)), stamps))
             else:
                 self.harness.feed_block(records, stamps)
             if restored:
@@ -321,7 +321,8 @@ def _differ(paths: list[_Driven]) -> str | None:
 _WHOLE = [
     schema
     for schema, _ in SHAPES
-    if not has_documents(schema) and not any(kind == NUMBER or isinstance(kind, ListOf) for kind in kinds_of(schema))
+    if not has_documents(schema)
+    and not any(kind == NUMBER or isinstance(kind.required, ListOf) for kind in types_in(schema))
 ]
 """Schemas of records that somebody may be given whole."""
 
@@ -338,7 +339,9 @@ class BatchFuzzer:
         """Run a case; return what is wrong."""
         dice = random.Random(f"batch/{self._seed}/{case}")
         schema = dice.choice(_WHOLE)
-        flat = all(isinstance(each, str) for each in schema)  # Arrow has no columns of tuples
+        flat = isinstance(schema, Composite) and all(
+            isinstance(each, Atomic) for each in schema
+        )  # Arrow has no columns of tuples
         form = dice.choice([BatchFormat.NUMPY, BatchFormat.PANDAS, *([BatchFormat.ARROW] if flat else [])])
         records = random_records(dice, schema, dice.random() < 0.5)
         source = f"{form.value} {records!r}"
