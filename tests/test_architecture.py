@@ -66,7 +66,7 @@ LAYERS = (
     {"state", "state.rocksdb"},
     {"config", "io", "metrics", "types"},
     {"expr"},
-    {"dataclass", "errors", "ids", "starting"},
+    {"dataclass", "errors", "ids", "lazy", "starting"},
 )
 RANK = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 LIBRARIES = {"cep", "graph", "ml"}
@@ -203,7 +203,9 @@ def bare_init(module: Module) -> Iterator[str]:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
                 pass
-            case ast.Assign([ast.Name("__all__" | "__version__")]) | ast.AnnAssign(ast.Name("__all__")):
+            case ast.Assign([ast.Tuple()], ast.Call(ast.Name("public_names"), [ast.Name("__name__")])):
+                pass  # the names of the stub beside it
+            case ast.Assign([ast.Name("__all__" | "__version__")]) | ast.AnnAssign(ast.Name("__all__" | "__version__")):
                 pass
             case _:
                 yield f"has {type(node).__name__} in __init__.py"
@@ -315,7 +317,9 @@ def package() -> list[Module]:
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         is_package = parts[-1] == "__init__"
-        found.append(Module(".".join(parts[:-1] if is_package else parts), path.read_text(), is_package))
+        stub = path.with_suffix(".pyi")
+        source = path.read_text() + (stub.read_text() if stub.exists() else "")
+        found.append(Module(".".join(parts[:-1] if is_package else parts), source, is_package))
     return found
 
 
