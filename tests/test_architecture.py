@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Highest first: a module imports from its own line or from a lower one. A room is a folder, or a module right under funken;
 # a folder that is not listed belongs to the one it is in.
 LAYERS = (
-    {"cli", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
+    {"cli", "demo", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
     {"spark"},
     {"api", "api.streams"},
     {"api.functions", "api.jobs"},
@@ -187,7 +187,7 @@ def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
 
 
 def one_clock(module: Module) -> Iterator[str]:
-    if module.name == "funken.timing.clock" or module.part in {"spark", "cli"}:
+    if module.name == "funken.timing.clock" or module.part in {"spark", "cli", "demo"}:
         return
     yield from (f"imports {name}" for name in module.imports() if name in {f"time.{clock}" for clock in CLOCKS})
     imports = (node for node in module.nodes if isinstance(node, ast.Import))

@@ -5,7 +5,7 @@ import pytest
 from funken.columnar.keyed import groups, list_log
 from funken.operators.columnar import panes, rolling, session_table, sessions, window
 from funken.operators.counted import sliding
-from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
+from tests.support.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
 

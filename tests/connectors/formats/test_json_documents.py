@@ -24,7 +24,7 @@ from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFiel
 from funken.connectors import JsonSchema
 from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
 from funken.connectors.formats.json_schema import documents_of
-from funken.testing.traced.records import random_records
+from tests.support.traced.records import random_records
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

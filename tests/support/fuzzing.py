@@ -274,8 +274,8 @@ def _read_block(block: bytes) -> Any:
 
 def _column_blocks() -> list[bytes]:
     try:
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415
-        from funken.columnar.keyed.codec import encode_block  # noqa: PLC0415 - NumPy is an extra
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.keyed.codec import encode_block
     except ImportError:
         return []
     records: list[tuple[list[Any], Any]] = [

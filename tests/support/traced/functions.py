@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import trace
-from funken.testing.traced.records import SHAPES, SPACE, random_records
+from tests.support.traced.records import SHAPES, SPACE, random_records
 
 _CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")
 
@@ -162,9 +162,9 @@ class FunctionFuzzer:
             return None
         if not traced.holds(function):
             return "what was traced does not hold"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.keyed.codec import decode_block, encode_block  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of
+        from funken.columnar.keyed.codec import decode_block, encode_block
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)
