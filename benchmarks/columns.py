@@ -40,7 +40,7 @@ SUMS = [("v", "sum"), ("at", "min")]
 
 def numbers(first: int, count: int) -> Columns:
     """Return a block as the source makes it."""
-    return Columns("int", [Column(INT, np.arange(first, first + count), False, first, first + count - 1)], count)
+    return Columns(INT, [Column(INT, np.arange(first, first + count), False, first, first + count - 1)], count)
 
 
 def groups(timed: Callable[[str, Callable[[], Any]], Any], count: int, blocks: int) -> None:

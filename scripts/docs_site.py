@@ -19,7 +19,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
-from changelog import with_unreleased  # noqa: E402 - MkDocs loads a hook as a file, not as a module of a package
+from changelog import with_unreleased
 
 HOME = "README.md"
 PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "changelog.d/README.md"]

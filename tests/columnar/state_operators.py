@@ -11,7 +11,7 @@ from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
+from tests.support.traced.states import StateFuzzer
 
 SCHEMA = Tuple((INT, INT, STR))
 

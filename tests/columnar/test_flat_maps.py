@@ -18,7 +18,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.expr.types import INT, STR, Tuple
 from funken.operators.columnar import flat_map
-from funken.testing.traced.flat_maps import FlatMapFuzzer
+from tests.support.traced.flat_maps import FlatMapFuzzer
 
 CASES, PART = 300, 60
 

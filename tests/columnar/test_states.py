@@ -45,7 +45,7 @@ from funken.operators.stateful import blocks, logic
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
+from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 300, 60
 

@@ -5,7 +5,7 @@ import pytest
 from funken.columnar.keyed import groups, list_log
 from funken.expr.types import INT
 from funken.operators.columnar import contents, counts, rolling, sessions, windows
-from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
+from tests.support.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
 

@@ -27,9 +27,9 @@ from funken.operators.stateful import blocks, logic, units
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_process
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
 from funken.types import Row
 from tests.columnar.state_operators import both, differences, give, harness_of, in_rows, on_columns, returns
+from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])

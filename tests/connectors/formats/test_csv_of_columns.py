@@ -23,7 +23,7 @@ from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.text_columns import fields_of
 from funken.expr.types import BOOL, DATACLASS, DICT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Optional, Record, Tuple
-from funken.testing.traced.records import Pair, Visit, random_records
+from tests.support.traced.records import Pair, Visit, random_records
 
 FOUR = [Types.LONG(), Types.DOUBLE(), Types.STRING(), Types.BOOLEAN()]
 NAMES = ["number", "ratio", "text", "flag"]

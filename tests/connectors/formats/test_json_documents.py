@@ -38,7 +38,7 @@ from funken.expr.types import (
     Record,
     Tuple,
 )
-from funken.testing.traced.records import random_records
+from tests.support.traced.records import random_records
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -16,7 +16,7 @@ from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import trace
 from funken.expr.types import Type
-from funken.testing.traced.records import SHAPES, SPACE, random_records
+from tests.support.traced.records import SHAPES, SPACE, random_records
 
 _CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")
 
@@ -163,9 +163,9 @@ class FunctionFuzzer:
             return None
         if not traced.holds(function):
             return "what was traced does not hold"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.keyed.codec import decode_block, encode_block  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of
+        from funken.columnar.keyed.codec import decode_block, encode_block
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)

@@ -16,8 +16,8 @@ from funken.columnar.vectorized.functions import BatchFormat, vectorized
 from funken.expr.types import INT, NUMBER, Atomic, Composite, ListOf, Tuple, types_in
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
-from funken.testing.traced.functions import Difference
-from funken.testing.traced.records import SHAPES, random_records
+from tests.support.traced.functions import Difference
+from tests.support.traced.records import SHAPES, random_records
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)
@@ -274,7 +274,7 @@ class _Driven:
 
     def step(self, records: list[Any], stamps: list[int], as_columns: bool, restored: bool, watermark: int) -> None:
         """Give it a block and a watermark."""
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
 
         try:
             if as_columns:
@@ -345,9 +345,9 @@ class BatchFuzzer:
         form = dice.choice([BatchFormat.NUMPY, BatchFormat.PANDAS, *([BatchFormat.ARROW] if flat else [])])
         records = random_records(dice, schema, dice.random() < 0.5)
         source = f"{form.value} {records!r}"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.vectorized.arguments import argument_of, columns_of_records  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.vectorized.results import columns_made  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.vectorized.arguments import argument_of, columns_of_records
+        from funken.columnar.vectorized.results import columns_made
 
         try:
             for block in (columns_of(records, schema), columns_of_records(records)):

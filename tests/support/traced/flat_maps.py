@@ -9,8 +9,8 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.expr.types import Type
-from funken.testing.traced.functions import FunctionFuzzer, FunctionWriter
-from funken.testing.traced.records import random_records
+from tests.support.traced.functions import FunctionFuzzer, FunctionWriter
+from tests.support.traced.records import random_records
 
 _TEXTS = ("{}.split(',')", "{}.split()", "{}.split('a')", "{}.splitlines()", "{}.split('=', 1)", "{}.split(',')[1:]")
 _KINDS = ("int", "float", "str", "bool")
@@ -33,9 +33,9 @@ class FlatMapFuzzer(FunctionFuzzer):
             return None
         if not traced.holds(function):
             return "what was traced does not hold"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.operators.columnar.flat_map import given_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.kernels.evaluation import FallBackToRows
+        from funken.operators.columnar.flat_map import given_of
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)
