@@ -132,9 +132,10 @@ def api_pages() -> Iterator[tuple[str, str]]:
 
 
 def exported_names(module: str) -> list[str]:
-    """Return what is in ``__all__`` of a package, without what is no class or function."""
+    """Return what is in ``__all__`` of a module, or of the stub of a package."""
     path = ROOT / "src" / Path(*module.split("."))
-    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+    places = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
+    tree = ast.parse(next(place for place in places if place.exists()).read_text())
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             return sorted(ast.literal_eval(statement.value))
