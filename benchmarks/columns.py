@@ -30,16 +30,17 @@ from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
+from funken.expr.types import INT, STR
 
-LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).typed("int")[0].result
-FOUND = trace(lambda line: "999 " in line, None, 1).condition("str").result
+LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).typed(INT)[0].result
+FOUND = trace(lambda line: "999 " in line, None, 1).condition(STR).result
 
 SUMS = [("v", "sum"), ("at", "min")]
 
 
 def numbers(first: int, count: int) -> Columns:
     """Return a block as the source makes it."""
-    return Columns("int", [Column("int", np.arange(first, first + count), False, first, first + count - 1)], count)
+    return Columns(INT, [Column(INT, np.arange(first, first + count), False, first, first + count - 1)], count)
 
 
 def groups(timed: Callable[[str, Callable[[], Any]], Any], count: int, blocks: int) -> None:
@@ -97,7 +98,7 @@ def main() -> None:
         groups(timed, args.records, args.blocks)
     for number in range(args.blocks if "text" in args.only.split(",") else 0):
         block = timed("source", lambda at=number: numbers(10_000_000 + at * args.records, args.records))
-        lines = timed("map", lambda block=block: computed(LINE, "str", block))
+        lines = timed("map", lambda block=block: computed(LINE, STR, block))
         mask = timed("search in the parts", lambda lines=lines: mask_of(FOUND, lines))
         timed("keep the parts", lambda lines=lines, mask=mask: lines.keep(mask))
         timed("make the text", lambda lines=lines: lines.leaves[0].data)

@@ -19,6 +19,7 @@ from typing import Any
 from funken.columnar.kernels.columns import Columns, column_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
+from funken.expr import types
 
 SPACE = {
     "math": math,
@@ -52,21 +53,21 @@ ISO = "int(datetime.fromisoformat(x).timestamp() * 1000)  datetime.fromisoformat
 SECONDS = "datetime.strptime(x, '%Y-%m-%d %H:%M:%S').minute"
 
 
-def values(records: int) -> list[tuple[str, str, list[Any]]]:
-    """Return the expressions, the kind of their values, and values."""
+def values(records: int) -> list[tuple[str, types.Atomic, list[Any]]]:
+    """Return the expressions, the type of their values, and values."""
     dice = random.Random(1)
     millis = [1_709_164_770_123 + dice.randrange(10**9) * 7 for _ in range(records)]
     times = [datetime.fromtimestamp(each / 1000, UTC) for each in millis]
     return [
-        (TEXT, "str", [f"user-{dice.randrange(10**6)} page {dice.randrange(100)}" for _ in millis]),
-        (DIGITS, "str", [str(dice.randrange(10**6)) for _ in millis]),
-        (DECIMALS, "str", [repr(round(dice.random() * 1000, 2)) for _ in millis]),
-        (CODE, "str", [dice.choice("abcdef") for _ in millis]),
-        (WHOLE, "int", [dice.randrange(10**9) for _ in millis]),
-        (FLOAT, "float", [dice.random() * 1000 for _ in millis]),
-        (MILLIS, "int", millis),
-        (ISO, "str", [each.isoformat(timespec="milliseconds") for each in times]),
-        (SECONDS, "str", [each.strftime("%Y-%m-%d %H:%M:%S") for each in times]),
+        (TEXT, types.STR, [f"user-{dice.randrange(10**6)} page {dice.randrange(100)}" for _ in millis]),
+        (DIGITS, types.STR, [str(dice.randrange(10**6)) for _ in millis]),
+        (DECIMALS, types.STR, [repr(round(dice.random() * 1000, 2)) for _ in millis]),
+        (CODE, types.STR, [dice.choice("abcdef") for _ in millis]),
+        (WHOLE, types.INT, [dice.randrange(10**9) for _ in millis]),
+        (FLOAT, types.FLOAT, [dice.random() * 1000 for _ in millis]),
+        (MILLIS, types.INT, millis),
+        (ISO, types.STR, [each.isoformat(timespec="milliseconds") for each in times]),
+        (SECONDS, types.STR, [each.strftime("%Y-%m-%d %H:%M:%S") for each in times]),
     ]
 
 

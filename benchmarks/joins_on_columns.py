@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import TAGGED_KEY, JoinPairs, WindowJoin
 from funken.operators.stateful import interval_join
@@ -29,7 +30,7 @@ from funken.plan.columns.joins import columnar_interval_join, columnar_window_jo
 from funken.testing import OperatorHarness
 from funken.windowing.assigners import TumblingEventTimeWindows
 
-SCHEMA = ("int", "int", "str")
+SCHEMA = Tuple((INT, INT, STR))
 BLOCKS = (50, 100, 300, 1000, 8000)
 PARTNERS = (0.5, 5)
 

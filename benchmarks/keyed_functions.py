@@ -38,6 +38,7 @@ from funken import (
     ValueStateDescriptor,
 )
 from funken.columnar.kernels.columns import Columns, columns_of
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
@@ -45,7 +46,7 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
 
-SCHEMA = ("int", "int", "str")
+SCHEMA = Tuple((INT, INT, STR))
 WORDS = 100
 ONE_IN = 4
 """Of the blocks of a join, one in so many is of the first input."""

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from funken import FileSource, Types
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.records import DICT, NamedFields
 from funken.connectors import Batch, ConnectorContext, JsonSchema
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineEncoder, LineFormat
 from funken.connectors.formats.csv_schema import CsvSchema
+from funken.expr.types import DICT, FLOAT, INT, STR, Record
 
 FIELDS = {
     "moment": Types.LONG(),
@@ -74,7 +74,7 @@ def cost(name: str, rows: int, form: str, wanted: tuple[int, ...] | None) -> int
 
 def written(rows: int, form: str, how: CsvSchema | JsonSchema) -> int:
     """Write lines of blocks of columns, and return the CPU time (ns) per record."""
-    schema = NamedFields(("int", "str", "float", "int", "str"), DICT, tuple(FIELDS))
+    schema = Record((INT, STR, FLOAT, INT, STR), DICT, tuple(FIELDS))
     lines = [json.loads(line("JSON lines", number, random.Random(number))) for number in range(8000)]
     block, encoder = columns_of(lines, schema), LineEncoder(how)
     began, times = time.process_time(), max(1, rows // len(lines))

@@ -24,11 +24,11 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "compare")]
 
-import environments  # noqa: E402 - the benchmarks are no package that is installed
+import environments
 
-from funken.cep.compiler import compile_pattern  # noqa: E402
-from funken.errors import InvalidProgram  # noqa: E402
-from tests.cep.exchange import Task, differences, pattern_of, run  # noqa: E402 - as are the tests
+from funken.cep.compiler import compile_pattern
+from funken.errors import InvalidProgram
+from tests.cep.exchange import Task, differences, pattern_of, run
 
 LETTERS = "abcd"
 SECONDS = 10

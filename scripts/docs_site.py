@@ -19,7 +19,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
-from changelog import with_unreleased  # noqa: E402 - MkDocs loads a hook as a file, not as a module of a package
+from changelog import with_unreleased
 
 HOME = "README.md"
 PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "changelog.d/README.md"]
@@ -132,9 +132,10 @@ def api_pages() -> Iterator[tuple[str, str]]:
 
 
 def exported_names(module: str) -> list[str]:
-    """Return what is in ``__all__`` of a package, without what is no class or function."""
+    """Return what is in ``__all__`` of a module, or of the stub of a package."""
     path = ROOT / "src" / Path(*module.split("."))
-    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+    places = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
+    tree = ast.parse(next(place for place in places if place.exists()).read_text())
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             return sorted(ast.literal_eval(statement.value))

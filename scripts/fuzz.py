@@ -12,8 +12,11 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from pathlib import Path
 
-from funken.testing.fuzzing import Finding, Fuzzer
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.support.fuzzing import Finding, Fuzzer
 
 _PROGRESS_SECONDS = 10
 _WARM_UP = 300

@@ -8,11 +8,14 @@ import argparse
 import sys
 import time
 import warnings
+from pathlib import Path
 
-from funken.testing.traced.flat_maps import FlatMapFuzzer
-from funken.testing.traced.functions import Difference, FunctionFuzzer
-from funken.testing.traced.states import StateFuzzer
-from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.support.traced.flat_maps import FlatMapFuzzer
+from tests.support.traced.functions import Difference, FunctionFuzzer
+from tests.support.traced.states import StateFuzzer
+from tests.support.traced.windows import BatchFuzzer, WindowFuzzer
 
 _PROGRESS_SECONDS = 10
 _REASONS = 12

@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.mutants import Mutant, all_mutants  # noqa: E402 - the table is no package that is installed
+from tests.mutants import Mutant, all_mutants
 
 _REQUIRED = 0.95
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)

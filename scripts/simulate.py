@@ -15,7 +15,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from funken.testing.simulation.run import Outcomes, Simulation
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.support.simulation.run import Outcomes, Simulation
 
 _PROGRESS_SECONDS = 10
 

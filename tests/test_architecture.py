@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Highest first: a module imports from its own line or from a lower one. A room is a folder, or a module right under funken;
 # a folder that is not listed belongs to the one it is in.
 LAYERS = (
-    {"cli", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
+    {"cli", "demo", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
     {"table"},
     {"table.physical"},
     {"table.runtime"},
@@ -78,7 +78,7 @@ LAYERS = (
     {"expr.sql"},
     {"config", "io", "metrics", "types"},
     {"expr"},
-    {"dataclass", "errors", "ids", "starting"},
+    {"dataclass", "errors", "ids", "lazy", "starting"},
 )
 RANK = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 LIBRARIES = {"cep", "graph", "ml"}
@@ -206,7 +206,7 @@ def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
 
 
 def one_clock(module: Module) -> Iterator[str]:
-    if module.name == "funken.timing.clock" or module.part in {"spark", "cli"}:
+    if module.name == "funken.timing.clock" or module.part in {"spark", "cli", "demo"}:
         return
     yield from (f"imports {name}" for name in module.imports() if name in {f"time.{clock}" for clock in CLOCKS})
     imports = (node for node in module.nodes if isinstance(node, ast.Import))
@@ -222,7 +222,9 @@ def bare_init(module: Module) -> Iterator[str]:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
                 pass
-            case ast.Assign([ast.Name("__all__" | "__version__")]) | ast.AnnAssign(ast.Name("__all__")):
+            case ast.Assign([ast.Tuple()], ast.Call(ast.Name("public_names"), [ast.Name("__name__")])):
+                pass  # the names of the stub beside it
+            case ast.Assign([ast.Name("__all__" | "__version__")]) | ast.AnnAssign(ast.Name("__all__" | "__version__")):
                 pass
             case _:
                 yield f"has {type(node).__name__} in __init__.py"
@@ -336,7 +338,9 @@ def package() -> list[Module]:
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         is_package = parts[-1] == "__init__"
-        found.append(Module(".".join(parts[:-1] if is_package else parts), path.read_text(), is_package))
+        stub = path.with_suffix(".pyi")
+        source = path.read_text() + (stub.read_text() if stub.exists() else "")
+        found.append(Module(".".join(parts[:-1] if is_package else parts), source, is_package))
     return found
 
 

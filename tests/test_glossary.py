@@ -1,4 +1,4 @@
-"""The glossary and the map of the architecture are true: every module and class that they name exists."""
+"""The glossary, the map of the architecture and the pages of its rooms are true: what they name exists."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,10 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "funken"
 MODULE = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.py)`")
 CLASS = re.compile(r"`([A-Z][A-Za-z]+)`")
+LARGE = 28
+"""A room of so many modules has a page."""
+OTHERS = {"compat"}
+"""Large, but without a structure of its own: it mirrors PyFlink's modules."""
 
 
 def classes():
@@ -19,12 +23,26 @@ def classes():
     )
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/glossary.md"])
+ROOMS = sorted(room for room in SOURCE.iterdir() if len(list(room.rglob("*.py"))) >= LARGE and room.name not in OTHERS)
+
+
+@pytest.mark.parametrize(
+    "page", ["ARCHITECTURE.md", "docs/glossary.md", *(f"src/funken/{room.name}/README.md" for room in ROOMS)]
+)
 def test_a_module_that_is_named_exists(page):
     named = set(MODULE.findall((ROOT / page).read_text()))
 
     assert named
-    assert {name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()} == set()
+    places = (SOURCE, ROOT, (ROOT / page).parent)
+    assert {name for name in named if not any((place / name).exists() for place in places)} == set()
+
+
+def test_the_map_of_the_architecture_is_short_and_leads_to_the_rooms():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+
+    assert len(text.split()) <= 1500
+    assert len(set(MODULE.findall(text))) <= 50
+    assert {room.name for room in ROOMS if f"(src/funken/{room.name}/README.md)" not in text} == set()
 
 
 def test_a_class_of_the_glossary_exists():

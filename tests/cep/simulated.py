@@ -27,7 +27,7 @@ from funken.cep import (
     TimedOutPartialMatchHandler,
     match_recognize,
 )
-from funken.testing.simulation.scenarios import Wide
+from tests.support.simulation.scenarios import Wide
 
 EXPIRED = OutputTag("expired")
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 7)

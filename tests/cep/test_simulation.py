@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from funken.testing.simulation.run import Simulation, oracle
-from funken.testing.simulation.scenarios import PROGRAMS
 from tests.cep.simulated import clauses, patterns, rules
+from tests.support.simulation.run import Simulation, oracle
+from tests.support.simulation.scenarios import PROGRAMS
 
 SEEDS = 30
 NAMES = ["patterns", "rules", "clauses"]

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from funken import Configuration, StreamExecutionEnvironment
 from funken.cli.main import main
-from funken.cli.payments import fraud
-from funken.cli.payments.chaos import KILL_AFTER, Chaos, Timeline, worker_of
-from funken.cli.payments.fraud import Verdict, Watch, expected
+from funken.demo import fraud
+from funken.demo.chaos import KILL_AFTER, Chaos, Timeline, worker_of
+from funken.demo.fraud import Verdict, Watch, expected
 from funken.runtime.job.states import JobStatus
 from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
 

@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from funken.cli import histogram
-from funken.cli.demo import Tally, standard_input
 from funken.cli.main import main
+from funken.demo import histogram
+from funken.demo.command import Tally, standard_input
 
 TEXT = ["to be or not to be", "that is the question"]
 

@@ -7,8 +7,8 @@ import pytest
 
 from funken import Configuration, DataGeneratorSource, WatermarkStrategy
 from funken.api.jobs.watching import watch_jobs
-from funken.cli.demo import begins_here, demo
 from funken.cli.lifecycle.handover import HandOver
+from funken.demo.command import begins_here, demo
 from funken.errors import SparkNotStarted
 
 COUNT = 300

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import pytest
 
 from funken import CollectionSource
-from funken.cli import histogram
 from funken.connectors.base import NEED_SPLITS, Batch, Wait
 from funken.connectors.context import ConnectorContext
+from funken.demo import histogram
 from funken.timing.watermarks import WatermarkOutput
 
 

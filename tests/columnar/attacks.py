@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from funken import Configuration, DataGeneratorSource, Row, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.expressions import INT, NotVectorizable
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
 from funken.errors import JobExecutionError
+from funken.expr.types import INT
 from funken.operators.columnar.flat_map import given_of
 
 RECORDS = 7

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from funken.expr.types import INT, STR, Tuple
+
 NAMES = ("a", "b", "c")
-SCHEMA = ("int", "int", "str")
+SCHEMA = Tuple((INT, INT, STR))
 
 
 class Branching:

@@ -5,14 +5,15 @@ from typing import Any
 
 from funken import KeyedCoProcessFunction
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
+from tests.support.traced.states import StateFuzzer
 
-SCHEMA = ("int", "int", "str")
+SCHEMA = Tuple((INT, INT, STR))
 
 
 def differences(fuzzer: StateFuzzer, first: int, count: int) -> list[Any]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.keyed.relational import aggregated
+from funken.expr.types import FLOAT, INT, STR, Tuple
 
 FOLDS = {
     "first": lambda one, other: one,
@@ -17,7 +18,7 @@ FOLDS = {
     "min": min,
     "max": max,
 }
-SCHEMA = ("int", "int", "float", "str")
+SCHEMA = Tuple((INT, INT, FLOAT, STR))
 
 
 def by_loop(records, hows):

@@ -7,8 +7,8 @@ import pytest
 
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
+from funken.expr.types import DICT, INT, Record
 
 MOST = 0.3
 
@@ -20,7 +20,7 @@ def source_of(lines, indent="    "):
 
 
 def fields(count):
-    return NamedFields(("int",) * count, DICT, tuple(f"f{number}" for number in range(count)))
+    return Record((INT,) * count, DICT, tuple(f"f{number}" for number in range(count)))
 
 
 SHAPES = {

@@ -20,8 +20,8 @@ from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
-from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.columnar.tracing import trace
+from funken.expr.types import DATACLASS, DICT, INT, NAMED_TUPLE, ROW, STR, Record, Tuple
 
 COUNT = 60
 UNTIMED = WatermarkStrategy.no_watermarks()
@@ -44,9 +44,9 @@ class Pair(NamedTuple):
     n: int
 
 
-SALE = NamedFields(("str", "int", NamedFields(("int", "str"), DICT, ("x", "y"))), DICT, ("user", "n", "inner"))
+SALE = Record((STR, INT, Record((INT, STR), DICT, ("x", "y"))), DICT, ("user", "n", "inner"))
 SALES = [{"user": "abc"[n % 3], "n": n, "inner": {"x": -n, "y": "q"}} for n in range(7)]
-FLAT = ("str", "int")
+FLAT = Tuple((STR, INT))
 VISITS = [Visit("abc"[n % 3], n) for n in range(7)]
 ROWS = [Row(user="abc"[n % 3], n=n) for n in range(7)]
 
@@ -191,7 +191,7 @@ def sets_an_item(v: Any) -> Any:
     [(adds_an_attribute, VISITS, DATACLASS), (adds_an_attribute, ROWS, ROW), (sets_an_item, ROWS, ROW)],
 )
 def test_dataclasses_and_rows_that_are_changed(function, records, form):
-    schema = NamedFields(FLAT, form, ("user", "n"), Visit if form == DATACLASS else None)
+    schema = Record(FLAT, form, ("user", "n"), Visit if form == DATACLASS else None)
 
     assert repr(on_columns(function, records, schema)) == repr(as_python(function, records))
 
@@ -286,12 +286,12 @@ def test_what_others_may_have_is_not_changed_on_columns(function, reason):
 @pytest.mark.parametrize(
     ("function", "schema", "reason"),
     [
-        (adds_an_attribute, NamedFields(FLAT, DATACLASS, ("user", "n"), Frozen), "which is frozen"),
-        (adds_an_attribute, NamedFields(FLAT, NAMED_TUPLE, ("user", "n"), Pair), "changes Pair"),
+        (adds_an_attribute, Record(FLAT, DATACLASS, ("user", "n"), Frozen), "which is frozen"),
+        (adds_an_attribute, Record(FLAT, NAMED_TUPLE, ("user", "n"), Pair), "changes Pair"),
         (adds_an_attribute, SALE, "uses the attribute 'n' of"),
-        (sets, NamedFields(FLAT, ROW, ("user", "n")), "sets 'total', which Row.* has not"),
-        (deletes, NamedFields(FLAT, ROW, ("user", "n")), "changes Row"),
-        (pops, NamedFields(("int",), DICT, ("n",)), "takes (the item )?'user'"),
+        (sets, Record(FLAT, ROW, ("user", "n")), "sets 'total', which Row.* has not"),
+        (deletes, Record(FLAT, ROW, ("user", "n")), "changes Row"),
+        (pops, Record((INT,), DICT, ("n",)), "takes (the item )?'user'"),
     ],
 )
 def test_what_python_refuses_or_cannot_be_known_stays_with_records(function, schema, reason):
@@ -435,7 +435,7 @@ def test_a_flat_map_that_raises_runs_on_columns():
             raise Rejected
         yield r["user"], r["n"]
 
-    traced, kind = trace_flat_map(words, None).typed(NamedFields(("str", "int"), DICT, ("user", "n")))
+    traced, kind = trace_flat_map(words, None).typed(Record((STR, INT), DICT, ("user", "n")))
 
-    assert kind == ("str", "int")
+    assert kind == Tuple((STR, INT))
     assert any(not each.emits for each in traced.emissions)

@@ -22,10 +22,11 @@ from funken import (
     WindowFunction,
 )
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.columnar import counts
 from tests.columnar.window_operators import BothWindows, planned
 
-SCHEMA = ("int", "int", "str", "float")
+SCHEMA = Tuple((INT, INT, STR, FLOAT))
 
 
 @pytest.fixture(autouse=True)

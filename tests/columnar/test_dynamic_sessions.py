@@ -24,10 +24,11 @@ from funken import (
 from funken.connectors import JsonSchema
 from funken.connectors.files.line_files import LineFormat
 from funken.errors import InvalidProgram
+from funken.expr.types import INT, STR, Tuple
 from funken.ids import MAX_WATERMARK
 from tests.columnar.window_operators import BothWindows, planned
 
-SCHEMA = ("int", "int", "str", "int")
+SCHEMA = Tuple((INT, INT, STR, INT))
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[3])
 LIMIT = 3
 

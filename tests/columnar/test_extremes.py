@@ -10,6 +10,7 @@ from funken import Configuration, FileSource, StreamExecutionEnvironment, Waterm
 from funken.columnar.folds import reduce_folds
 from funken.columnar.kernels.columns import columns_of
 from funken.connectors.files.arrow_files import ParquetFormat
+from funken.expr.types import INT, STR, Tuple
 from funken.testing.harness import OperatorHarness
 
 
@@ -77,7 +78,7 @@ def test_columns_give_and_keep_what_records_do(name, blocks):
     assert results[0] == results[1]
 
 
-SHAPE = ("int", "int", "str")
+SHAPE = Tuple((INT, INT, STR))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.columnar import flat_map
-from funken.testing.traced.flat_maps import FlatMapFuzzer
+from tests.support.traced.flat_maps import FlatMapFuzzer
 
 CASES, PART = 300, 60
 
@@ -149,15 +150,15 @@ def carried(line: str) -> Any:
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
-    (lambda line: zip(line, line, strict=True), "str", "calls zip()"),
-    (lambda line: line, "str", "loops over str"),
-    (lambda line: [line, 1], "str", "gives sometimes str and sometimes int"),
-    (lambda line: None, "str", "gives no results"),
-    (nested, "str", "has a loop in a loop"),
-    (early, "str", "leaves a loop early"),
-    (carried, "str", "uses the variable 'before' before it has a value"),
-    (lambda pair: [each for each in pair], ("int", "int"), "loops over (int, int)"),
-    (lambda line: {word for word in line.split()}, "str", "uses a set"),
+    (lambda line: zip(line, line, strict=True), STR, "calls zip()"),
+    (lambda line: line, STR, "loops over str"),
+    (lambda line: [line, 1], STR, "gives sometimes str and sometimes int"),
+    (lambda line: None, STR, "gives no results"),
+    (nested, STR, "has a loop in a loop"),
+    (early, STR, "leaves a loop early"),
+    (carried, STR, "uses the variable 'before' before it has a value"),
+    (lambda pair: [each for each in pair], Tuple((INT, INT)), "loops over (int, int)"),
+    (lambda line: {word for word in line.split()}, STR, "uses a set"),
 ]
 
 
@@ -174,7 +175,7 @@ def test_a_display_within_a_comprehension_gives_nothing_by_itself() -> None:
         return [max([*[len(word) for word in value[1].split(",")], value[0]]) for _ in value[1].split()]
 
     records = [(2, "abc,d e"), (5, "a")]
-    schema = ("int", "str")
+    schema = Tuple((INT, STR))
     traced, results = trace_flat_map(function, None).typed(schema)
     given = flat_map.given_of(traced.emissions, results, columns_of(records, schema))
 
@@ -188,7 +189,7 @@ def test_what_is_used_for_no_item_only_raises_all_the_same() -> None:
         first = value[1].split()[0]
         yield from [word for word in [each + first for each in value[1].split() if len(each) > value[0]] if word]
 
-    schema = ("int", "str")
+    schema = Tuple((INT, STR))
     traced, results = trace_flat_map(function, None).typed(schema)
 
     assert flat_map.given_of(traced.emissions, results, columns_of([(1, "to be")], schema)).to_list() == [

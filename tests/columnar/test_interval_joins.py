@@ -23,6 +23,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.intervals import KeyedTimes
 from funken.errors import InvalidProgram
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.stateful import interval_join
 from funken.operators.user_functions import UserFunction
@@ -32,7 +33,7 @@ from funken.state.keyed import KeyedStateStore
 from funken.testing import OperatorHarness
 from funken.timing.timers import InternalTimerService
 
-SCHEMA = ("str", "int", "float")
+SCHEMA = Tuple((STR, INT, FLOAT))
 
 
 @pytest.fixture(autouse=True)

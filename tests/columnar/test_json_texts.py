@@ -14,8 +14,8 @@ from funken import DataGeneratorSource, DiscardingSink, Row, StreamExecutionEnvi
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
-from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields
 from funken.columnar.tracing import trace
+from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Object, Optional, Record, Tuple
 
 
 class Point(NamedTuple):
@@ -24,9 +24,9 @@ class Point(NamedTuple):
 
 
 POINT = ("x", "y")
-INNER = NamedFields(("str?", "bool"), DICT, ("note", 'a "key"'))
-SALE = NamedFields(
-    ("str", "int", "float", INNER, ("int", "str"), "int?", "float?", NamedFields(("int", "float"), NAMED_TUPLE, POINT, Point)),
+INNER = Record((Optional(STR), BOOL), DICT, ("note", 'a "key"'))
+SALE = Record(
+    (STR, INT, FLOAT, INNER, Tuple((INT, STR)), Optional(INT), Optional(FLOAT), Record((INT, FLOAT), NAMED_TUPLE, POINT, Point)),
     DICT,
     ("item", "n", "price", "inner", "pair", "count", "rate", "at"),
 )  # fmt: skip
@@ -70,14 +70,14 @@ def test_it_is_what_python_writes(function, records):
 
 @pytest.mark.parametrize("number", [0.0, -0.0, 1e16, 1e-5, 1.5, math.nan, math.inf, -math.inf, 5e-324])
 def test_floats_are_written_as_python_does_alone_and_among_others(number):
-    traced, schema = trace(json.dumps, None, 1).typed("float")
+    traced, schema = trace(json.dumps, None, 1).typed(FLOAT)
 
     for values in ([number], [number, 2.5, -3.0]):
-        assert computed(traced.result, schema, columns_of(values, "float")).to_list() == [json.dumps(x) for x in values]
+        assert computed(traced.result, schema, columns_of(values, FLOAT)).to_list() == [json.dumps(x) for x in values]
 
 
 def test_dates_and_decimals_are_texts_by_default_str():
-    schema = ("datetime", "date", "Decimal", "timedelta")
+    schema = Tuple((Object("datetime"), Object("date"), Object("Decimal"), Object("timedelta")))
     record = (
         datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC),
         datetime.date(2026, 1, 2),
@@ -96,13 +96,13 @@ def test_dates_and_decimals_are_texts_by_default_str():
 @pytest.mark.parametrize(
     ("function", "schema", "reason"),
     [
-        (json.dumps, "Decimal", r"calls json.dumps\(\) with a Decimal"),
-        (json.dumps, NamedFields(("int",), ROW, ("n",)), r"calls json.dumps\(\) with Row\(n: int\)"),
-        (json.dumps, NamedFields(("int",), DOCUMENT, ("n",)), r"calls json.dumps\(\) with {n: int, ...}"),
-        (lambda n: json.dumps(n, indent=2), "int", r"calls json.dumps\(\) with indent"),
-        (lambda n: json.dumps(n, default=repr), "int", r"calls json.dumps\(\) with default"),
-        (lambda n: json.dumps(n, ensure_ascii=n > 1), "int", r"calls json.dumps\(\) with ensure_ascii"),
-        (lambda n: json.dumps(n, separators=(str(n), ":")), "int", "with separators that are not constant"),
+        (json.dumps, Object("Decimal"), r"calls json.dumps\(\) with a Decimal"),
+        (json.dumps, Record((INT,), ROW, ("n",)), r"calls json.dumps\(\) with Row\(n: int\)"),
+        (json.dumps, Record((INT,), DOCUMENT, ("n",)), r"calls json.dumps\(\) with {n: int, ...}"),
+        (lambda n: json.dumps(n, indent=2), INT, r"calls json.dumps\(\) with indent"),
+        (lambda n: json.dumps(n, default=repr), INT, r"calls json.dumps\(\) with default"),
+        (lambda n: json.dumps(n, ensure_ascii=n > 1), INT, r"calls json.dumps\(\) with ensure_ascii"),
+        (lambda n: json.dumps(n, separators=(str(n), ":")), INT, "with separators that are not constant"),
     ],
 )
 def test_what_is_not_written_on_columns(function, schema, reason):

@@ -17,14 +17,15 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from funken.columnar.expressions import ListOf, NotVectorizable
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.lists.folds import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
 from funken.columnar.tracing import trace
+from funken.expr.types import FLOAT, INT, STR, ListOf, Tuple
 from funken.operators.columnar import contents
 from funken.operators.columnar.contents import ListPane, listed_records
 
-SCHEMA = ("int", "float", "str")
+SCHEMA = Tuple((INT, FLOAT, STR))
 
 
 class Largest(AggregateFunction):
@@ -93,7 +94,7 @@ def test_records_that_no_list_keeps_leave_a_pane(monkeypatch: pytest.MonkeyPatch
     pane = ListPane(fold, SCHEMA)
     for number in range(200):
         block = columns_of([(number * 10 + each, 0.5, "x") for each in range(10)], SCHEMA)
-        pane.add(columns_of([each % 3 for each in range(10)], "int").leaves[0], [listed_records(fold, block)], 10)
+        pane.add(columns_of([each % 3 for each in range(10)], INT).leaves[0], [listed_records(fold, block)], 10)
         assert pane._length <= 64 + 10
 
     assert dict(pane.copied()) == {0: [(1999, 0.5, "x")], 1: [(1997, 0.5, "x")], 2: [(1998, 0.5, "x")]}

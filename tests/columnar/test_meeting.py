@@ -15,6 +15,7 @@ from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
+from funken.expr.types import INT, Tuple
 from funken.operators.columnar.flat_map import given_of
 from tests.columnar.branching import SCHEMA, Branching, records
 
@@ -46,7 +47,7 @@ def nodes(function: Any, schema: Any) -> int:
 
 @pytest.mark.parametrize("make", [fields, cleaning, returning], ids=lambda make: make.__name__)
 def test_expressions_grow_with_the_length_of_a_function(make):
-    schema = {count: ("int",) * count if make is fields else SCHEMA for count in (8, 16, 24)}
+    schema = {count: Tuple((INT,) * count) if make is fields else SCHEMA for count in (8, 16, 24)}
     eight, sixteen, more = (nodes(make(count), schema[count]) for count in (8, 16, 24))
 
     assert more - sixteen <= 1.5 * (sixteen - eight)

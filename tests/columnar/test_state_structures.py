@@ -11,6 +11,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import list_log, pairs
 from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.keyed.pairs import PairSlots
+from funken.expr.types import INT, STR, Tuple
 
 SLOTS = st.integers(0, 9)
 SOME = st.lists(SLOTS, unique=True, max_size=6)
@@ -30,7 +31,7 @@ STEPS = st.lists(
 def test_a_log_of_lists_has_what_lists_would_have(few_items: int, steps: list[Any]) -> None:
     lists: dict[int, list[tuple[int, str]]] = {slot: [] for slot in range(12)}
     stored = dict.fromkeys(lists, 0)
-    log, number = ListLog(("int", "str")), 0
+    log, number = ListLog(Tuple((INT, STR))), 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(list_log, "_FEW_ITEMS", few_items)
         for what, which, *more in steps:
@@ -41,7 +42,7 @@ def test_a_log_of_lists_has_what_lists_would_have(few_items: int, steps: list[An
                 number += len(items)
                 log.append(
                     np.array([*made], np.int64), np.array([*which.values()], np.int64),
-                    columns_of(items, ("int", "str")), is_stored,
+                    columns_of(items, Tuple((INT, STR))), is_stored,
                 )  # fmt: skip
                 for slot, added in made.items():
                     lists[slot] += added
@@ -64,9 +65,9 @@ def test_a_log_of_lists_has_what_lists_would_have(few_items: int, steps: list[An
 
 def test_items_of_emptied_lists_leave_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_log, "_FEW_ITEMS", 100)
-    log = ListLog("int")
+    log = ListLog(INT)
     for number in range(1000):
-        log.append(np.array([0, 1 + number % 3]), np.array([5, 1]), columns_of([number] * 6, "int"))
+        log.append(np.array([0, 1 + number % 3]), np.array([5, 1]), columns_of([number] * 6, INT))
         log.empty(np.array([0]))
 
     assert log.lengths(np.arange(4)).tolist() == [0, 334, 333, 333]

@@ -20,7 +20,6 @@ from funken.columnar.kernels.columns import joined
 from funken.operators.stateful import blocks, logic
 from funken.operators.stateful import timers as due_timers
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
 from tests.columnar.state_operators import both, give, harness_of, in_rows, on_columns, returns
 from tests.columnar.timed_functions import (
     Cancels,
@@ -35,6 +34,7 @@ from tests.columnar.timed_functions import (
     Told,
     Unheard,
 )
+from tests.support.traced.states import StateFuzzer
 
 
 @pytest.fixture(autouse=True)

@@ -29,8 +29,8 @@ from funken.operators.stateful import logic
 from funken.operators.stateful.arrays import StateArrays
 from funken.plan.columns import states
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
 from tests.columnar.state_operators import differences, give, harness_of, in_rows, on_columns, returns
+from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])

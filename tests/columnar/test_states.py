@@ -38,13 +38,14 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import changes, pairs
 from funken.connectors.files.arrow_files import ParquetFormat
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.stateful import blocks, logic
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
+from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 300, 60
 
@@ -408,7 +409,7 @@ def test_functions_of_two_inputs_share_their_state_in_arrays(function: Any, monk
         block = [(dice.randrange(4), dice.randrange(100), dice.choice("abc")) for _ in range(dice.randrange(1, 40))]
         second = dice.random() < 0.5
         for operator in operators:
-            columns = columns_of(block, ("int", "int", "str"), [7] * len(block))
+            columns = columns_of(block, Tuple((INT, INT, STR)), [7] * len(block))
             (operator.process_second_block if second else operator.process_block)(columns)
     assert operators[0]._states._returns == 0
     assert harnesses[0].output_with_timestamps == harnesses[1].output_with_timestamps
@@ -427,7 +428,7 @@ def test_a_join_of_two_streams_runs_on_columns() -> None:
 
 def spec_of(function: Any) -> KeyedProcess:
     made, _ = columnar_process(
-        KeyedProcess(UserFunction(function, rich=True), UserFunction(lambda r: r[0])), ("int", "int", "str")
+        KeyedProcess(UserFunction(function, rich=True), UserFunction(lambda r: r[0])), Tuple((INT, INT, STR))
     )
     return made
 
@@ -435,13 +436,13 @@ def spec_of(function: Any) -> KeyedProcess:
 def test_what_columns_have_kept_is_where_records_look_for_it_and_the_other_way_round() -> None:
     harness = OperatorHarness(spec_of(FirstSeen()), keyed=True)
     operator: Any = harness.operator
-    operator.process_block(columns_of([(1, 5, "a"), (1, 6, "b"), (2, 5, "a")], ("int", "int", "str")))
+    operator.process_block(columns_of([(1, 5, "a"), (1, 6, "b"), (2, 5, "a")], Tuple((INT, INT, STR))))
     harness.feed((1, 7, "a"))
     harness.feed((1, 8, "c"))
-    operator.process_block(columns_of([(1, 9, "c"), (3, 9, "c"), (2, 9, "a")], ("int", "int", "str")))
+    operator.process_block(columns_of([(1, 9, "c"), (3, 9, "c"), (2, 9, "a")], Tuple((INT, INT, STR))))
     again = OperatorHarness.restored(spec_of(FirstSeen()), harness.snapshot(), keyed=True)
     restored: Any = again.operator
-    restored.process_block(columns_of([(3, 1, "c"), (3, 1, "d"), (1, 1, "b")], ("int", "int", "str")))
+    restored.process_block(columns_of([(3, 1, "c"), (3, 1, "d"), (1, 1, "b")], Tuple((INT, INT, STR))))
 
     assert harness.output == [(1, 5, "a"), (1, 6, "b"), (2, 5, "a"), (1, 8, "c"), (3, 9, "c")]
     assert again.output == [(3, 1, "d")]
@@ -450,7 +451,7 @@ def test_what_columns_have_kept_is_where_records_look_for_it_and_the_other_way_r
 
 def test_the_highest_of_a_key_are_found_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "_ROUNDS", {False: (1000, 1), True: (1000, 1)})
-    dice, schema = random.Random(3), ("int", "int", "str")
+    dice, schema = random.Random(3), Tuple((INT, INT, STR))
     specs = [spec_of(Top()), KeyedProcess(UserFunction(Top(), rich=True), UserFunction(lambda r: r[0]))]
     harnesses = [OperatorHarness(spec, keyed=True) for spec in specs]
     for number in range(12):
@@ -484,7 +485,7 @@ class Watched(dict[Any, Any]):
 
 
 def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> None:
-    harness, schema = OperatorHarness(spec_of(Count()), keyed=True), ("int", "int", "str")
+    harness, schema = OperatorHarness(spec_of(Count()), keyed=True), Tuple((INT, INT, STR))
     operator: Any = harness.operator
     operator.process_block(columns_of([(key, 0, "") for key in range(100)], schema))
     harness.snapshot()
@@ -502,7 +503,7 @@ def test_only_what_has_changed_since_the_last_snapshot_is_written_again() -> Non
 @pytest.mark.parametrize("function", [Rides, ClearedMap, ClearedList])
 def test_keys_without_state_leave_the_arrays(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logic, "_FEW_SLOTS", 100)
-    schema = ("int", "int", "str")
+    schema = Tuple((INT, INT, STR))
     specs = [spec_of(function()), KeyedProcess(UserFunction(function(), rich=True), UserFunction(lambda r: r[0]))]
     harnesses = [OperatorHarness(spec, keyed=True) for spec in specs]
     operator: Any = harnesses[0].operator
@@ -534,7 +535,7 @@ def test_an_attribute_that_changes_ends_the_columns(name: str) -> None:
     for limit, values in ((3, [0, 5]), (100, [20, 30]), (100, [200])):
         setattr(operator._function.target, name, limit)
         operator.process_block(
-            columns_of([(1, value, "") for value in values], ("int", "int", "str"), [9] * len(values))
+            columns_of([(1, value, "") for value in values], Tuple((INT, INT, STR)), [9] * len(values))
         )
 
     assert [result[1:3] for result in harness.output] == [(0, 5), (30, 200)]
@@ -544,7 +545,7 @@ def test_a_state_of_another_type_goes_to_the_function() -> None:
     harness = OperatorHarness(spec_of(Jumps(0)), keyed=True)
     operator: Any = harness.operator
     harness.feed((1, 2.5, "x"), 3)
-    operator.process_block(columns_of([(2, 1, ""), (1, 4, "")], ("int", "int", "str"), [5, 6]))
+    operator.process_block(columns_of([(2, 1, ""), (1, 4, "")], Tuple((INT, INT, STR)), [5, 6]))
 
     assert harness.output == [(1, 2.5, 4, "x", 6)]
 
@@ -562,7 +563,7 @@ def test_an_int_that_its_declared_type_cannot_hold_is_converted_by_the_state_its
     harness = OperatorHarness(spec_of(Short()), keyed=True)
     operator: Any = harness.operator
     for value in (30_000, 2_767, 1, 1):
-        operator.process_block(columns_of([(1, value, "")], ("int", "int", "str")))
+        operator.process_block(columns_of([(1, value, "")], Tuple((INT, INT, STR))))
 
     assert harness.output == [30_000, 32_767, -32_768, -32_767]
     assert operator._states._returns == 1
@@ -591,7 +592,7 @@ class Waiting(KeyedCoProcessFunction):
 
 def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
     keys = [UserFunction(lambda r: r[0]) for _ in range(2)]
-    schema = ("int", "int", "str")
+    schema = Tuple((INT, INT, STR))
     made, results = columnar_of_two(KeyedCoProcess(UserFunction(Waiting(), rich=True), *keys), [schema, schema])
     harness = OperatorHarness(made, keyed=True)
     operator: Any = harness.operator
@@ -607,7 +608,7 @@ def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
     operator.process_second_block(columns_of([(1, 8, "y"), (3, 8, "y")], schema))
     harness.snapshot()
 
-    assert results == (schema, schema)
+    assert results == Tuple((schema, schema))
     assert found == []
     assert harness.output[:-2] == [((1, 7, "one"), (1, number // 2, "x")) for number in range(400)]
     assert harness.output[-2:] == [((1, 7, "one"), (1, 8, "y")), ((3, 7, "one"), (3, 8, "y"))]
@@ -628,7 +629,7 @@ class SignedZero(KeyedProcessFunction):
 def test_a_zero_with_a_sign_is_none_where_another_stands_for_it() -> None:
     harness = OperatorHarness(spec_of(SignedZero()), keyed=True)
     for _ in range(2):
-        harness.operator.process_block(columns_of([(1, 1, ""), (1, 1, "")], ("int", "int", "str")))
+        harness.operator.process_block(columns_of([(1, 1, ""), (1, 1, "")], Tuple((INT, INT, STR))))
 
     assert list(map(repr, harness.output)) == ["0.0"] * 4
 
@@ -727,7 +728,7 @@ class Shown(KeyedProcessFunction):
 
 
 def test_a_state_may_begin_with_an_int_and_go_on_with_floats() -> None:
-    dice, schema = random.Random(4), ("int", "int", "str")
+    dice, schema = random.Random(4), Tuple((INT, INT, STR))
     specs = [spec_of(Floats()), KeyedProcess(UserFunction(Floats(), rich=True), UserFunction(lambda r: r[0]))]
     harnesses = [OperatorHarness(spec, keyed=True) for spec in specs]
     for _ in range(5):
@@ -768,7 +769,7 @@ def joins(one: int, other: int) -> int:
 
 
 def test_a_function_of_a_state_that_is_another_one_in_the_job_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, schema = spec_of(Replaced()), ("int", "int", "str")
+    spec, schema = spec_of(Replaced()), Tuple((INT, INT, STR))
     for function, expected in ((joins, [1, 3]), (lambda one, other: one - other, [1, -1])):
         monkeypatch.setitem(globals(), "joins", function)
         harness = OperatorHarness(spec, keyed=True)
@@ -864,7 +865,7 @@ def test_a_list_is_read_behind_what_is_added(monkeypatch: pytest.MonkeyPatch) ->
     operator: Any = harness.operator
     for first in (0, 10):
         operator.process_block(
-            columns_of([(number % 2, number, "") for number in range(first, first + 10)], ("int", "int", "str"))
+            columns_of([(number % 2, number, "") for number in range(first, first + 10)], Tuple((INT, INT, STR)))
         )
 
     assert harness.output == [(0, 6), (1, 9), (0, 24), (1, 27), (0, 42), (1, 45)]
@@ -878,7 +879,7 @@ def test_small_blocks_go_to_the_function_until_they_are_large_again(monkeypatch:
     seen = []
     for length, times in ((1000, 3), (10, 40), (5000, 3)):
         for _ in range(times):
-            operator.process_block(columns_of([(key % 7, 0, "") for key in range(length)], ("int", "int", "str")))
+            operator.process_block(columns_of([(key % 7, 0, "") for key in range(length)], Tuple((INT, INT, STR))))
         seen.append(len(operator._states._of_key))
 
     assert seen == [7, 0, 7]

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from funken.columnar.kernels import number_forms, text_forms
-from funken.testing.traced.functions import FunctionFuzzer
+from tests.support.traced.functions import FunctionFuzzer
 
 CASES, PART = 300, 60
 

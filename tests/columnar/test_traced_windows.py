@@ -3,8 +3,9 @@
 import pytest
 
 from funken.columnar.keyed import groups, list_log
+from funken.expr.types import INT
 from funken.operators.columnar import contents, counts, rolling, sessions, windows
-from funken.testing.traced.windows import BatchFuzzer, WindowFuzzer
+from tests.support.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100
 
@@ -63,7 +64,7 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
             counts._Last, "records", lambda self, owner, ends, counts: last(self, owner, counts, counts)
         )
     elif broken == "gaps":
-        monkeypatch.setattr(sessions, "evaluate", lambda gap, length, block: sessions.Column("int", 1, True))
+        monkeypatch.setattr(sessions, "evaluate", lambda gap, length, block: sessions.Column(INT, 1, True))
     elif broken == "order of records":
         monkeypatch.setattr(rolling, "ranks", lambda columns, length: groups.ranks(columns[:1], length))
     else:

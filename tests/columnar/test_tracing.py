@@ -8,10 +8,10 @@ import pytest
 
 from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
-from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
 from funken.columnar.typed.inference import Inference
 from funken.columnar.typed.results import schema_of, typed_and_read
+from funken.expr.types import BOOL, DICT, FLOAT, INT, STR, Object, Record, Tuple
 
 LIMIT = 5
 THINGS = [1]
@@ -75,10 +75,10 @@ def generating(value: Any) -> Any:
 
 
 def test_a_function_becomes_an_expression() -> None:
-    traced, schema = trace(lambda pair: (pair[0], 1), None, 1).typed(("str", "int"))
-    assert (traced.result, schema) == (Make((Argument(0, (0,)), Constant(1))), ("str", "int"))
-    assert schema_of(trace(unpacking, None, 1).result, ("str", "int")) == ("int", "str")
-    assert schema_of(trace(Doubling(), "map", 1).result, "float") == "float"
+    traced, schema = trace(lambda pair: (pair[0], 1), None, 1).typed(Tuple((STR, INT)))
+    assert (traced.result, schema) == (Make((Argument(0, (0,)), Constant(1))), Tuple((STR, INT)))
+    assert schema_of(trace(unpacking, None, 1).result, Tuple((STR, INT))) == Tuple((INT, STR))
+    assert schema_of(trace(Doubling(), "map", 1).result, FLOAT) == FLOAT
 
 
 @pytest.mark.parametrize(
@@ -112,22 +112,22 @@ def test_a_function_becomes_an_expression() -> None:
 )
 def test_the_reason_of_a_refusal_is_told(function: Any, reason: str) -> None:
     with pytest.raises(NotVectorizable) as refused:
-        trace(function, None, 1).typed("int")
+        trace(function, None, 1).typed(INT)
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("function", "shape", "reason"),
     [
-        (lambda x: x % "a", "float", "computes float % str"),
-        (lambda x: x + 1, "str", "computes str + int"),
-        (lambda x: x << 1.5, "bool", "computes bool << float"),
-        (lambda x: x[5], ("int", "int"), "takes item 5 of (int, int)"),
-        (lambda x: x[0], "int", "takes an item of int"),
-        (lambda x: 1 if x else "a", "int", "gives sometimes int and sometimes str"),
-        (lambda x: f"{x}", ("int", "int"), "calls str() with (int, int)"),
-        (lambda x: x == (1, 2.0), ("int", "float"), "compares (int, float) == (int, float)"),
-        (unpacking, ("int", "int", "int"), "unpacks 2 values from (int, int, int)"),
+        (lambda x: x % "a", FLOAT, "computes float % str"),
+        (lambda x: x + 1, STR, "computes str + int"),
+        (lambda x: x << 1.5, BOOL, "computes bool << float"),
+        (lambda x: x[5], Tuple((INT, INT)), "takes item 5 of (int, int)"),
+        (lambda x: x[0], INT, "takes an item of int"),
+        (lambda x: 1 if x else "a", INT, "gives sometimes int and sometimes str"),
+        (lambda x: f"{x}", Tuple((INT, INT)), "calls str() with (int, int)"),
+        (lambda x: x == (1, 2.0), Tuple((INT, FLOAT)), "compares (int, float) == (int, float)"),
+        (unpacking, Tuple((INT, INT, INT)), "unpacks 2 values from (int, int, int)"),
     ],
     ids=["remainder", "mixed", "bools", "outside", "letter", "types", "text", "truth", "unpack"],
 )
@@ -138,7 +138,7 @@ def test_types_without_a_kernel_are_refused(function: Any, shape: Any, reason: s
 
 
 def test_attributes_of_the_class_are_constants_and_computed_ones_are_refused() -> None:
-    assert trace(Scaling(), "map", 1).typed("int")[1] == "int"
+    assert trace(Scaling(), "map", 1).typed(INT)[1] == INT
     with pytest.raises(NotVectorizable) as refused:
         trace(Computed(), "map", 1)
     assert str(refused.value) == "uses self.factor"
@@ -199,7 +199,7 @@ def test_a_function_that_is_called_and_changes_is_noticed() -> None:
 def test_a_table_that_changes_is_noticed_and_the_traced_one_is_not_changed() -> None:
     table = {"a": 1}
     function = eval("lambda x: table.get(x, 0)", {"table": table})
-    traced, _ = trace(function, None, 1).typed("str")
+    traced, _ = trace(function, None, 1).typed(STR)
     assert traced.holds(function)
     table["b"] = 2
     assert not traced.holds(function)
@@ -246,15 +246,15 @@ def test_zero_that_changes_its_sign_is_noticed() -> None:
     ids=["none", "equal", "truth", "type", "choice", "in", "text"],
 )
 def test_values_of_which_nothing_is_known_are_only_handed_on(function: Any) -> None:
-    schema = ("int", "carried binary")
-    assert trace(lambda x: (x[1], x[0]), None, 1).typed(schema)[1] == ("carried binary", "int")
+    schema = Tuple((INT, Object("carried binary")))
+    assert trace(lambda x: (x[1], x[0]), None, 1).typed(schema)[1] == Tuple((Object("carried binary"), INT))
     with pytest.raises(NotVectorizable):
         trace(function, None, 1).typed(schema)
 
 
 # ---- branches that no record of the schema takes
 
-WITHIN = NamedFields((NamedFields(("int", "str"), DICT, ("x", "y")), "int", "str"), DICT, ("o", "n", "s"))
+WITHIN = Record((Record((INT, STR), DICT, ("x", "y")), INT, STR), DICT, ("o", "n", "s"))
 
 
 def read_of(function):

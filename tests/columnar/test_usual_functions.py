@@ -17,9 +17,9 @@ from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
-from funken.columnar.records import DICT, NamedFields
 from funken.columnar.tracing import trace
 from funken.columnar.vectorized.collected import columns_of_alike
+from funken.expr.types import DICT, FLOAT, INT, STR, Record, Tuple
 
 COUNTRIES = {"DE": ("Germany", "EU", 49), "US": ("USA", "NA", 1)}
 USERS = {"u1": {"name": "Ann", "age": 33}, "u2": {"name": "Bob", "age": 29}, "u3": {"name": "Cy", "age": 1}}
@@ -256,7 +256,7 @@ def test_a_table_that_changes_is_seen():
 
 @given(st.text(max_size=6), st.integers(-(2**40), 2**40), st.floats(allow_nan=True))
 def test_formats_write_what_python_writes(text, number, real):
-    record, schema = (text, number, real), ("str", "int", "float")
+    record, schema = (text, number, real), Tuple((STR, INT, FLOAT))
 
     def written(r: Any) -> Any:
         one = "%-5s|%5s|%s|%d|%06d|%+d|%.3f|%g" % (r[0], r[0], r[2], r[1], r[1], r[1], r[2], r[2])
@@ -284,7 +284,7 @@ def starts_of_windows(r: Any) -> Any:
 
 @pytest.mark.parametrize("function", [for_each_of_a_range, for_as_many_as_it_says, starts_of_windows])
 def test_flat_maps_over_ranges_are_traced(function):
-    trace_flat_map(function, None).typed(NamedFields(("str", "int"), DICT, ("user", "n")))
+    trace_flat_map(function, None).typed(Record((STR, INT), DICT, ("user", "n")))
 
 
 # ---- loops over dicts whose names are known
@@ -367,5 +367,5 @@ def test_a_flat_map_over_items_is_traced():
     schema = columns_of_alike(RECORDS).schema
     traced, kind = trace_flat_map(unpivoted, None, schema).typed(schema)
 
-    assert kind == ("str", "str", "int")
+    assert kind == Tuple((STR, STR, INT))
     assert [each.guards for each in traced.emissions if each.emits] == [()]

@@ -21,6 +21,7 @@ from funken import (
 )
 from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
 from funken.operators.stateful import window_join
 from funken.operators.stateful.window_join import JoinPane
@@ -29,7 +30,7 @@ from funken.operators.window.spec import CallStyle, Elements, WindowCall, Window
 from funken.plan.columns.joins import columnar_window_join
 from funken.testing import OperatorHarness
 
-SCHEMAS = [("str", "int"), ("int", "str", "float")]
+SCHEMAS = [Tuple((STR, INT)), Tuple((INT, STR, FLOAT))]
 KEYS = UserFunction(lambda left: left[0]), UserFunction(lambda right: right[1])
 
 

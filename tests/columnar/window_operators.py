@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, DataStream, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.expressions import RecordSchema
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import Type
 from funken.testing import OperatorHarness
 
 Build = Callable[[DataStream], DataStream]
@@ -23,7 +23,7 @@ def planned(build: Build, example: Any, columns: bool = True) -> tuple[Any, str]
 class BothWindows:
     """An operator that is on columns, mostly, and one that never is; what they give is compared where that is asked for."""
 
-    def __init__(self, build: Build, example: Any, schema: RecordSchema) -> None:
+    def __init__(self, build: Build, example: Any, schema: Type) -> None:
         self.schema = schema
         self.specs = [planned(build, example, columns)[0] for columns in (True, False)]
         assert type(self.specs[0]) is not type(self.specs[1])

@@ -11,13 +11,14 @@ deltalake = pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 from funken import Configuration, DiscardingSink, StreamExecutionEnvironment, WatermarkStrategy  # noqa: E402
-from funken.columnar.expressions import NotVectorizable, leaves_of  # noqa: E402
+from funken.columnar.expressions import NotVectorizable  # noqa: E402
 from funken.columnar.kernels.columns import Columns  # noqa: E402
 from funken.connectors import ConnectorContext  # noqa: E402
 from funken.connectors.base import Batch  # noqa: E402
 from funken.connectors.delta import DeltaSource  # noqa: E402
 from funken.connectors.formats.arrow_columns import NOT_READ  # noqa: E402
 from funken.connectors.iceberg import IcebergCatalog, IcebergSource  # noqa: E402
+from funken.expr.types import atomic_fields  # noqa: E402
 
 PLACE = pa.struct([("city", pa.string()), ("zip", pa.int64())])
 SCHEMA = pa.schema([
@@ -82,7 +83,7 @@ def test_columns_hold_the_rows(source, limit, start):
     found, blocks = read(source, schema, None, limit, start)
     assert found == expected and len(expected) == 80 - start
     assert blocks
-    names = {".".join(schema.names[number] for number in path[:1]) for path, _ in leaves_of(schema)}
+    names = {".".join(schema.names[number] for number in path[:1]) for path, _ in atomic_fields(schema)}
     assert names == {"n", "word", "day", "half", "place", "maybe", "tags", "places"}
 
 
@@ -92,7 +93,7 @@ def test_columns_hold_the_rows(source, limit, start):
 def test_only_what_is_wanted_is_read(source, fields):
     schema = source.record_schema()
     names = []
-    for path, _ in leaves_of(schema):
+    for path, _ in atomic_fields(schema):
         inner = schema[path[0]]
         names.append(schema.names[path[0]] + (f".{inner.names[path[1]]}" if len(path) > 1 else ""))
     wanted = [number for number, name in enumerate(names) if name in fields]

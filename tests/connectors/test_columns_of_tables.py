@@ -13,32 +13,33 @@ from pyarrow import fs, parquet
 from funken import DiscardingSink, NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns, columns_of
-from funken.columnar.records import DICT, NAMED_TUPLE, NOT_READ, ROW, NamedFields
+from funken.columnar.records import NOT_READ, made_of_fields
 from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.formats.arrow_columns import schema_of_type
 from funken.connectors.lake import ParquetFiles
 from funken.errors import SinkNotWritable, ValueDoesNotFit
+from funken.expr.types import DICT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Atomic, Object, Optional, Record
 from funken.types.row import Row
 
 SALE = pa.schema([
     ("item", pa.string()), pa.field("n", pa.int32(), nullable=False), ("price", pa.float64()), ("day", pa.date32()),
 ])  # fmt: skip
 Sale = namedtuple("Sale", "item n price day")
-KINDS = ["str", "int", "float", "date?"]
+KINDS = [STR, INT, FLOAT, Optional(Object("date"))]
 VALUES = [["tea", "jam", ""], [1, 0, -7], [0.5, -0.0, float("inf")], [datetime.date(2026, 11, 27), None]]
 SHAPES = {
     "tuples": tuple(KINDS),
-    "dicts": NamedFields(KINDS, DICT, Sale._fields),
-    "named tuples": NamedFields(KINDS, NAMED_TUPLE, Sale._fields, Sale),
-    "rows": NamedFields(KINDS, ROW, Sale._fields),
-    "in another order": NamedFields(KINDS[::-1], DICT, Sale._fields[::-1]),
-    "with a field more": NamedFields([*KINDS, "int"], DICT, (*Sale._fields, "more")),
-    "with a field less": NamedFields(KINDS[:3], DICT, Sale._fields[:3]),
-    "of another type": NamedFields(["int", *KINDS[1:]], DICT, Sale._fields),
-    "too great": NamedFields(KINDS, DICT, Sale._fields),
-    "one value": "int",
+    "dicts": Record(KINDS, DICT, Sale._fields),
+    "named tuples": Record(KINDS, NAMED_TUPLE, Sale._fields, Sale),
+    "rows": Record(KINDS, ROW, Sale._fields),
+    "in another order": Record(KINDS[::-1], DICT, Sale._fields[::-1]),
+    "with a field more": Record([*KINDS, INT], DICT, (*Sale._fields, "more")),
+    "with a field less": Record(KINDS[:3], DICT, Sale._fields[:3]),
+    "of another type": Record([INT, *KINDS[1:]], DICT, Sale._fields),
+    "too great": Record(KINDS, DICT, Sale._fields),
+    "one value": INT,
 }
 
 
@@ -51,10 +52,10 @@ def block_of(shape, dice):
         values["n"] = [1 << 40]
     names = getattr(schema, "names", Sale._fields)
     rows = [tuple(dice.choice(values[name]) for name in names) for _ in range(dice.choice([1, 5]))]
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return columns_of([row[1] for row in rows], schema)
     return columns_of(
-        schema.make(list(map(list, zip(*rows, strict=True)))) if isinstance(schema, NamedFields) else rows, schema
+        made_of_fields(schema, list(map(list, zip(*rows, strict=True)))) if isinstance(schema, Record) else rows, schema
     )
 
 
@@ -120,7 +121,7 @@ ARRAYS = {
     "maybe": pa.array([1, None, 3]),
     "lines": pa.array([[{"sku": "a", "n": [1]}], [], [{"sku": "b", "n": []}, {"sku": "", "n": [2, 3]}]]),
 }
-FRAME = NamedFields([schema_of_type(array.type) for array in ARRAYS.values()], ROW, tuple(ARRAYS))
+FRAME = Record([schema_of_type(array.type) for array in ARRAYS.values()], ROW, tuple(ARRAYS))
 
 
 def fed(columns):
@@ -165,7 +166,7 @@ def test_spark_may_leave_out_what_is_not_read():
 
 PLACE = pa.struct([("city", pa.string()), ("zip", pa.int64())])
 USER = pa.struct([("id", pa.int64()), ("at", PLACE)])
-NESTED = NamedFields((schema_of_type(USER), "int"), ROW, ("user", "n"))
+NESTED = Record((schema_of_type(USER), INT), ROW, ("user", "n"))
 
 
 @pytest.mark.parametrize("wanted", [None, [0], [1, 3], [3], [0, 1, 2, 3]])

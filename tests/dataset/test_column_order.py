@@ -14,10 +14,11 @@ from funken.dataset.exchange.routers import by_bounds
 from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.keys import SortField, order_of
+from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple
 from tests.dataset.programs import rows_made
 from tests.dataset.test_columns import environment
 
-SCHEMA = ("int", ("float", "str"), "bool", "int")
+SCHEMA = Tuple((INT, Tuple((FLOAT, STR)), BOOL, INT))
 PATHS = [(0,), (1, 0), (1, 1), (2,), (1,), ()]
 
 texts = st.text(st.characters(codec="utf-8"), max_size=3)
@@ -91,9 +92,9 @@ def test_what_does_not_fit_is_spilled_as_columns_and_merged(last):
     records = [((n * 7919) % 20_011, f"text {n % 100}", float(n)) for n in range(20_000)]
     sorter = ColumnSorter(memory.share("sort"), order_of((SortField((0,)), SortField((2,), True)), "sort"))
     for at in range(0, len(records), 1000):
-        sorter.add(block_of(columns_of(records[at : at + 1000], ("int", "str", "float"))))
+        sorter.add(block_of(columns_of(records[at : at + 1000], Tuple((INT, STR, FLOAT)))))
     if last is not None:  # an order that Python has in its own way: all of it is sorted by record
-        sorter.add(block_of(columns_of([last], ("int", "str", "float"))))
+        sorter.add(block_of(columns_of([last], Tuple((INT, STR, FLOAT)))))
     blocks = list(sorter.blocks())
 
     assert [record for block in blocks for record in block if record[2] == record[2]] == sorted(records)
@@ -121,7 +122,7 @@ def test_a_sample_is_uniform_and_the_same_of_columns_and_records():
     for at in range(0, len(numbers), 999):
         of_records.add(numbers[at : at + 999])
     for block in cut(numbers, [1, 3, 10_000, 77]):
-        of_columns.add(block_of(columns_of(block, "int")))
+        of_columns.add(block_of(columns_of(block, INT)))
 
     assert of_columns.keys == of_records.keys
     assert of_records.seen == len(numbers)

@@ -13,10 +13,11 @@ from funken.dataset.api.aggregations import FieldAggregator
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.plan.functions import DataSetFunction
 from funken.errors import InvalidProgram, OperatorFailed
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 
-SCHEMA = ("str", "int", "float", "int")
+SCHEMA = Tuple((STR, INT, FLOAT, INT))
 
 LIMIT = 3
 
@@ -153,12 +154,12 @@ def test_an_error_names_the_record():
 
 def test_sums_that_are_merged_again_and_again_stay_columns():
     adding = ColumnReduce(DataSetFunction(lambda one, other: (0, one[1] + other[1])))
-    sums = columns_of([(0, 1), (0, 2)], ("int", "int"))
+    sums = columns_of([(0, 1), (0, 2)], Tuple((INT, INT)))
 
     for _ in range(200):  # each time, what may be known of the sums without a look at them doubles
-        merged = adding.by_key(joined([sums, columns_of([(0, 1)], ("int", "int"))]), [0])
+        merged = adding.by_key(joined([sums, columns_of([(0, 1)], Tuple((INT, INT)))]), [0])
         assert merged is not None
         sums = merged
 
     assert sums.to_list() == [(0, 203)]
-    assert adding.by_key(columns_of([(0, 2**62), (0, 2**62)], ("int", "int")), [0]) is None
+    assert adding.by_key(columns_of([(0, 2**62), (0, 2**62)], Tuple((INT, INT))), [0]) is None

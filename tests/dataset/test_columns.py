@@ -20,6 +20,7 @@ from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.keys import Key
 from funken.errors import OperatorFailed
+from funken.expr.types import INT, STR, Tuple
 from tests.dataset.programs import TINY
 
 WIDE = 2**62
@@ -201,7 +202,7 @@ def test_a_function_that_changed_is_called(files):
 
 
 def test_a_block_of_columns_is_serialised_as_columns():
-    block = block_of(columns_of([(number, f"text {number}") for number in range(1000)], ("int", "str")))
+    block = block_of(columns_of([(number, f"text {number}") for number in range(1000)], Tuple((INT, STR))))
 
     again = load(dump(block))
 
@@ -213,8 +214,8 @@ def test_a_block_of_columns_is_serialised_as_columns():
 def test_a_key_with_many_partners_is_joined_in_pieces():
     memory = MemoryManager(2**24, 1, SpillSpace())
     table = ColumnTable(memory.share("join"), Key(((0,),)), Key(((0,),)))
-    table.add(block_of(columns_of([(1, number) for number in range(1000)], ("int", "int"))))
-    probe = block_of(columns_of([(1, number) for number in range(100)], ("int", "int")))
+    table.add(block_of(columns_of([(1, number) for number in range(1000)], Tuple((INT, INT)))))
+    probe = block_of(columns_of([(1, number) for number in range(100)], Tuple((INT, INT))))
 
     pieces = [(one.to_list(), other.to_list()) for one, other in table.pairs(probe)]
 
@@ -233,10 +234,10 @@ def test_positions_of_equal_keys(built, probed):
     memory = MemoryManager(2**24, 1, SpillSpace())
     table = ColumnTable(memory.share("join"), Key(((0,),)), Key(((0,),)))
     if built:
-        assert table.add(block_of(columns_of([(key, at) for at, key in enumerate(built)], ("int", "int"))))
+        assert table.add(block_of(columns_of([(key, at) for at, key in enumerate(built)], Tuple((INT, INT)))))
     found = []
     if built and probed:
-        block = block_of(columns_of([(key, at) for at, key in enumerate(probed)], ("int", "int")))
+        block = block_of(columns_of([(key, at) for at, key in enumerate(probed)], Tuple((INT, INT))))
         for one, other in table.pairs(block):
             found += zip(one.to_list(), other.to_list(), strict=True)
 

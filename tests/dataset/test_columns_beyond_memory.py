@@ -21,12 +21,13 @@ from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
+from funken.expr.types import INT, Tuple
 from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 
 KEY = Key(((0,),))
 BOTH = KEY, KEY
-SCHEMA = ("int", "int")
+SCHEMA = Tuple((INT, INT))
 KINDS = {"inner": (False, False), "left": (False, True), "right": (True, False), "full": (True, True)}
 
 few = st.integers(-3, 3)

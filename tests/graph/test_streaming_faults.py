@@ -16,8 +16,8 @@ from funken.graph import (
     TriangleEstimate,
     WindowTriangleCount,
 )
-from funken.testing.simulation.run import Simulation
-from funken.testing.simulation.scenarios import PROGRAMS
+from tests.support.simulation.run import Simulation
+from tests.support.simulation.scenarios import PROGRAMS
 
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda edge, _: edge[2])
 

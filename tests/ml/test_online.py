@@ -12,8 +12,8 @@ from funken import DataGeneratorSource, InvalidProgram, WatermarkStrategy
 from funken.ml import DriftDetector, OnlineKMeans, OnlineLogisticRegression, OnlineStandardScaler, RiverLearner
 from funken.ml.online.learners import KMeansKernel
 from funken.testing import SimulatedJob, local
-from funken.testing.simulation.run import Simulation
-from funken.testing.simulation.scenarios import PROGRAMS
+from tests.support.simulation.run import Simulation
+from tests.support.simulation.scenarios import PROGRAMS
 
 A = [(10, 0), (10, 0.3), (10.3, 0), (-10, 0), (-10, 0.6), (-10.6, 0)]
 B = [(10, 100), (10, 100.3), (10.3, 100), (-10, -100), (-10, -100.6), (-10.6, -100)]

@@ -18,10 +18,10 @@ from funken.errors import CheckpointError
 from funken.runtime.exchange.wire import BlockKind
 from funken.runtime.job import loops
 from funken.runtime.task.checkpoints import TaskCheckpoints
-from funken.testing.simulation.loops import LOOPS
-from funken.testing.simulation.run import Simulation
 from tests.support.crashes import kill_once
 from tests.support.files import file_sink, written
+from tests.support.simulation.loops import LOOPS
+from tests.support.simulation.run import Simulation
 from tests.support.streams import collected
 
 WAIT = 60

@@ -6,11 +6,11 @@ import pytest
 
 from funken.checkpoint.store.blobs import BlobReader
 from funken.checkpoint.store.completed import CompletedCheckpointStore
-from funken.testing.simulation import run as simulation
-from funken.testing.simulation.conditions import PLACES, Strike
-from funken.testing.simulation.run import Simulation, oracle
-from funken.testing.simulation.scenario_functions import OVERDUE
-from funken.testing.simulation.scenarios import PROGRAMS
+from tests.support.simulation import run as simulation
+from tests.support.simulation.conditions import PLACES, Strike
+from tests.support.simulation.run import Simulation, oracle
+from tests.support.simulation.scenario_functions import OVERDUE
+from tests.support.simulation.scenarios import PROGRAMS
 
 SEEDS = 200
 

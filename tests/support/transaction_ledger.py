@@ -14,8 +14,8 @@ from unittest.mock import patch
 from funken.connectors import DeliveryGuarantee, SerializationSchema
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from funken.operators.coordinators.committing import CommitSettings
-from funken.testing.simulation.ledgers import Ledger, Violation
-from funken.testing.simulation.run import Simulation
+from tests.support.simulation.ledgers import Ledger, Violation
+from tests.support.simulation.run import Simulation
 from tests.support.transaction_log import (
     FENCED,
     INVALID_STATE,

@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from funken.errors import CheckpointCorrupted
-from funken.testing import fuzzing
-from funken.testing.fuzzing import Fuzzer, Subject, damaged
+from tests.support import fuzzing
+from tests.support.fuzzing import Fuzzer, Subject, damaged
 
 
 @pytest.fixture(scope="module")

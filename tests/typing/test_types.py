@@ -18,7 +18,7 @@ API = ROOT / "src" / "funken" / "api"
 
 # How often ``api/`` says ``Any``. What is left is the plan's (specs), runtime-only arguments, and records that have no
 # type of their own, as those of ``project``. This number may only shrink.
-ANY_IN_API = 95
+ANY_IN_API = 94
 
 
 def checked(*command):

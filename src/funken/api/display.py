@@ -6,8 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from funken.errors import FunkenError
-from funken.plan.drawing import plan_svg
-from funken.plan.explain import explain_json, explain_text
 
 if TYPE_CHECKING:
     from funken.plan.graph import StreamGraph
@@ -49,6 +47,9 @@ class ProgramDisplay:
         rules, in this order: chaining, errors, state backend, columns, projection, pre-aggregation, fusion, declared types,
         batch order, workers
         """
+        from funken.plan.drawing import plan_svg
+        from funken.plan.explain import explain_json, explain_text
+
         plan = self._shown()
         return {"json": explain_json, "svg": plan_svg}.get(format, explain_text)(plan)
 
@@ -69,6 +70,8 @@ class ProgramDisplay:
         return f"<{type(self).__name__}: {operators} operator{'s' * (operators != 1)}>"
 
     def _repr_html_(self) -> str:
+        from funken.plan.drawing import plan_svg
+
         try:
             return plan_svg(self._shown())
         except FunkenError as error:

@@ -7,42 +7,37 @@ knows a session that it passes on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.api.display import ProgramDisplay
-from funken.api.jobs.client import JobClient
-from funken.api.jobs.iterator import CloseableIterator
-from funken.api.jobs.results import JobExecutionResult
-from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, shared_cores, target_of, wants_batch
-from funken.api.options import CheckpointConfig, ExecutionConfig
+from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
-from funken.checkpoint.settings import CheckpointSettings
-from funken.columnar.expressions import RecordSchema
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
-from funken.connectors.dataframe import RowsSource
 from funken.errors import InvalidProgram
-from funken.ids import OperatorId
 from funken.io.durations import DurationLike, duration_ms
-from funken.leaderelection.election import with_high_availability
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
-from funken.plan.physical import PhysicalPlan, compile_plan
-from funken.plan.rules.stage import RewriteStage
-from funken.runtime.driver.checkpoints import JobCheckpoints
-from funken.runtime.driver.job import Job, Runner, runner_for
-from funken.runtime.driver.master import JobMaster
-from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.callables import check_collection
 from funken.types.convert import converter
 from funken.types.generics import S
 from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
+
+if TYPE_CHECKING:
+    from funken.api.jobs.client import JobClient
+    from funken.api.jobs.iterator import CloseableIterator
+    from funken.api.jobs.results import JobExecutionResult
+    from funken.api.submission import Submission
+    from funken.expr.types import Type
+    from funken.ids import OperatorId
+    from funken.plan.physical import PhysicalPlan
+    from funken.runtime.driver.job import Job, Runner
 
 
 class StreamExecutionEnvironment(ProgramDisplay):
@@ -177,6 +172,8 @@ class StreamExecutionEnvironment(ProgramDisplay):
             raise InvalidProgram(
                 "the program reads a second DataFrame: from_spark() can be called once. Join or union them in Spark first."
             )
+        from funken.connectors.dataframe import RowsSource
+
         rows = RowsSource(tuple(frame.columns), frame.isStreaming, frame.schema)
         stream = self.from_source(rows, watermark_strategy, source_name)
         self._frame = frame
@@ -291,37 +288,25 @@ class StreamExecutionEnvironment(ProgramDisplay):
         >>> [(vertex.name, vertex.parallelism) for vertex in plan.vertices], plan.slots
         ([('collection', 1), ('sum -> print', 2)], 3)
         """
-        return self._stage(name, None).plan()
+        return self._submission(name).stage().plan()
 
-    def _compiled(self, name: str | None, runner: Runner | None) -> PhysicalPlan:
-        conf, width = self._configuration, self._configuration.get(config.PARALLELISM)
-        if width < 1:
-            width = runner.default_parallelism(conf, self._session) if runner is not None else 1
-        return compile_plan(self.graph, name or conf.get(config.NAME), width, conf.get(config.MAX_PARALLELISM))
+    def _submission(self, name: str | None) -> Submission:
+        from funken.api.submission import Submission
 
-    def _stage(self, name: str | None, runner: Runner | None) -> RewriteStage:
-        compiled = self._compiled(name, runner)
-        return RewriteStage.of(
-            compiled, self._configuration, wants_batch(self._configuration, compiled), self._cores(compiled)
-        )
+        return Submission(self.graph, self._configuration, self._session, self._frame, name, self._prepared)
 
-    def _cores(self, compiled: PhysicalPlan) -> int | None:
-        """Return how many cores workers that run at the same time share, if that is known."""
-        try:
-            continuous = target_of(self._configuration, compiled, self._frame) == "continuous"
-        except InvalidProgram:  # said where it is run
-            return None
-        return shared_cores(self._configuration, self._session) if continuous else None
+    def _prepared(self, plan: PhysicalPlan) -> PhysicalPlan:
+        """Return a compiled plan as it is to run."""
+        return plan
 
-    def _shape_of(self, operator: OperatorId) -> RecordSchema | None:
+    def _shape_of(self, operator: OperatorId) -> Type | None:
         """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
-        compiled = compile_plan(self.graph.up_to(operator), "", 1)
-        batch = wants_batch(self._configuration, compiled)
-        return RewriteStage.of(compiled, self._configuration, batch).shapes().get(operator)
+        return self._submission("").shape_of(operator)
 
     def _submit(self, name: str | None) -> JobClient:
-        target = target_of(self._configuration, self._compiled(name, None), self._frame)
-        runner = runner_for(target)
+        from funken.api.jobs.client import JobClient
+
+        runner, target = self._submission(name).runner()
         return JobClient(self.job(name, runner, hold=target == "batch"), runner, served=target != "local")
 
     def job(self, name: str | None = None, runner: Runner | None = None, hold: bool = False) -> Job:
@@ -337,16 +322,9 @@ class StreamExecutionEnvironment(ProgramDisplay):
         by
         hand
         """
-        conf = with_high_availability(self._configuration)
-        stage = self._stage(name, runner)
-        plan = self._executed = stage.plan()
-        settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))
-        checkpoints, frame, self._frame = None, self._frame, None
-        if not settings.batch and not hold and frame is None and CheckpointSettings.wanted(conf):
-            checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
-        conf, again = conf.copy(), recompiler(self.graph.take(), plan.name, conf.copy(), stage.context.cores)
-        master = JobMaster(plan, hold, conf)
-        return Job(plan, settings, conf, master, self._session, checkpoints, frame, stage=stage, recompile=again)
+        job = self._submission(name).job(runner, hold)
+        self._executed, self._frame = job.plan, None
+        return job
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end; the environment is empty afterwards.
@@ -380,6 +358,8 @@ class StreamExecutionEnvironment(ProgramDisplay):
 
     def _collect(self, sink: str, job_name: str | None) -> CloseableIterator[Any]:
         """Start the program and return the records of a ``CollectSink`` of it."""
+        from funken.api.jobs.iterator import CloseableIterator
+
         client = self._submit(job_name)
         collector = client._collector(sink)
         client.start()

@@ -10,6 +10,23 @@ from funken.config import Configuration
 from funken.io.durations import DurationLike, duration_ms
 
 
+class RuntimeExecutionMode(enum.Enum):
+    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> def totals(mode):
+    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1).set_runtime_mode(mode)
+    ...     with env.from_collection([1, 2, 3]).key_by(lambda n: "all").sum().execute_and_collect() as results:
+    ...         return list(results)
+    >>> totals(RuntimeExecutionMode.STREAMING), totals(RuntimeExecutionMode.BATCH)
+    ([1, 3, 6], [6])
+    """
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2
+
+
 class CheckpointingMode(enum.Enum):
     """How often a record may count in the state after a failure.
 

@@ -18,7 +18,7 @@ _COMMANDS = {
     "cancel": "funken.cli.jobs:cancel",
     "checkpoints": "funken.cli.jobs:checkpoints",
     "completion": "funken.cli.service.completion:completion",
-    "demo": "funken.cli.demo:demo",
+    "demo": "funken.demo.command:demo",
     "doctor": "funken.cli.doctor:doctor",
     "down": "funken.cli.lifecycle.warm:down",
     "explain": "funken.cli.run:explain",

@@ -22,8 +22,8 @@ from funken.columnar.expressions import (
     Invoke,
     Loop,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
     TypeTest,
     Unpacked,
 )
@@ -31,9 +31,10 @@ from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, name
 from funken.columnar.lists.calls import DISTINCT
 from funken.columnar.mutation.names import VIEWS, view_of
 from funken.columnar.mutation.typed import REPLACE, REPLACE_TUPLE
-from funken.columnar.records import DICT, ROW, UNNAMED_ROW, default_of, form_of
+from funken.columnar.records import default_of, form_of
 from funken.columnar.writing.json_texts import DUMPS, call_of, options_of
 from funken.columnar.writing.text_formats import by_format
+from funken.expr.types import DICT, ROW, UNNAMED_ROW
 from funken.types.row import Row
 
 _COUNTS = {
@@ -138,7 +139,9 @@ class Calls:
             if fields is not None:
                 return Marker("generator", "a view of a dict", view_of(owner, fields, name))
         if name == REPLACE_TUPLE and len(names) == len(given):
-            return Record(REPLACE_TUPLE, (None, *names), (Unpacked(owner), *map(expression_on, map(self.used, given))))
+            return MakeRecord(
+                REPLACE_TUPLE, (None, *names), (Unpacked(owner), *map(expression_on, map(self.used, given)))
+            )
         if name == "replace" and names == ("tzinfo",) and len(given) == 1:
             return Invoke(".replace tzinfo", (owner, expression_on(self.used(given[0]))))
         if name == "format" and isinstance(owner, Constant) and type(owner.value) is str:
@@ -181,8 +184,8 @@ class Calls:
         if name == "dict" and given and len(given) <= len(names) + 1:
             parts = tuple(map(expression_on, map(self.used, given)))
             if len(names) < len(given):
-                return Record(DICT, (None, *names), (Unpacked(parts[0]), *parts[1:]))
-            return Record(DICT, names, parts)
+                return MakeRecord(DICT, (None, *names), (Unpacked(parts[0]), *parts[1:]))
+            return MakeRecord(DICT, names, parts)
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
         if len(given) not in _COUNTS.get(name, ()):
@@ -264,7 +267,7 @@ class Calls:
             return Invoke(library, arguments)
         if value is dataclasses.replace and len(names) == len(arguments) - 1:
             self._reader.depend(Dependency(called.kind, called.name, KnownClass(value)))
-            return Record(REPLACE, (None, *names), (Unpacked(arguments[0]), *arguments[1:]))
+            return MakeRecord(REPLACE, (None, *names), (Unpacked(arguments[0]), *arguments[1:]))
         if isinstance(value, type):
             return self._record(called, value, arguments, names)
         if type(value) is not FunctionType:
@@ -274,10 +277,10 @@ class Calls:
     def _record(self, called: Outside, cls: type, given: tuple[Expression, ...], names: tuple[str, ...]) -> Expression:
         if cls is Row and given and len(names) == len(given) and not any(name.startswith("_") for name in names):
             self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
-            return Record(ROW, names, given)
+            return MakeRecord(ROW, names, given)
         if cls is Row and given and not names:
             self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
-            return Record(UNNAMED_ROW, (None,) * len(given), given)
+            return MakeRecord(UNNAMED_ROW, (None,) * len(given), given)
         form = form_of(cls)
         if form is None:
             raise NotVectorizable(f"calls {called.name}()")
@@ -291,7 +294,7 @@ class Calls:
         if set(found) != set(fields) or positional > len(fields) or set(fields[:positional]) & set(names):
             raise NotVectorizable(f"calls {called.name}() with other arguments than its fields")
         self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
-        return Record(kind, fields, tuple(found[name] for name in fields), cls)
+        return MakeRecord(kind, fields, tuple(found[name] for name in fields), cls)
 
 
 __all__ = ["CLASSES", "Calls", "FunctionReader"]

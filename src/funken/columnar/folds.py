@@ -13,11 +13,6 @@ from typing import Any
 from funken.columnar.declared.conversions import becomes
 from funken.columnar.declared.rows import named_rows
 from funken.columnar.expressions import (
-    ARRAYS,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
     Argument,
     Binary,
     Choose,
@@ -27,21 +22,32 @@ from funken.columnar.expressions import (
     GetItem,
     Invoke,
     Listed,
-    ListOf,
     Make,
     NotVectorizable,
-    RecordSchema,
     Sequence,
     Unary,
-    kinds_of,
-    leaves_of,
-    schema_repr,
 )
 from funken.columnar.faults import reads
 from funken.columnar.lists.folds import ALL, ListFold, list_fold
-from funken.columnar.records import DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.records import is_inherited
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
+from funken.expr.types import (
+    ARRAYS,
+    DOCUMENT,
+    FLOAT,
+    INT,
+    NAMED_TUPLE,
+    NONE,
+    ROW,
+    STR,
+    Atomic,
+    ListOf,
+    Record,
+    Type,
+    atomic_fields,
+    types_in,
+)
 from funken.types.info import TypeInformation
 
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
@@ -56,7 +62,7 @@ class Fold:
     """What becomes of one leaf of the result; ``of`` is computed from the record (argument 0), but for ``first``."""
 
     how: str
-    kind: str
+    kind: Atomic
     of: Expression
     bits: int = 64
     """To how many bits a sum of ints wraps."""
@@ -64,13 +70,14 @@ class Fold:
 
 @reads
 def reduce_folds(
-    target: Any, method: str | None, schema: RecordSchema, type_info: TypeInformation | None = None
+    target: Any, method: str | None, schema: Type, type_info: TypeInformation | None = None
 ) -> tuple[Traced, tuple[Fold, ...]]:
     """Return the folds of ``reduce(so_far, record)``, one per leaf of records of a shape; raise ``NotVectorizable``.
 
     ``type_info`` is what results are converted to, if that is declared.
 
-    >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, ("str", "int"))[1]]
+    >>> from funken.expr.types import Tuple
+    >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, Tuple((STR, INT)))[1]]
     ['first', 'sum']
     """
     form = getattr(target, "columns_fold", None)
@@ -78,7 +85,7 @@ def reduce_folds(
         return Traced(Constant(0)), _of_field(form, schema)
     traced, found = named_rows(trace(target, method, 2, changes=True), type_info).typed(schema, schema)
     if found != schema and (type_info is None or not becomes(found, schema, type_info)):
-        raise NotVectorizable(f"makes {schema_repr(found)} of two {schema_repr(schema)}")
+        raise NotVectorizable(f"makes {found} of two {schema}")
     return traced, _folds(traced.result, schema, so_far=0, record=1)
 
 
@@ -89,11 +96,11 @@ class Aggregate:
     created: Traced
     added: Traced
     folds: tuple[Fold, ...]
-    schema: RecordSchema
+    schema: Type
     beginnings: tuple[Any, ...]
     result: Traced | None = None
     """What ``get_result`` makes of an accumulator; ``None``: it is called for each."""
-    result_schema: RecordSchema | None = None
+    result_schema: Type | None = None
     reason: str = ""
     """Why it is."""
     listed: ListFold | None = None
@@ -101,7 +108,7 @@ class Aggregate:
 
 
 @reads
-def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformation | None = None) -> Aggregate:
+def aggregate_folds(target: Any, schema: Type, type_info: TypeInformation | None = None) -> Aggregate:
     """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
 
     ``type_info`` is the declared type of what ``get_result`` makes.
@@ -111,21 +118,21 @@ def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformatio
         lists = ListOf(schema)
         added, kept = added.typed(schema, lists)
         if kept != lists:
-            raise NotVectorizable(f"makes {schema_repr(kept)} of {lists}")
+            raise NotVectorizable(f"makes {kept} of {lists}")
         return _with_result(Aggregate(begun, added, (), lists, (), listed=list_fold(added.result)), target, type_info)
     created, empty = begun.typed()
     start = _constant(created.result)
-    if kinds_of(empty) - set(ARRAYS):
-        raise NotVectorizable(f"starts from {schema_repr(empty)}")
+    if types_in(empty) - set(ARRAYS):
+        raise NotVectorizable(f"starts from {empty}")
     # An int that a float is added to becomes a float with the first record.
     accumulator = added.typed(schema, empty)[1]
-    if [path for path, _ in leaves_of(accumulator)] != [path for path, _ in leaves_of(empty)]:
-        raise NotVectorizable(f"makes {schema_repr(accumulator)} of {schema_repr(empty)}")
+    if [path for path, _ in atomic_fields(accumulator)] != [path for path, _ in atomic_fields(empty)]:
+        raise NotVectorizable(f"makes {accumulator} of {empty}")
     added, again = added.typed(schema, accumulator)
     if again != accumulator:
         raise NotVectorizable("changes the type of its accumulator with every record")
     beginnings = []
-    for (path, kind), (_, before) in zip(leaves_of(accumulator), leaves_of(empty), strict=True):
+    for (path, kind), (_, before) in zip(atomic_fields(accumulator), atomic_fields(empty), strict=True):
         value = start
         for index in path:
             value = value[index]
@@ -137,7 +144,7 @@ def aggregate_folds(target: Any, schema: RecordSchema, type_info: TypeInformatio
 
 
 @reads
-def all_records(schema: RecordSchema) -> Aggregate:
+def all_records(schema: Type) -> Aggregate:
     """Return the aggregate that a window is whose function gets all records: a list of them."""
     lists, kept = ListOf(schema), Traced(Argument(0))
     return Aggregate(kept, kept, (), lists, (), result=kept, result_schema=lists, listed=ListFold(ALL))
@@ -147,7 +154,7 @@ def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | Non
     """Return an aggregate with what its ``get_result`` makes."""
     try:
         result, schema = named_rows(trace(target, "get_result", 1, changes=True), type_info).typed(found.schema)
-        if any(kind == NONE or kind.endswith("?") for kind in kinds_of(schema)):
+        if any(kind == NONE or kind.is_optional for kind in types_in(schema)):
             raise NotVectorizable("gives None")  # which is no result
     except NotVectorizable as refused:
         return replace(found, reason=f"get_result {refused}")
@@ -155,7 +162,7 @@ def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | Non
 
 
 @reads
-def merge_folds(merged: Traced, schema: RecordSchema) -> tuple[Fold, ...]:
+def merge_folds(merged: Traced, schema: Type) -> tuple[Fold, ...]:
     """Return the folds of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
     return _folds(merged.result, schema, so_far=0, record=1)
 
@@ -169,14 +176,14 @@ def _constant(expression: Expression) -> Any:
     raise NotVectorizable("starts from something that is computed")
 
 
-def _folds(result: Expression, schema: RecordSchema, so_far: int, record: int) -> tuple[Fold, ...]:
+def _folds(result: Expression, schema: Type, so_far: int, record: int) -> tuple[Fold, ...]:
     whole = _extreme(result, schema, so_far, record)
     if whole is not None:
         return whole
-    return tuple(_fold(_leaf(result, path), path, kind, so_far, record) for path, kind in leaves_of(schema))
+    return tuple(_fold(_leaf(result, path), path, kind, so_far, record) for path, kind in atomic_fields(schema))
 
 
-def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int) -> tuple[Fold, ...] | None:
+def _extreme(result: Expression, schema: Type, so_far: int, record: int) -> tuple[Fold, ...] | None:
     """Return the folds of ``record if record.field > so_far.field else so_far`` and its variants; ``None`` if it is none.
 
     Of records with equal fields the first stays, as with ``max(so_far, record, key=...)``: what keeps the last has no kernel.
@@ -186,7 +193,7 @@ def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int)
             pass
         case _:
             return None
-    kinds = dict(leaves_of(schema))
+    kinds = dict(atomic_fields(schema))
     if isinstance(condition, Sequence):  # of tuples that are compared, made before
         items = [item for each in condition.before for item in (each.items if isinstance(each, Make) else (each,))]
         if any(_deciding(item, kinds) is None for item in items):
@@ -211,9 +218,9 @@ def _extreme(result: Expression, schema: RecordSchema, so_far: int, record: int)
         return None
     decides = of[0][1]
     if len(of) == 1 and isinstance(decides, Argument) and kinds[decides.path] == INT:
-        return tuple(Fold("max_by" if greater else "min_by", each, decides) for _, each in leaves_of(schema))
+        return tuple(Fold("max_by" if greater else "min_by", each, decides) for _, each in atomic_fields(schema))
     made = Make(tuple(each for _, each in of))
-    return tuple(Fold("max_of" if greater else "min_of", each, made) for _, each in leaves_of(schema))
+    return tuple(Fold("max_of" if greater else "min_of", each, made) for _, each in atomic_fields(schema))
 
 
 def lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, Expression]]] | None:
@@ -236,7 +243,7 @@ def lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, Ex
     return None
 
 
-def _deciding(expression: Expression, kinds: dict[tuple[int, ...], str]) -> tuple[int, Expression] | None:
+def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> tuple[int, Expression] | None:
     """Return of which argument a value is, and what of it, if it is an int or text of its own, or an int negated."""
     match _plain(expression):
         case Argument(argument, path) if kinds.get(path) in (INT, STR):
@@ -294,7 +301,7 @@ def _plain(expression: Expression) -> Expression:
     return expression
 
 
-def _fold(expression: Expression, path: tuple[int, ...], kind: str, so_far: int, record: int) -> Fold:
+def _fold(expression: Expression, path: tuple[int, ...], kind: Atomic, so_far: int, record: int) -> Fold:
     old = Argument(so_far, path)
 
     def of(each: Expression) -> Expression:
@@ -355,34 +362,34 @@ def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
     return type(expression)(**fields)
 
 
-def _numbered(position: Any, schema: NamedFields) -> int:
+def _numbered(position: Any, schema: Record) -> int:
     """Return the number of a field of records with names."""
     found = schema.position(position) if type(position) is str else position
     by_number = type(position) is int and position >= 0 and schema.form in (NAMED_TUPLE, ROW)
     if schema.form == DOCUMENT or found is None or not (type(position) is str or by_number):
-        raise NotVectorizable(f"takes the field {position!r} of {schema_repr(schema)}")
+        raise NotVectorizable(f"takes the field {position!r} of {schema}")
     if schema.form == NAMED_TUPLE and not is_inherited(schema.cls or tuple, "_replace"):
-        raise NotVectorizable(f"replaces a field of {schema_repr(schema)} in a way of its own")
+        raise NotVectorizable(f"replaces a field of {schema} in a way of its own")
     return int(found)
 
 
-def _of_field(form: tuple[str, Any], schema: RecordSchema) -> tuple[Fold, ...]:
+def _of_field(form: tuple[str, Any], schema: Type) -> tuple[Fold, ...]:
     """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
     how, position = form
-    if isinstance(schema, NamedFields):
+    if isinstance(schema, Record):
         position = _numbered(position, schema)
     elif type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
-    leaves = leaves_of(schema)
-    if isinstance(schema, str):
+    leaves = atomic_fields(schema)
+    if isinstance(schema, Atomic):
         position = 0 if position == 0 else None
     elif -len(schema) <= position < len(schema):
         position %= len(schema)
     else:
         position = None
-    wanted = () if isinstance(schema, str) else (position,)
+    wanted = () if isinstance(schema, Atomic) else (position,)
     if position is None or all(path != wanted for path, _ in leaves):
-        raise NotVectorizable(f"has no single field there in {schema_repr(schema)}")
+        raise NotVectorizable(f"has no single field there in {schema}")
     folds = []
     if how in EXTREME:
         # One fold of the whole record: all its leaves are those of the record that has the least or greatest value.

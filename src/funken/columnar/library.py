@@ -22,17 +22,18 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, NONE, STR, ListOf, optional
 from funken.columnar.writing.json_values import value_as_json
+from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Object, Type, optional
 from funken.types.convert import converter
 from funken.types.info import Types
 
 TEXTS = ListOf(STR)
-BYTES, MATCH, HASH = "bytes", "match", "hash"
-DATETIME, DATE, TIMEDELTA, TIMEZONE, DECIMAL = "datetime", "date", "timedelta", "timezone", "Decimal"
+BYTES, MATCH, HASH = Object("bytes"), Object("match"), Object("hash")
+DATETIME, DATE, TIMEDELTA = Object("datetime"), Object("date"), Object("timedelta")
+TIMEZONE, DECIMAL = Object("timezone"), Object("Decimal")
 HASH_TYPE: type = type(hashlib.md5(b"", usedforsecurity=False))
 
-OBJECTS: dict[type, str] = {
+OBJECTS: dict[type, Atomic] = {
     dates.datetime: DATETIME,
     dates.date: DATE,
     dates.timedelta: TIMEDELTA,
@@ -43,8 +44,7 @@ OBJECTS: dict[type, str] = {
 }
 """Kinds whose values stay Python objects."""
 
-Kinds = tuple[str, ...]
-_Table = dict[str, dict[Kinds, str]]
+_Table = dict[str, dict[tuple[Type, ...], Atomic]]
 
 _NO_ARGUMENT = {
     STR: ("lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold", "swapcase"),
@@ -93,7 +93,7 @@ METHODS |= {
 }
 """By type and method: the kind of the result by those of the object and the arguments."""
 
-ATTRIBUTES: dict[str, dict[str, str]] = {
+ATTRIBUTES: dict[Atomic, dict[str, Atomic]] = {
     DATETIME: dict.fromkeys(("year", "month", "day", "hour", "minute", "second", "microsecond"), INT),
     DATE: dict.fromkeys(("year", "month", "day"), INT),
     TIMEDELTA: dict.fromkeys(("days", "seconds", "microseconds"), INT),
@@ -104,13 +104,13 @@ _OWNERS: dict[str, type] = {
     "str": str,
     "int": int,
     "float": float,
-    DATETIME: dates.datetime,
-    DATE: dates.date,
-    TIMEDELTA: dates.timedelta,
-    DECIMAL: decimal.Decimal,
-    BYTES: bytes,
-    HASH: HASH_TYPE,
-    MATCH: re.Match,
+    "datetime": dates.datetime,
+    "date": dates.date,
+    "timedelta": dates.timedelta,
+    "Decimal": decimal.Decimal,
+    "bytes": bytes,
+    "hash": HASH_TYPE,
+    "match": re.Match,
 }
 
 _ONE_FLOAT = (
@@ -311,7 +311,7 @@ def name_of(value: Any) -> str | None:
         return None
 
 
-def kind_of_object(value: Any) -> str | None:
+def kind_of_object(value: Any) -> Atomic | None:
     """Return the kind of a constant that stays a Python object; ``None`` if it has none."""
     return OBJECTS.get(type(value))
 
@@ -341,11 +341,11 @@ def is_table(value: Any) -> bool:
     return type(value) is dict and 0 < len(value) <= _MOST_ITEMS and table_kinds(value) is not None
 
 
-def table_kinds(table: dict[Any, Any]) -> tuple[str, str] | None:
+def table_kinds(table: dict[Any, Any]) -> tuple[Atomic, Atomic] | None:
     """Return the kinds of the keys and of the values of a dict; ``None`` if they are not of one kind each.
 
     >>> table_kinds({"a": 1}), table_kinds({"a": 1, 2: 3})
-    (('str', 'int'), None)
+    ((str, int), None)
     """
     keys, values = {type(key) for key in table}, {type(value) for value in table.values()}
     if len(keys) != 1 or len(values) != 1:

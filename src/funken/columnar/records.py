@@ -1,7 +1,6 @@
-"""Schemas of records whose fields have names: dicts, named tuples, dataclasses and ``Row``.
+"""Records whose fields have names: how they are made of their fields, and taken apart, and whether they are of a type.
 
-Such a schema is the tuple of its fields' schemas, so columns of it are columns like others; what it adds is how a record is
-made of its fields, and taken apart. A class is taken only if making an object of it stores the values, and nothing else.
+A class is taken only if making an object of it stores the values, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,22 +16,25 @@ from operator import attrgetter, itemgetter
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
-from funken.columnar.expressions import (
+from funken.columnar.expressions import schema_of_value
+from funken.expr.types import (
     ARRAYS,
+    DATACLASS,
+    DICT,
+    DOCUMENT,
+    NAMED_TUPLE,
+    ROW,
+    Atomic,
+    Composite,
     ListOf,
-    RecordSchema,
-    leaves_of,
-    schema_of_value,
-    schema_repr,
-    without_none,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
+    optional,
 )
 from funken.types.row import Row, RowKind, make_row
 
-DICT, NAMED_TUPLE, DATACLASS, ROW = "dict", "named tuple", "dataclass", "Row"
-UNNAMED_ROW = "Row without names"
-"""The form of a ``Row(1, 2)`` in an expression: there are no columns of it until a declared type has named its fields."""
-DOCUMENT = "document"
-"""The form of a dict that has these fields, and may have others, in any order; it is never made of columns to be handed on."""
 _TUPLE_HOOKS = ("__getattribute__", "__getattr__", "__getitem__", "__iter__", "__len__", "__init__", "__contains__")
 _GETTER: type = type(vars(collections.namedtuple("_Sample", "field"))["field"])
 
@@ -55,118 +57,85 @@ class NotRead:
 NOT_READ = NotRead()
 
 
-class NamedFields(tuple[Any, ...]):
-    """The schemas of fields in their order, with their names, and of what the record is: ``form``, and its class ``cls``.
+def made_of_fields(of: Record, fields: list[list[Any]]) -> list[Any]:
+    """Return the records of columns of Python values.
 
-    >>> point = NamedFields(("int", "str"), DICT, ("x", "name"))
-    >>> point, point.make([[1, 2], ["a", "b"]])
-    ({x: int, name: str}, [{'x': 1, 'name': 'a'}, {'x': 2, 'name': 'b'}])
-    >>> point == ("int", "str"), point.holds({"x": 1, "name": "a"}), point.holds({"name": "a", "x": 1})
-    (False, True, False)
+    >>> from funken.expr.types import INT, STR
+    >>> made_of_fields(Record((INT, STR), DICT, ("x", "name")), [[1, 2], ["a", "b"]])
+    [{'x': 1, 'name': 'a'}, {'x': 2, 'name': 'b'}]
     """
+    if of.form in (DICT, DOCUMENT):
+        return _dict_maker(of.names)(zip(*fields, strict=True))
+    if of.form == NAMED_TUPLE:
+        return list(map(tuple.__new__, repeat(of.cls), zip(*fields, strict=True)))  # type: ignore[arg-type]
+    if of.form == ROW:
+        return list(map(make_row, repeat(of.listed), map(list, zip(*fields, strict=True))))
+    assert of.cls is not None
+    return list(map(of.cls, *fields))
 
-    form: str
-    names: tuple[str, ...]
-    cls: type | None
-    listed: list[str]
-    """The names as a row has them."""
 
-    def __new__(cls, schemas: Iterable[Any], form: str, names: tuple[str, ...], of: type | None = None) -> NamedFields:
-        """Make a schema."""
-        made = super().__new__(cls, schemas)
-        made.form, made.names, made.cls, made.listed = form, names, of, list(names)
-        return made
+def field_getter(of: Composite, number: int) -> Callable[[Any], Any]:
+    """Return what takes a field out of a record."""
+    if not isinstance(of, Record) or of.form not in (DICT, DOCUMENT, DATACLASS):
+        return itemgetter(number)
+    return attrgetter(of.names[number]) if of.form == DATACLASS else itemgetter(of.names[number])
 
-    def __eq__(self, other: object) -> bool:
+
+def has_form(record: Any, of: Record) -> bool:
+    """Return True if a record has the form of a type, whatever its values.
+
+    >>> from funken.expr.types import INT, STR
+    >>> point = Record((INT, STR), DICT, ("x", "name"))
+    >>> has_form({"x": 1, "name": "a"}, point), has_form({"name": "a", "x": 1}, point)
+    (True, False)
+    """
+    if of.form == DICT:
+        return type(record) is dict and tuple(record) == of.names
+    if of.form == DOCUMENT:
+        return type(record) is dict and record.keys() >= set(of.names)
+    if of.form == ROW:
         return (
-            type(other) is NamedFields
-            and (self.form, self.names, self.cls) == (other.form, other.names, other.cls)
-            and tuple(self) == tuple(other)
+            type(record) is Row
+            and record._fields == of.listed
+            and len(record._values) == len(of)
+            and record.get_row_kind() is RowKind.INSERT
         )
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((self.form, self.names, tuple(self)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NamedFields, (tuple(self), self.form, self.names, self.cls)
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}: {schema_repr(each)}" for name, each in zip(self.names, self, strict=True))
-        if self.form == DOCUMENT:
-            return f"{{{fields}, ...}}"
-        return f"{{{fields}}}" if self.form == DICT else f"{self.cls.__name__ if self.cls else self.form}({fields})"
-
-    def position(self, name: str) -> int | None:
-        """Return the number of a field; ``None`` if there is none of that name."""
-        return self.names.index(name) if name in self.names else None
-
-    def make(self, fields: list[list[Any]]) -> list[Any]:
-        """Return the records of columns of Python values."""
-        if self.form in (DICT, DOCUMENT):
-            return _dict_maker(self.names)(zip(*fields, strict=True))
-        if self.form == NAMED_TUPLE:
-            return list(map(tuple.__new__, repeat(self.cls), zip(*fields, strict=True)))  # type: ignore[arg-type]
-        if self.form == ROW:
-            return list(map(make_row, repeat(self.listed), map(list, zip(*fields, strict=True))))
-        assert self.cls is not None
-        return list(map(self.cls, *fields))
-
-    def field(self, number: int) -> Callable[[Any], Any]:
-        """Return what takes a field out of a record."""
-        return attrgetter(self.names[number]) if self.form == DATACLASS else itemgetter(
-            self.names[number] if self.form in (DICT, DOCUMENT) else number
-        )  # fmt: skip
-
-    def holds(self, record: Any) -> bool:
-        """Whether a record has this form, whatever its values."""
-        if self.form == DICT:
-            return type(record) is dict and tuple(record) == self.names
-        if self.form == DOCUMENT:
-            return type(record) is dict and record.keys() >= set(self.names)
-        if self.form == ROW:
-            return (
-                type(record) is Row
-                and record._fields == self.listed
-                and len(record._values) == len(self)
-                and record.get_row_kind() is RowKind.INSERT
-            )
-        if self.form == DATACLASS:
-            return type(record) is self.cls and vars_of(record) == set(self.names)
-        return type(record) is self.cls and isinstance(record, tuple) and len(record) == len(self)
+    if of.form == DATACLASS:
+        return type(record) is of.cls and vars_of(record) == set(of.names)
+    return type(record) is of.cls and isinstance(record, tuple) and len(record) == len(of)
 
 
 def fits(record: Any, schema: Any) -> bool:
     """Whether a record is of a schema, and its values fit into columns.
 
-    >>> fits((1, "a"), ("int", "str")), fits((True, "a"), ("int", "str")), fits({"x": 1}, NamedFields(("int",), DICT, ("x",)))
+    >>> from funken.expr.types import INT, STR
+    >>> fits((1, "a"), Tuple((INT, STR))), fits((True, "a"), Tuple((INT, STR))), fits({"x": 1}, Record((INT,), DICT, ("x",)))
     (True, False, True)
     """
-    if isinstance(schema, ListOf):
-        return type(record) is list and all(fits(item, schema.element) for item in record)
-    if isinstance(schema, str):
+    if isinstance(schema.required, ListOf):
+        return type(record) is list and all(fits(item, schema.required.element) for item in record)
+    if isinstance(schema, Atomic):
         return bool(schema_of_value(record) == schema)
-    if isinstance(schema, NamedFields):
-        if not schema.holds(record):
+    if isinstance(schema, Record):
+        if not has_form(record, schema):
             return False
-        return all(fits(schema.field(index)(record), each) for index, each in enumerate(schema))
+        return all(fits(field_getter(schema, index)(record), each) for index, each in enumerate(schema))
     return type(record) is tuple and len(record) == len(schema) and all(map(fits, record, schema))
 
 
 def have_fields(records: list[Any], schema: Any) -> bool:
     """Whether records have the fields of a schema, as those within them have; nothing is said about other values.
 
-    >>> have_fields([{"x": "no int"}], NamedFields(("int",), DICT, ("x",))), have_fields([()], ("int",))
+    >>> from funken.expr.types import INT
+    >>> have_fields([{"x": "no int"}], Record((INT,), DICT, ("x",))), have_fields([()], Tuple((INT,)))
     (True, False)
     """
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return True
-    if not isinstance(schema, NamedFields) or not all(map(schema.holds, records)):
+    if not isinstance(schema, Record) or not all(has_form(record, schema) for record in records):
         return False
     return all(
-        isinstance(inner, str) or have_fields(list(map(schema.field(number), records)), inner)
+        isinstance(inner, Atomic) or have_fields(list(map(field_getter(schema, number), records)), inner)
         for number, inner in enumerate(schema)
     )
 
@@ -174,28 +143,32 @@ def have_fields(records: list[Any], schema: Any) -> bool:
 def as_documents(schema: Any) -> Any:
     """Return a schema whose records with names are dicts; those that are documents stay that.
 
-    >>> as_documents(NamedFields(("int",), ROW, ("x",)))
+    >>> from funken.expr.types import INT
+    >>> as_documents(Record((INT,), ROW, ("x",)))
     {x: int}
     """
+    if schema.is_optional:
+        return optional(as_documents(schema.required))
     if isinstance(schema, ListOf):
-        return ListOf(as_documents(schema.element), missing=schema.endswith("?"), read=schema.read)
-    if isinstance(schema, str):
+        return ListOf(as_documents(schema.element), read=schema.read)
+    if isinstance(schema, Atomic):
         return schema
     fields = map(as_documents, schema)
-    if not isinstance(schema, NamedFields):
-        return tuple(fields)
-    return NamedFields(fields, DOCUMENT if schema.form == DOCUMENT else DICT, schema.names)
+    if not isinstance(schema, Record):
+        return Tuple(fields)
+    return Record(fields, DOCUMENT if schema.form == DOCUMENT else DICT, schema.names)
 
 
 def name_of(schema: Any, path: Iterable[int]) -> str:
     """Return the name of a field, or its number where it has none; with those of the records around it.
 
-    >>> name_of(("int", NamedFields(("str",), DICT, ("item",))), (1, 0))
+    >>> from funken.expr.types import INT, STR
+    >>> name_of(Tuple((INT, Record((STR,), DICT, ("item",)))), (1, 0))
     '1.item'
     """
     parts = []
     for number in path:
-        parts.append(schema.names[number] if isinstance(schema, NamedFields) else str(number))
+        parts.append(schema.names[number] if isinstance(schema, Record) else str(number))
         schema = schema[number]
     return ".".join(parts)
 
@@ -203,49 +176,49 @@ def name_of(schema: Any, path: Iterable[int]) -> str:
 def has_documents(schema: Any) -> bool:
     """Whether a schema is that of documents, or they are within it.
 
-    >>> has_documents(("int", NamedFields(("str",), DOCUMENT, ("item",)))), has_documents("int")
+    >>> from funken.expr.types import INT, STR
+    >>> has_documents(Tuple((INT, Record((STR,), DOCUMENT, ("item",))))), has_documents(INT)
     (True, False)
     """
-    if isinstance(schema, str):
-        return isinstance(schema, ListOf) and has_documents(schema.element)
+    if isinstance(schema, Atomic):
+        lists = schema.required
+        return isinstance(lists, ListOf) and has_documents(lists.element)
     return getattr(schema, "form", None) == DOCUMENT or any(map(has_documents, schema))
 
 
-def leaves_looked_at(schema: RecordSchema, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
+def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
     """Return the paths that are leaves, and a leaf of each record within that was looked at, and no leaf of it: it may be null.
 
-    >>> sorted(leaves_looked_at(("str", ("object", "int"), ("int", "int")), [(), (0,), (1,), (2,), (2, 0)]))
+    >>> from funken.expr.types import INT, STR, Object
+    >>> sorted(leaves_looked_at(Tuple((STR, Tuple((Object("x"), INT)), Tuple((INT, INT)))), [(), (0,), (1,), (2,), (2, 0)]))
     [(0,), (1, 1), (2, 0)]
     """
-    leaves = dict(leaves_of(schema))
+    leaves = dict(atomic_fields(schema))
     found = {path for path in paths if path in leaves}
     for path in sorted(paths, key=len, reverse=True):
         within = [leaf for leaf in leaves if leaf[: len(path)] == path]
         if path and found.isdisjoint(within):
-            found.add(next((leaf for leaf in within if without_none(leaves[leaf]) in ARRAYS), within[0]))
+            found.add(next((leaf for leaf in within if leaves[leaf].required in ARRAYS), within[0]))
     return frozenset(found)
 
 
 def with_items_read(schema: Any, read: Mapping[int, Iterable[int]]) -> Any:
     """Return a schema whose lists say which leaves of their items are read: ``read`` has these for some leaves of the schema.
 
-    >>> with_items_read(("int", ListOf(("str", "int"))), {1: [0]})[1].read
+    >>> from funken.expr.types import INT, STR
+    >>> with_items_read(Tuple((INT, ListOf(Tuple((STR, INT))))), {1: [0]})[1].read
     frozenset({0})
     """
     numbers = itertools.count()
 
     def marked(inner: Any) -> Any:
-        if not isinstance(inner, str):
-            found = [marked(each) for each in inner]
-            return (
-                NamedFields(found, inner.form, inner.names, inner.cls)
-                if isinstance(inner, NamedFields)
-                else tuple(found)
-            )
-        number = next(numbers)
-        if number not in read or not isinstance(inner, ListOf):
+        if not isinstance(inner, Atomic):
+            return inner.with_fields([marked(each) for each in inner])
+        number, lists = next(numbers), inner.required
+        if number not in read or not isinstance(lists, ListOf):
             return inner
-        return ListOf(inner.element, missing=inner.endswith("?"), read=frozenset(read[number]))
+        found = ListOf(lists.element, read=frozenset(read[number]))
+        return optional(found) if inner.is_optional else found
 
     return marked(schema)
 
@@ -337,23 +310,19 @@ def default_of(cls: Any, name: str) -> tuple[Any] | None:
 
 
 __all__ = [
-    "DATACLASS",
-    "DICT",
-    "DOCUMENT",
-    "NAMED_TUPLE",
     "NOT_READ",
-    "ROW",
-    "UNNAMED_ROW",
-    "NamedFields",
     "NotRead",
     "as_documents",
     "default_of",
+    "field_getter",
     "fits",
     "form_of",
     "has_documents",
+    "has_form",
     "have_fields",
     "is_inherited",
     "leaves_looked_at",
+    "made_of_fields",
     "name_of",
     "with_items_read",
 ]  # fmt: skip

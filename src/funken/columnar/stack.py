@@ -23,8 +23,8 @@ from funken.columnar.expressions import (
     Invoke,
     IsNone,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
     Slice,
     Text,
     TypeTest,
@@ -32,8 +32,8 @@ from funken.columnar.expressions import (
     Unpacked,
 )
 from funken.columnar.mutation.names import text_of
-from funken.columnar.records import DICT
 from funken.columnar.writing.text_formats import by_percent, converted, formatted
+from funken.expr.types import DICT
 
 _BINARY = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "**"}
 _COMPARISONS = {"<", "<=", "==", "!=", ">", ">="}
@@ -259,15 +259,15 @@ class Stack:
         names = [text_of(key) for key in keys]
         if None in names:
             raise NotVectorizable("makes a dict with keys that are no constant texts")
-        self.push(Record(DICT, tuple(names), values))
+        self.push(MakeRecord(DICT, tuple(names), values))
 
     def _dict_update(self, depth: int) -> None:
         added, into = self._expression(), self._items[-depth]
-        if not isinstance(into, Record):
+        if not isinstance(into, MakeRecord):
             raise NotVectorizable("adds to a dict that is one of several")
-        if not isinstance(added, Record) or added.form != DICT:
-            added = Record(DICT, (None,), (Unpacked(added),))
-        self._items[-depth] = Record(DICT, (*into.names, *added.names), (*into.items, *added.items))
+        if not isinstance(added, MakeRecord) or added.form != DICT:
+            added = MakeRecord(DICT, (None,), (Unpacked(added),))
+        self._items[-depth] = MakeRecord(DICT, (*into.names, *added.names), (*into.items, *added.items))
 
     def _list(self, count: int) -> None:
         self.push(Marker("list", "a list", list(self._several(count))))

@@ -22,13 +22,7 @@ from funken.columnar.calling.markers import Marker
 from funken.columnar.calling.steps import Steps
 from funken.columnar.calling.targets import known_target
 from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, holds
-from funken.columnar.expressions import (
-    Argument,
-    Expression,
-    NotVectorizable,
-    RecordSchema,
-    Unary,
-)
+from funken.columnar.expressions import Argument, Expression, NotVectorizable, Unary
 from funken.columnar.faults import reads
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.comprehensions import (
@@ -42,6 +36,7 @@ from funken.columnar.stack import Stack
 from funken.columnar.typed.results import typed_and_read
 from funken.columnar.walk import Walk
 from funken.dataclass import dataclass
+from funken.expr.types import Type
 
 _DEEPEST = 10
 """Functions that call each other are read so deep."""
@@ -66,7 +61,7 @@ class Traced:
         return holds(function, self.dependencies, None if method is None else target)
 
     @reads
-    def typed(self, *schemas: RecordSchema) -> tuple[Traced, RecordSchema]:
+    def typed(self, *schemas: Type) -> tuple[Traced, Type]:
         """Return it for arguments of these schemas, as kernels compute it, and the schema of its results.
 
         Raises ``NotVectorizable``.
@@ -75,23 +70,22 @@ class Traced:
         return replace(self, result=result, read=read), schema
 
     @reads
-    def condition(self, schema: RecordSchema) -> Traced:
+    def condition(self, schema: Type) -> Traced:
         """Return where it is true of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
         (result, _), read = typed_and_read(Unary("bool", self.result), schema)
         return replace(self, result=result, read=read)
 
 
 @reads
-def trace(
-    target: Any, method: str | None, arguments: int, changes: bool = False, schema: RecordSchema | None = None
-) -> Traced:
+def trace(target: Any, method: str | None, arguments: int, changes: bool = False, schema: Type | None = None) -> Traced:
     """Return what a function of ``arguments`` arguments computes; raise ``NotVectorizable`` with the reason.
 
     ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set. ``changes``: nobody
     but the function has its arguments from then on, so it may change them. ``schema``: that of the first argument, if what is
     read holds for records of that schema only.
 
-    >>> trace(lambda pair: (pair[0], 1), None, 1).typed(("str", "int"))[0].result
+    >>> from funken.expr.types import INT, STR, Tuple
+    >>> trace(lambda pair: (pair[0], 1), None, 1).typed(Tuple((STR, INT)))[0].result
     Make(items=(Argument(argument=0, path=(0,)), Constant(value=1)))
     >>> trace(lambda line: print(line), None, 1)
     Traceback (most recent call last):
@@ -165,7 +159,7 @@ class Tracer(VariablesReader):
         self._dependencies["default", name] = Dependency("default", name, found[0])
         return constant
 
-    def of(self, schema: RecordSchema | None, changes: bool) -> Self:
+    def of(self, schema: Type | None, changes: bool) -> Self:
         """Return it, as one that knows the schema of its first argument, and may change its arguments if ``changes``."""
         self._steps.schema = schema
         if changes:

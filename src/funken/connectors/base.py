@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
+from funken.expr.types import Type
 from funken.types.generics import Generic, T_co
 
 
@@ -190,19 +191,20 @@ class SourceReader:
         """
         raise NotImplementedError
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Make blocks of columns of ``schema``, where records have that form; see ``Source.record_schema``.
 
         A ``Batch`` then has a block (``funken.columnar.kernels.columns.Columns``) as its values, or a list as ever. ``wanted``
         are numbers of the schema's leaves (fields, if it is flat) that are read, ``None``: all. It may be called again.
 
+        >>> from funken.expr.types import INT, STR, Tuple
         >>> class Pairs(SourceReader):
         ...     def read_record_columns(self, schema, wanted):
         ...         self.schema, self.wanted = schema, wanted
         >>> pairs = Pairs()
-        >>> pairs.read_record_columns(("int", "str"), wanted=[0])
+        >>> pairs.read_record_columns(Tuple((INT, STR)), wanted=[0])
         >>> pairs.schema, pairs.wanted
-        (('int', 'str'), [0])
+        ((int, str), [0])
         """
         raise NotImplementedError
 
@@ -469,7 +471,7 @@ class Source(Generic[T_co]):
         """
         return None
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records, if the readers can make columns of them; raise ``NotVectorizable`` with the reason.
 
         A source that declares it has readers with ``read_record_columns``, which the plan calls where columns are of use. It

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -27,6 +27,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.context import ConnectorContext
 from funken.errors import RecordNotPicklable
+from funken.expr.types import Type
 from funken.io.pickling import dumps_by_value, first_unpicklable
 from funken.types.copying import distinct
 from funken.types.generics import T_co
@@ -64,7 +65,7 @@ class CollectionSource(Source[T_co]):
     values: InitVar[Iterable[T_co]]
     payload: bytes = field(init=False, repr=False)
     size: int = field(init=False)
-    schema: RecordSchema | None = field(init=False, repr=False, compare=False)
+    schema: Type | None = field(init=False, repr=False, compare=False)
     """The schema of the elements, if they travel as columns; otherwise ``per_record`` says why they do not."""
     per_record: str = field(init=False, repr=False, compare=False)
     max_parallelism = 1
@@ -85,11 +86,11 @@ class CollectionSource(Source[T_co]):
         object.__setattr__(self, "schema", None if isinstance(columns, str) else columns.schema)
         object.__setattr__(self, "per_record", columns if isinstance(columns, str) else "")
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the elements, if they travel as columns.
 
         >>> CollectionSource(range(200_000)).record_schema()
-        'int'
+        int
         """
         if self.schema is None:
             raise NotVectorizable(self.per_record)
@@ -132,7 +133,7 @@ class CollectionReader(QueuedReader):
         else:
             self._values = pickle.loads(self._payload)
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Return columns; all of them, for they are there."""
         self._makes_records = False
 

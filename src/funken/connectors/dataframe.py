@@ -15,8 +15,8 @@ from dataclasses import field
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
-from funken.columnar.records import NOT_READ, ROW, NamedFields
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.records import NOT_READ
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -30,6 +30,7 @@ from funken.connectors.base import (
 from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.arrow_columns import columns_of_batch, schema_of_type
 from funken.dataclass import dataclass
+from funken.expr.types import ROW, Composite, Record, Type, outer_fields
 from funken.types.arrow import python_values
 from funken.types.row import Row
 
@@ -60,17 +61,18 @@ class RowsReader(SourceReader):
     def __init__(self, names: Sequence[str]) -> None:
         self._new = Row(*names)
         #: the schema of the columns that are wanted, and the numbers of those; ``None``: rows are
-        self._schema: RecordSchema | None = None
+        self._schema: Composite | None = None
         self._wanted: Sequence[int] = range(len(names))
         self._leaves: Sequence[int] | None = None
         self._fed: deque[tuple[list[Any] | Block, Callable[[], None]]] = deque()
         self._at = 0
         self._ended = False
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Emit columns of the wanted fields, where the rows have that form."""
+        assert isinstance(schema, Composite)
         self._schema, self._leaves = schema, wanted
-        self._wanted = range(len(schema)) if wanted is None else fields_of_leaves(schema, wanted)
+        self._wanted = range(len(schema)) if wanted is None else outer_fields(schema, wanted)
 
     def feed(self, columns: Sequence[Any], done: Callable[[], None]) -> None:
         """Take rows by columns, which are arrays of Arrow: all, or those that are wanted.
@@ -147,12 +149,12 @@ class RowsSource(Source):
         unbounded = Boundedness.CONTINUOUS_UNBOUNDED
         object.__setattr__(self, "boundedness", unbounded if self.streaming else Boundedness.BOUNDED)
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the rows."""
         if self.schema is None or not self.columns or len(set(self.columns)) < len(self.columns):
             raise NotVectorizable("reads a DataFrame whose columns have no types, or two of one name")
         types = importlib.import_module("funken.spark.frames.files").arrow_schema(self.schema).types
-        return NamedFields(map(schema_of_type, types), ROW, self.columns)
+        return Record(map(schema_of_type, types), ROW, self.columns)
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import fields_of_leaves, leaves_of
 from funken.connectors.formats.arrow_batches import batch_of_columns
 from funken.connectors.formats.arrow_columns import columns_of_batch
 from funken.connectors.formats.arrow_values import array_of
@@ -24,6 +23,7 @@ from funken.connectors.formats.text_columns import whole_array
 from funken.connectors.rows import RowMaker
 from funken.connectors.sink import CommitRequest, MarkingCommitter, SinkWriter
 from funken.errors import ValueDoesNotFit
+from funken.expr.types import Atomic, atomic_fields, outer_fields
 from funken.types.arrow import parquet_file, python_rows
 from funken.types.info import TupleTypeInfo
 
@@ -88,7 +88,7 @@ class ParquetFiles:
     def _batch_of(self, block: Any) -> Any:
         """Return a block of columns as a batch; ``None``: its records have to be made, also to say what does not fit."""
         names = getattr(block.schema, "names", None)
-        if isinstance(block.schema, str):
+        if isinstance(block.schema, Atomic):
             return None
         try:
             batch = batch_of_columns(block, _IN_ORDER if names is None else None, self._schema)
@@ -153,8 +153,9 @@ def block_of_table(
 
     ``names`` are the columns that a row has, before those of one value in all rows (``more``); both are the schema's fields.
 
-    >>> from funken.columnar.records import DICT, NamedFields
-    >>> rows = NamedFields(("int", "str"), DICT, ("n", "day"))
+    >>> from funken.expr.types import INT, STR
+    >>> from funken.columnar.records import DICT, Record
+    >>> rows = Record((INT, STR), DICT, ("n", "day"))
     >>> block_of_table(rows, ["n"], pa.table({"n": [1, 2]}), None, {"day": "Monday"}).to_list()
     [{'n': 1, 'day': 'Monday'}, {'n': 2, 'day': 'Monday'}]
     """
@@ -162,7 +163,9 @@ def block_of_table(
     arrays: list[Any] = [table.column(name) if name in there else None for name in names]
     arrays = [whole_array(each) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
     arrays += [pa.repeat(pa.scalar(value), table.num_rows) for value in more.values()]
-    return columns_of_batch(schema, arrays, table.num_rows, range(len(leaves_of(schema))) if wanted is None else wanted)
+    return columns_of_batch(
+        schema, arrays, table.num_rows, range(len(atomic_fields(schema))) if wanted is None else wanted
+    )
 
 
 class ParquetRows:
@@ -209,7 +212,7 @@ class ParquetRows:
         if self._schema is not None:
             names = None
             if self._wanted is not None:
-                read = {self._schema.names[number] for number in fields_of_leaves(self._schema, self._wanted)}
+                read = {self._schema.names[number] for number in outer_fields(self._schema, self._wanted)}
                 names = [name for name in self._names if name in read] or self._names[:1]
             table = self._file.read_row_group(group, columns=names).slice(skipped)
             block = block_of_table(self._schema, self._names, table, self._wanted, self._more)

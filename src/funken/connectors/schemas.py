@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.expr.types import Type
 
 _TEXTS = "funken.connectors.formats.texts"  # is built upon this module
 
@@ -79,7 +80,7 @@ class DeserializationSchema:
         """Whether only messages show what columns there are."""
         return False
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records, if ``lines_to_columns`` makes columns of them; raise ``NotVectorizable`` if not.
 
         >>> from funken import Types
@@ -89,7 +90,7 @@ class DeserializationSchema:
         """
         raise NotVectorizable(f"{type(self).__name__} makes no columns")
 
-    def schema_of_sample(self, messages: Sequence[bytes]) -> RecordSchema:
+    def schema_of_sample(self, messages: Sequence[bytes]) -> Type:
         """Return the schema of the records, by the first messages of a file; asked for if ``needs_sample``.
 
         Messages may turn out to be of another shape: ``lines_to_columns`` leaves those to ``deserialize``.
@@ -100,7 +101,7 @@ class DeserializationSchema:
         """
         return self.record_schema()
 
-    def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
+    def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         r"""Return what makes columns of whole lines, a message in each; it returns ``None`` for lines that are to be read singly.
 
         ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
@@ -117,7 +118,7 @@ class DeserializationSchema:
         raise NotImplementedError
 
     def messages_to_columns(
-        self, schema: RecordSchema, wanted: Sequence[int] | None
+        self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None] | None:
         """Return what makes columns of messages, as ``lines_to_columns`` does of lines; ``None``: there is only that.
 
@@ -155,9 +156,10 @@ class SerializationSchema:
     def messages_of(self, block: Block) -> list[bytes]:
         """Return the messages of a block, of records or of columns; called instead of ``serialize_block`` by sinks of columns.
 
+        >>> from funken.expr.types import INT, STR, Tuple
         >>> from funken.columnar.kernels.columns import columns_of
         >>> from funken.connectors import JsonSchema
-        >>> JsonSchema().messages_of(columns_of([("to", 2), ("be", 3)], ("str", "int")))
+        >>> JsonSchema().messages_of(columns_of([("to", 2), ("be", 3)], Tuple((STR, INT))))
         [b'["to", 2]', b'["be", 3]']
         """
         return self.serialize_block(block.rows()[0])
@@ -214,14 +216,14 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         charset = self.charset
         return [message.decode(charset, "replace") for message in messages]
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8."""
         if type(self) is not SimpleStringSchema:
             return super().record_schema()
         return importlib.import_module(_TEXTS).text_schema(self.charset)  # type: ignore[no-any-return]
 
     def messages_to_columns(
-        self, schema: RecordSchema, wanted: Sequence[int] | None
+        self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
         """Return what makes a column of texts of messages that are UTF-8."""
         found: Callable[[Sequence[bytes]], Block | None] = importlib.import_module(_TEXTS).messages_of_text

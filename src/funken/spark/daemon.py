@@ -23,7 +23,7 @@ from typing import Any
 from funken.spark.warm.imports import PANDAS
 
 PRELOADED = (
-    "funken",
+    "funken.api.submission",
     "funken.runtime.exchange.feedback_lane",
     "funken.runtime.task.mailbox",
     "funken.spark.barrier.peers",
@@ -35,7 +35,7 @@ PRELOADED = (
     "pyspark.sql",
     "pyspark.worker",
 )
-"""What workers need and what starts no thread (``tests/spark/test_daemon.py``)."""
+"""What workers need, besides the public names, and what starts no thread (``tests/spark/test_daemon.py``)."""
 
 WITH_NUMPY = (
     "numpy",
@@ -59,6 +59,9 @@ _BUFFER_BYTES = "65536"
 
 def preload() -> None:
     """Import what the workers need, and exempt it from garbage collection, so that its pages stay shared."""
+    public = importlib.import_module("funken")
+    for name in public.__all__:
+        getattr(public, name)
     for name in PRELOADED:
         importlib.import_module(name)
     if os.environ.get("OMP_NUM_THREADS") == "1":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken import config as options
 from funken.api.environment import StreamExecutionEnvironment
-from funken.api.jobs.targets import RuntimeExecutionMode
+from funken.api.options import RuntimeExecutionMode
 from funken.config import Configuration
 from funken.errors import InvalidProgram
 from funken.table.catalog import (

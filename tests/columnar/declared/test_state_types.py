@@ -21,14 +21,15 @@ from funken.columnar.keyed import changes
 from funken.columnar.stateful import uses
 from funken.columnar.stateful.steps import Rounds, Scan
 from funken.compat.pyflink.times import Time
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.stateful import blocks, logic, units
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_process
 from funken.testing import OperatorHarness
-from funken.testing.traced.states import StateFuzzer
 from funken.types import Row
 from tests.columnar.state_operators import both, differences, give, harness_of, in_rows, on_columns, returns
+from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -136,7 +137,7 @@ class Pair(KeyedProcessFunction):
         yield self.state.value()
 
 
-FLOATS: Any = ("int", "float", "str")
+FLOATS: Any = Tuple((INT, FLOAT, STR))
 
 
 def rows_spec(function: Any) -> Any:
@@ -152,7 +153,7 @@ def narrow(dice: random.Random) -> float:
 
 
 def as_32(value: float) -> float:
-    return columns_of([value], "float").leaves[0].data.astype("f4").astype("f8").tolist()[0]
+    return columns_of([value], FLOAT).leaves[0].data.astype("f4").astype("f8").tolist()[0]
 
 
 WIDE = {
@@ -214,7 +215,7 @@ def test_rounded_sums_are_a_scan() -> None:
 
 def test_a_wrong_scan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        blocks, "added_rounded", lambda some, values, sets, initial: changes.added(some, values, sets, initial, "float")
+        blocks, "added_rounded", lambda some, values, sets, initial: changes.added(some, values, sets, initial, FLOAT)
     )
     with pytest.raises(AssertionError):
         test_sums_of_floats_are_rounded_with_every_record(monkeypatch, Sum, "of 64 bits", 7)

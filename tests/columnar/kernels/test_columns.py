@@ -16,13 +16,14 @@ from funken.columnar.keyed.codec import TAG, decode_block, encode_block
 from funken.columnar.keyed.groups import Groups, running_sum
 from funken.columnar.keyed.keys import Slots, column_of_keys
 from funken.columnar.keyed.owners import KeyTargets
+from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple
 from funken.runtime.exchange.wire import COLUMNS
 from funken.state.keygroups import key_group_of, subtask_of
 
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200) | st.sampled_from([2**61 - 1, -(2**61), 2**32])
 TEXTS = st.text("ab\u00e9\U0001f600", max_size=3)
 RECORDS = st.lists(st.tuples(INTS, st.floats(), TEXTS, st.booleans()), min_size=1, max_size=8)
-SHAPE = ("int", "float", "str", "bool")
+SHAPE = Tuple((INT, FLOAT, STR, BOOL))
 
 
 @settings(max_examples=40, deadline=None)
@@ -46,7 +47,7 @@ def test_columns_are_the_records_they_were_made_of(records: list[Any], more: lis
 
 
 def test_records_that_are_alike_cost_nothing_on_the_wire() -> None:
-    block = Columns(("int", "str"), [Column("int", 1, True), Column("str", "a", True)], 10_000)
+    block = Columns(Tuple((INT, STR)), [Column(INT, 1, True), Column(STR, "a", True)], 10_000)
     payload = encode_block(block)
     assert len(payload) < 200
     assert decode_block(payload).to_list() == [(1, "a")] * 10_000
@@ -72,7 +73,7 @@ def test_slots_number_keys_by_their_first_record(blocks: list[list[int]]) -> Non
     slots, seen = Slots(), {}
     for keys in blocks:
         expected = [seen.setdefault(key, len(seen)) for key in keys]
-        assert slots.find(column_of(keys, "int"), len(keys)).tolist() == expected
+        assert slots.find(column_of(keys, INT), len(keys)).tolist() == expected
     assert slots.keys == list(seen)
 
 
@@ -108,8 +109,8 @@ def test_texts_with_numbers_are_numbered_and_sent_as_any_others(blocks: list[tup
     slots, targets, seen = Slots(), KeyTargets(128, 3), {}
     for prefix, numbers in blocks:
         count = len(numbers)
-        texts = concatenated([Column("str", prefix, True), column_of(numbers, "int")], count)
-        for column in (texts, column_of([f"{prefix}{number}" for number in numbers], "str")):
+        texts = concatenated([Column(STR, prefix, True), column_of(numbers, INT)], count)
+        for column in (texts, column_of([f"{prefix}{number}" for number in numbers], STR)):
             expected = [seen.setdefault(f"{prefix}{number}", len(seen)) for number in numbers]
             assert slots.find(column, count).tolist() == expected
             owners = [subtask_of(key_group_of(f"{prefix}{number}", 128), 128, 3) for number in numbers]
@@ -131,7 +132,7 @@ def test_text_kernels_give_what_python_gives(texts: list[str], part: str, cut: i
     array, rest = pa.array(texts, pa.string())[cut:], texts[cut:]
     if rest:
         assert contains(array, part).tolist() == [part in text for text in rest]
-        column = Column("str", array)
+        column = Column(STR, array)
         assert joined_text([other, column, part, column], len(rest)).to_pylist() == [
             f"{other}{text}{part}{text}" for text in rest
         ]

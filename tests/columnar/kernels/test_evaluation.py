@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_of_value
+from funken.columnar.expressions import NotVectorizable, schema_of_value
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
+from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple, Type
 
 INTS = st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**54), 2**54)
 FLOATS = st.floats() | st.integers(-3, 3).map(float)
 TEXTS = st.text("ab\u00e9\u4e2d\U0001f600\x00", max_size=4)
-SHAPE: RecordSchema = ("int", "int", "float", "str", "bool")
+SHAPE: Type = Tuple((INT, INT, FLOAT, STR, BOOL))
 RECORDS = st.lists(st.tuples(INTS, INTS, FLOATS, TEXTS, st.booleans()), min_size=1, max_size=6)
 SMALL = st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 9), FLOATS, TEXTS, st.booleans()), min_size=1, max_size=6)
 
@@ -128,6 +129,6 @@ def test_plain_records_are_computed_by_kernels(function: Any) -> None:
     ids=["sum", "product", "floor", "remainder", "inexact", "zero", "shift", "compared", "negative"],
 )
 def test_a_block_without_a_certain_result_is_unfit(function: Any, records: list[Any]) -> None:
-    traced, schema = trace(function, None, 1).typed(("int", "int"))
+    traced, schema = trace(function, None, 1).typed(Tuple((INT, INT)))
     with pytest.raises(FallBackToRows):
-        computed(traced.result, schema, columns_of(records, ("int", "int")))
+        computed(traced.result, schema, columns_of(records, Tuple((INT, INT))))

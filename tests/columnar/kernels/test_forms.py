@@ -16,6 +16,7 @@ from funken.columnar.kernels.columns import Column, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.library import function_of
 from funken.columnar.tracing import trace
+from funken.expr.types import FLOAT, INT, NONE, STR
 
 ASCII = st.text("aAbBzZ019 -+.,_=\x1c\x1f\t\n\r\x0b'", max_size=7)
 ANY = st.text("aA1 ,=éÉßİ中²\U0001f600\u00a0\u2003ǆ", max_size=6)
@@ -45,7 +46,7 @@ SLICES = [
 
 
 def constant(value):
-    return Column("None", value, True)
+    return Column(NONE, value, True)
 
 
 def same(values, found):
@@ -75,7 +76,7 @@ def checked(form, function, values, kind, *arguments):
 @settings(max_examples=60)
 @given(TEXTS)
 def test_functions_of_a_text(name, texts):
-    done = checked(text_forms.FORMS[name], function_of(name), texts, "str")
+    done = checked(text_forms.FORMS[name], function_of(name), texts, STR)
     plain = all(text.isascii() and not set(text) & set("\x1c\x1f") for text in texts)
     assert done or not plain or name == "ord"
 
@@ -84,7 +85,7 @@ def test_functions_of_a_text(name, texts):
 @settings(max_examples=60)
 @given(TEXTS)
 def test_functions_of_a_text_and_a_constant(name, argument, texts):
-    checked(text_forms.FORMS[name], function_of(name), texts, "str", argument)
+    checked(text_forms.FORMS[name], function_of(name), texts, STR, argument)
 
 
 def test_the_forms_of_texts_are_used():
@@ -92,7 +93,7 @@ def test_the_forms_of_texts_are_used():
     unused = [
         (name, argument)
         for name, argument in ONE
-        if not checked(text_forms.FORMS[name], function_of(name), words, "str", argument)
+        if not checked(text_forms.FORMS[name], function_of(name), words, STR, argument)
     ]
     assert unused == [
         ("str.strip", "é"), ("str.removeprefix", ""), ("format", "05"), ("format", "^5"), ("format", "s"), ("format", "5s"),
@@ -101,7 +102,7 @@ def test_the_forms_of_texts_are_used():
         (text_forms.FORMS["int"], ["12", "-7", "007"]),
         (text_forms.FORMS["float"], ["1.5", "-2e3", "7"]),
     ):
-        assert form(column_of(texts, "str")) is not None
+        assert form(column_of(texts, STR)) is not None
 
 
 @pytest.mark.parametrize("bounds", SLICES)
@@ -111,7 +112,7 @@ def test_slices(bounds, texts):
     def sliced(text, *_):
         return text[slice(*bounds)]
 
-    done = checked(cuts.sliced, sliced, texts, "str", *bounds)
+    done = checked(cuts.sliced, sliced, texts, STR, *bounds)
     assert done == (all(text.isascii() for text in texts) and bounds[2] != 2)
 
 
@@ -119,7 +120,7 @@ def test_slices(bounds, texts):
 @settings(max_examples=300)
 @given(st.lists(WRITTEN, min_size=1, max_size=3))
 def test_numbers_are_read(name, of, texts):
-    checked(text_forms.FORMS[name], of, texts, "str")
+    checked(text_forms.FORMS[name], of, texts, STR)
 
 
 @functools.cache
@@ -135,7 +136,7 @@ def parts(separator):
         "lambda s: s.split({0!r}, -1)[-1]", "lambda s: s[: s.find({0!r})]",
     ]  # fmt: skip
     functions = {source: eval(source.format(separator)) for source in sources}
-    return [(source, function, *trace(function, None, 1).typed("str")) for source, function in functions.items()]
+    return [(source, function, *trace(function, None, 1).typed(STR)) for source, function in functions.items()]
 
 
 @pytest.mark.parametrize("separator", [",", "=", "aa", "a,", "é", ", ", "aba"])
@@ -150,7 +151,7 @@ def test_parts(separator, texts):
         except IndexError:
             expected = None
         try:
-            found = computed(traced.result, schema, columns_of(texts, "str")).to_list()
+            found = computed(traced.result, schema, columns_of(texts, STR)).to_list()
         except FallBackToRows:
             found = None
         assert found == expected, source
@@ -164,10 +165,10 @@ def pair(text):
 @given(st.lists(st.text("ab,", max_size=4), min_size=1, max_size=4))
 @example(["a,b", "c,d"])
 def test_parts_are_unpacked(texts):
-    traced, schema = trace(pair, None, 1).typed("str")
+    traced, schema = trace(pair, None, 1).typed(STR)
     fits = all(text.count(",") == 1 for text in texts)
     try:
-        found = computed(traced.result, schema, columns_of(texts, "str")).to_list()
+        found = computed(traced.result, schema, columns_of(texts, STR)).to_list()
     except FallBackToRows:
         found = None
     assert found == (list(map(pair, texts)) if fits else None)
@@ -201,27 +202,27 @@ OF_FLOATS += ["math.degrees", "math.radians", "float.is_integer", "int", "round"
 @settings(max_examples=200)
 @given(st.lists(FLOATS, min_size=1, max_size=3))
 def test_functions_of_floats(name, numbers):
-    checked(number_forms.FORMS[name], function_of(name), numbers, "float")
+    checked(number_forms.FORMS[name], function_of(name), numbers, FLOAT)
 
 
 @pytest.mark.parametrize("name", ["math.sqrt", "math.degrees", "int.bit_length"])
 @given(st.lists(INTS, min_size=1, max_size=3))
 def test_functions_of_ints(name, numbers):
-    checked(number_forms.FORMS[name], function_of(name), numbers, "int")
+    checked(number_forms.FORMS[name], function_of(name), numbers, INT)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 5, 9])
 @settings(max_examples=300)
 @given(st.lists(FLOATS, min_size=1, max_size=4))
 def test_digits_after_the_point(digits, numbers):
-    checked(number_forms.FORMS["round"], round, numbers, "float", digits)
-    checked(number_forms.FORMS["format"], format, numbers, "float", f".{digits}f")
+    checked(number_forms.FORMS["round"], round, numbers, FLOAT, digits)
+    checked(number_forms.FORMS["format"], format, numbers, FLOAT, f".{digits}f")
 
 
 @pytest.mark.parametrize("spec", ["", "d", "5", "08d", "03", ">6", "<7d", "<05", ",", "x", "+d", "0", "5.2"])
 @given(st.lists(INTS, min_size=1, max_size=3))
 def test_formats_of_ints(spec, numbers):
-    checked(number_forms.FORMS["format"], format, numbers, "int", spec)
+    checked(number_forms.FORMS["format"], format, numbers, INT, spec)
 
 
 @pytest.mark.parametrize("name", ["%", "//"])
@@ -229,40 +230,40 @@ def test_formats_of_ints(spec, numbers):
 @given(st.lists(FLOATS, min_size=1, max_size=3), FLOATS | st.integers(-5, 5))
 def test_remainders_of_floats(name, numbers, other):
     function = function_of(name)
-    checked(number_forms.FORMS[name], function, numbers, "float", other)
+    checked(number_forms.FORMS[name], function, numbers, FLOAT, other)
     if isinstance(other, float) and all(numbers):  # the other way round
         with np.errstate(all="ignore"):
-            found = number_forms.FORMS[name](constant(other), column_of(numbers, "float"))
+            found = number_forms.FORMS[name](constant(other), column_of(numbers, FLOAT))
         if found is not None:
             assert same(found.to_list(len(numbers)), [function(other, number) for number in numbers])
 
 
 @given(st.lists(INTS, min_size=1, max_size=3), st.integers(-100, 100))
 def test_common_divisors(numbers, other):
-    checked(number_forms.FORMS["math.gcd"], math.gcd, numbers, "int", other)
+    checked(number_forms.FORMS["math.gcd"], math.gcd, numbers, INT, other)
 
 
 def test_the_forms_of_numbers_are_used():
     floats, ints = [1.5, -2.25, 1234.5678], [3, 40, 500]
     for name in OF_FLOATS:
-        assert checked(number_forms.FORMS[name], function_of(name), [abs(each) for each in floats], "float"), name
+        assert checked(number_forms.FORMS[name], function_of(name), [abs(each) for each in floats], FLOAT), name
     for spec in ("", ".2f", ".0f"):
-        assert checked(number_forms.FORMS["format"], format, floats, "float", spec)
+        assert checked(number_forms.FORMS["format"], format, floats, FLOAT, spec)
     for spec in ("", "d", "5", "08d", ">6", "<7d"):
-        assert checked(number_forms.FORMS["format"], format, ints, "int", spec)
-    assert checked(number_forms.FORMS["round"], round, floats, "float", 2)
+        assert checked(number_forms.FORMS["format"], format, ints, INT, spec)
+    assert checked(number_forms.FORMS["round"], round, floats, FLOAT, 2)
     for name in ("%", "//"):
-        assert checked(number_forms.FORMS[name], function_of(name), floats, "float", 0.7)
+        assert checked(number_forms.FORMS[name], function_of(name), floats, FLOAT, 0.7)
 
 
 def test_the_middle_between_two_numbers_is_left_to_python():
     middles = [number + 0.5 for number in range(20)] + [2.675, 1.005] + [0.1] * 40
-    assert checked(number_forms.FORMS["round"], round, middles, "float", 0)
-    assert checked(number_forms.FORMS["format"], format, middles, "float", ".0f")
-    assert checked(number_forms.FORMS["round"], round, [2.675, 1.005, 0.1, 0.2, 0.3], "float", 2)
-    assert number_forms.FORMS["round"](column_of(middles[:20], "float"), constant(0)) is None
+    assert checked(number_forms.FORMS["round"], round, middles, FLOAT, 0)
+    assert checked(number_forms.FORMS["format"], format, middles, FLOAT, ".0f")
+    assert checked(number_forms.FORMS["round"], round, [2.675, 1.005, 0.1, 0.2, 0.3], FLOAT, 2)
+    assert number_forms.FORMS["round"](column_of(middles[:20], FLOAT), constant(0)) is None
     assert (
-        struct.pack("d", number_forms.FORMS["round"](column_of([-0.001, 1.0], "float"), constant(2)).data[0])[7] == 0x80
+        struct.pack("d", number_forms.FORMS["round"](column_of([-0.001, 1.0], FLOAT), constant(2)).data[0])[7] == 0x80
     )
 
 
@@ -282,10 +283,10 @@ CODES, SIZES, NAMES = (
 def test_tables(times, texts, numbers):
     """Also in blocks that are long enough to look all keys up at once."""
     lookups = [
-        ("str", texts, lambda s: CODES.get(s, 0)), ("str", texts, lambda s: s in CODES), ("str", texts, lambda s: s not in NAMES),
-        ("str", texts, lambda s: CODES[s]), ("str", texts, lambda s: CODES[s] + 1 if s in CODES else -1),
-        ("str", texts, lambda s: CODES.get(s) is None), ("int", numbers, lambda i: SIZES.get(i, "none")),
-        ("int", numbers, lambda i: i in SIZES), ("int", numbers, lambda i: SIZES[i]), ("str", texts, lambda s: (CODES.get(s), 1)),
+        (STR, texts, lambda s: CODES.get(s, 0)), (STR, texts, lambda s: s in CODES), (STR, texts, lambda s: s not in NAMES),
+        (STR, texts, lambda s: CODES[s]), (STR, texts, lambda s: CODES[s] + 1 if s in CODES else -1),
+        (STR, texts, lambda s: CODES.get(s) is None), (INT, numbers, lambda i: SIZES.get(i, "none")),
+        (INT, numbers, lambda i: i in SIZES), (INT, numbers, lambda i: SIZES[i]), (STR, texts, lambda s: (CODES.get(s), 1)),
     ]  # fmt: skip
     for kind, values, function in lookups:
         many = values * times
@@ -305,8 +306,8 @@ def test_keys_are_looked_up_without_a_call_for_each(monkeypatch):
     from funken.columnar.kernels import rowwise
 
     monkeypatch.setattr(rowwise, "_called", None)
-    traced, schema = trace(lambda s: CODES.get(s, 0), None, 1).typed("str")
-    assert computed(traced.result, schema, columns_of(["a", "b"] * 20, "str")).to_list() == [1, 0] * 20
+    traced, schema = trace(lambda s: CODES.get(s, 0), None, 1).typed(STR)
+    assert computed(traced.result, schema, columns_of(["a", "b"] * 20, STR)).to_list() == [1, 0] * 20
 
 
 @pytest.mark.parametrize("function", [
@@ -315,8 +316,8 @@ def test_keys_are_looked_up_without_a_call_for_each(monkeypatch):
 ])  # fmt: skip
 def test_a_block_is_freed_without_the_cyclic_collector(function):
     """A program whose blocks wait for it took twice the memory, and more time."""
-    traced, schema = trace(function, None, 1).typed("str")
-    block = columns_of(["a,b", "c,d e"] * 40, "str")
+    traced, schema = trace(function, None, 1).typed(STR)
+    block = columns_of(["a,b", "c,d e"] * 40, STR)
     computed(traced.result, schema, block).to_list()
     gc.collect()
     gc.disable()

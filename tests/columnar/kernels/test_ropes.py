@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.expressions import INT, STR
 from funken.columnar.kernels import decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Column, Columns, column_of, joined
@@ -17,6 +16,7 @@ from funken.columnar.kernels.ropes import Rope, concatenated
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.keys import key_codes
 from funken.columnar.tracing import trace
+from funken.expr.types import INT, STR, Tuple
 
 EDGES = sorted({sign * (10**power + off) for power in range(19) for off in (-1, 0, 1) for sign in (1, -1)})
 NUMBERS = st.one_of(
@@ -156,7 +156,7 @@ def test_functions_over_text_that_is_not_made(records: list[Any], text: str, num
         lambda r: len(f"{r[0]}{text}{r[2]}") > 4 and bool(f"{r[2]}"),
         lambda r: f"{r[0]}" + r[2] < f"{r[1]}{text}" or str(r[0]) == str(r[1]),
     ]
-    schema = ("int", "int", "str")
+    schema = Tuple((INT, INT, STR))
     block = Columns(schema, [column_of([r[at] for r in records], kind) for at, kind in enumerate(schema)], len(records))
     for function in functions:
         mask = mask_of(trace(function, None, 1).condition(block.schema).result, block)
@@ -217,6 +217,6 @@ def test_a_pattern_with_too_many_alternatives_is_looked_for_in_the_text() -> Non
     assert alternatives("in", ((STR, ""),) * 3, "abcdefgh") is None
     assert alternatives("in", ((STR, ""), (INT, "")), "a" * 1000) is None
     columns = [column_of([value], STR) for value in ("xab", "cde", "fghx")]
-    block = Columns(("str", "str", "str"), columns, 1)
+    block = Columns(Tuple((STR, STR, STR)), columns, 1)
     mask = mask_of(trace(lambda r: "abcdefgh" in r[0] + r[1] + r[2], None, 1).condition(block.schema).result, block)
     assert as_list(mask, 1) == [True]

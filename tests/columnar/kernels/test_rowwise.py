@@ -13,15 +13,16 @@ from funken.columnar.kernels.columns import Column, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.library import DATETIME, TEXTS, function_of
 from funken.columnar.tracing import trace
+from funken.expr.types import FLOAT, INT, STR
 
-DAY = Column("str", "%Y-%m-%d", constant=True)
+DAY = Column(STR, "%Y-%m-%d", constant=True)
 TIMES = [datetime(2024, 2, day, tzinfo=UTC) for day in (27, 28, 29)]
 CASES = {
-    "repr": ("float", "str", st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
-    "chr": ("int", "str", st.integers(0, 5)),
-    "datetime.fromtimestamp": ("float", DATETIME, st.sampled_from([0.0, 0.25, 1709164770.123])),
-    "datetime.isoformat": (DATETIME, "str", st.sampled_from(TIMES)),
-    "str.title": ("str", "str", st.sampled_from(["a", "b"])),
+    "repr": (FLOAT, STR, st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
+    "chr": (INT, STR, st.integers(0, 5)),
+    "datetime.fromtimestamp": (FLOAT, DATETIME, st.sampled_from([0.0, 0.25, 1709164770.123])),
+    "datetime.isoformat": (DATETIME, STR, st.sampled_from(TIMES)),
+    "str.title": (STR, STR, st.sampled_from(["a", "b"])),
 }
 
 
@@ -56,36 +57,36 @@ def calls(monkeypatch):
 
 
 def test_a_run_takes_one_call_and_so_does_what_is_computed_of_its_result(calls):
-    at = column_of([float(second) for second in range(100) for _ in range(9)], "float")
+    at = column_of([float(second) for second in range(100) for _ in range(9)], FLOAT)
     zone = Column("timezone", timezone(timedelta(hours=1)), constant=True)
     times = rowwise.rowwise("datetime.fromtimestamp", [at, zone], DATETIME, 900)
-    days = rowwise.rowwise("datetime.strftime", [times, DAY], "str", 900)
+    days = rowwise.rowwise("datetime.strftime", [times, DAY], STR, 900)
     assert days.to_list(900) == ["1970-01-01"] * 900
     assert len(calls) == 200
 
 
 def test_without_runs_every_value_takes_a_call(calls):
-    rowwise.rowwise("chr", [column_of(list(range(32, 232)), "int")], "str", 200)
+    rowwise.rowwise("chr", [column_of(list(range(32, 232)), INT)], STR, 200)
     late = [*range(32, 96), *[96] * 10]
-    rowwise.rowwise("chr", [column_of(late, "int")], "str", len(late))
+    rowwise.rowwise("chr", [column_of(late, INT)], STR, len(late))
     assert calls == [*range(32, 232), *late]
 
 
 def test_two_columns_are_not_looked_at_for_runs(calls):
-    ones, twos = column_of([1] * 200, "int"), column_of([2] * 200, "int")
-    assert rowwise.rowwise("math.atan2", [ones, twos], "float", 200).to_list(200) == [math.atan2(1, 2)] * 200
+    ones, twos = column_of([1] * 200, INT), column_of([2] * 200, INT)
+    assert rowwise.rowwise("math.atan2", [ones, twos], FLOAT, 200).to_list(200) == [math.atan2(1, 2)] * 200
     assert len(calls) == 200
 
 
 def test_lists_are_not_shared_between_records(monkeypatch):
     monkeypatch.setattr(rowwise, "function_of", lambda name: lambda value: [str(value)])
-    found = rowwise.rowwise("split", [column_of([7] * 200, "int")], TEXTS, 200).to_list(200)
+    found = rowwise.rowwise("split", [column_of([7] * 200, INT)], TEXTS, 200).to_list(200)
     assert len(set(map(id, found))) == 200
 
 
 def test_what_raises_in_a_run_makes_rows_of_the_block():
     with pytest.raises(FallBackToRows):
-        rowwise.rowwise("chr", [column_of([65] * 100 + [-1] * 100, "int")], "str", 200)
+        rowwise.rowwise("chr", [column_of([65] * 100 + [-1] * 100, INT)], STR, 200)
 
 
 def folders(text):
@@ -102,13 +103,13 @@ def test_a_text_is_split_once_into_what_is_taken_of_it(calls, monkeypatch):
     texts = ["a/b/c,d", "é/f//g/,h", "//i,"] * 2
     with pytest.raises(IndexError):
         list(map(folders, texts))
-    traced, schema = trace(folders, None, 1).typed("str")
+    traced, schema = trace(folders, None, 1).typed(STR)
     with pytest.raises(FallBackToRows):
-        computed(traced.result, schema, columns_of(texts, "str"))
+        computed(traced.result, schema, columns_of(texts, STR))
 
     texts = ["a/b/c,d", "é/f/,h/,i", "//i,"] * 2
     split.clear()
-    assert computed(traced.result, schema, columns_of(texts, "str")).to_list() == list(map(folders, texts))
+    assert computed(traced.result, schema, columns_of(texts, STR)).to_list() == list(map(folders, texts))
     assert (split, calls) == (["/", ","], [])
 
 
@@ -118,6 +119,6 @@ def dropped(text):
 
 
 def test_a_split_that_raises_raises_even_if_nothing_is_taken_of_it():
-    traced, schema = trace(dropped, None, 1).typed("str")
+    traced, schema = trace(dropped, None, 1).typed(STR)
     with pytest.raises(FallBackToRows):
-        computed(traced.result, schema, columns_of(["a", "b"], "str"))
+        computed(traced.result, schema, columns_of(["a", "b"], STR))

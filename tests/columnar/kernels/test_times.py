@@ -16,6 +16,7 @@ from funken.columnar.kernels.times import Times
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.library import DATETIME
 from funken.columnar.tracing import trace
+from funken.expr.types import FLOAT, INT, STR, Object, Tuple
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 OF_SECONDS = [
@@ -80,8 +81,8 @@ def compared(function, values, kind):
 @settings(max_examples=60)
 @given(st.lists(SECONDS, min_size=1, max_size=4))
 def test_of_seconds(number, seconds):
-    kind = "int" if all(type(each) is int for each in seconds) else "float"
-    compared(OF_SECONDS[number], seconds if kind == "int" else list(map(float, seconds)), kind)
+    kind = INT if all(type(each) is int for each in seconds) else FLOAT
+    compared(OF_SECONDS[number], seconds if kind == INT else list(map(float, seconds)), kind)
 
 
 @pytest.mark.parametrize("number", range(len(OF_TEXTS)))
@@ -89,7 +90,7 @@ def test_of_seconds(number, seconds):
 @given(st.lists(MOMENTS, min_size=1, max_size=3), st.sampled_from(range(len(WAYS))))
 @example([datetime(2024, 2, 29), datetime(2023, 12, 31)], 5)
 def test_of_texts(number, moments, way):
-    compared(OF_TEXTS[number], list(map(WAYS[way], moments)), "str")
+    compared(OF_TEXTS[number], list(map(WAYS[way], moments)), STR)
 
 
 WRONG = [
@@ -111,21 +112,21 @@ def test_texts_that_are_no_times_are_left_to_python(text):
     good = "2024-01-01" + text[10:11] + ("10:10:10" if len(text) > 10 else "")
     for function in (*OF_TEXTS, lambda s: datetime.strptime(s, "%Y-%m-%dT%H:%M:%S")):
         for texts in ([text], [good, text]):
-            compared(function, texts, "str")
+            compared(function, texts, STR)
 
 
 def test_they_stay_numbers_until_an_object_is_wanted():
     texts = ["2024-02-29T10:00:00.123Z", "2024-02-29T10:00:00Z"]
-    found = compared(lambda s: datetime.fromisoformat(s), texts, "str")
+    found = compared(lambda s: datetime.fromisoformat(s), texts, STR)
     assert isinstance(found, Times)
-    for function, kind, values in ((lambda t: datetime.fromtimestamp(t, UTC), "float", [1.5, 2.25]),):
+    for function, kind, values in ((lambda t: datetime.fromtimestamp(t, UTC), FLOAT, [1.5, 2.25]),):
         assert isinstance(compared(function, values, kind), Times)
     zones = ["2024-02-29T10:00:00.123Z", "2024-02-29T10:00:00"]
-    assert not isinstance(compared(lambda s: datetime.fromisoformat(s), zones, "str"), Times)
+    assert not isinstance(compared(lambda s: datetime.fromisoformat(s), zones, STR), Times)
 
 
 def test_columns_of_them_are_taken_apart_and_put_together():
-    kept = compared(lambda t: datetime.fromtimestamp(t, UTC), [1, 2, 3, 4], "int")
+    kept = compared(lambda t: datetime.fromtimestamp(t, UTC), [1, 2, 3, 4], INT)
     parts = [kept.take([3, 0]), kept.cut(slice(1, 2)), kept.keep([True, False, False, True])]
     objects = [datetime.fromtimestamp(each, UTC) for each in (4, 1, 2, 1, 4)]
     both = joined_columns(parts, [2, 1, 2])
@@ -137,10 +138,10 @@ def test_columns_of_them_are_taken_apart_and_put_together():
 
 
 def test_they_are_sent_as_numbers():
-    kept = compared(lambda t: datetime.fromtimestamp(t, UTC), [1, 2.5e9, -1.5], "float")
-    days = compared(lambda t: datetime.fromtimestamp(t, UTC).date(), [1, 10**9, 0], "int")
+    kept = compared(lambda t: datetime.fromtimestamp(t, UTC), [1, 2.5e9, -1.5], FLOAT)
+    days = compared(lambda t: datetime.fromtimestamp(t, UTC).date(), [1, 10**9, 0], INT)
     naive = Times(DATETIME, kept.micros, None)
-    block = Columns((DATETIME, "date", DATETIME), [kept, days, naive], 3)
+    block = Columns(Tuple((DATETIME, Object("date"), DATETIME)), [kept, days, naive], 3)
     sent = decode_block(encode_block(block))
     assert [(type(leaf), leaf.zone) for leaf in sent.leaves] == [(Times, UTC), (Times, None), (Times, None)]
     assert repr(sent.to_list()) == repr(block.to_list())
@@ -156,8 +157,8 @@ def test_far_times_are_exact():
 
 def test_another_zone_is_left_to_python():
     east = timezone(timedelta(hours=2))
-    assert not isinstance(compared(lambda t: datetime.fromtimestamp(t, east), [1.5], "float"), Times)
-    assert compared(lambda t: datetime.fromtimestamp(t, east).hour, [1.5], "float") is not None
+    assert not isinstance(compared(lambda t: datetime.fromtimestamp(t, east), [1.5], FLOAT), Times)
+    assert compared(lambda t: datetime.fromtimestamp(t, east).hour, [1.5], FLOAT) is not None
 
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "UTC"])
@@ -166,7 +167,7 @@ def test_without_a_zone_the_timestamp_is_that_of_the_machine(name, monkeypatch):
     time.tzset()
     try:
         for text in ("2024-07-01T10:00:00", "2024-03-31T02:30:00"):
-            assert compared(lambda s: datetime.fromisoformat(s).timestamp(), [text], "str") is not None
+            assert compared(lambda s: datetime.fromisoformat(s).timestamp(), [text], STR) is not None
     finally:
         monkeypatch.undo()
         time.tzset()

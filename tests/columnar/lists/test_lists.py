@@ -10,18 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.columnar.expressions import ListOf, NotVectorizable, optional, without_none
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.columns import Column, Columns, column_of, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.relational import size_of
 from funken.columnar.lists.reads import ITEMS
-from funken.columnar.records import DICT, DOCUMENT, NOT_READ, NamedFields, fits, has_documents
+from funken.columnar.records import NOT_READ, fits, has_documents
 from funken.columnar.tracing import trace
+from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, STR, ListOf, Optional, Record, Tuple, optional
 
-ITEM = NamedFields(("str", "float", ListOf("int")), DICT, ("sku", "price", "marks"))
-ORDER = NamedFields(("int", ListOf(ITEM), ListOf("str"), ListOf("bool")), DICT, ("id", "items", "tags", "flags"))
+ITEM = Record((STR, FLOAT, ListOf(INT)), DICT, ("sku", "price", "marks"))
+ORDER = Record((INT, ListOf(ITEM), ListOf(STR), ListOf(BOOL)), DICT, ("id", "items", "tags", "flags"))
 items = st.tuples(st.sampled_from(["tea", "né", ""]), st.floats(0, 9), st.lists(st.integers(-9, 9), max_size=3)).map(
     lambda values: dict(zip(ITEM.names, values, strict=True))
 )
@@ -33,23 +34,29 @@ FACTOR = 3
 
 
 def test_a_kind_of_lists_is_a_text_with_the_schema_of_the_items() -> None:
-    kinds = [ListOf("int"), ListOf(ITEM), ListOf(ListOf("str")), optional(ListOf("int")), ListOf("int?")]
+    kinds = [ListOf(INT), ListOf(ITEM), ListOf(ListOf(STR)), optional(ListOf(INT)), ListOf(Optional(INT))]
 
     assert [str(kind) for kind in kinds] == [
         "list of int", "list of {sku: str, price: float, marks: list of int}", "list of list of str", "list of int?",
         "list of (int?)",
     ]  # fmt: skip
     assert pickle.loads(pickle.dumps(kinds)) == kinds
-    assert [each.element for each in pickle.loads(pickle.dumps(kinds))] == ["int", ITEM, ListOf("str"), "int", "int?"]
-    assert without_none(optional(ListOf(ITEM))) == ListOf(ITEM)
-    assert ListOf(ITEM) != ListOf(NamedFields(ITEM, DOCUMENT, ITEM.names))
-    assert has_documents(ListOf(NamedFields(ITEM, DOCUMENT, ITEM.names)))
+    assert [each.required.element for each in pickle.loads(pickle.dumps(kinds))] == [
+        INT,
+        ITEM,
+        ListOf(STR),
+        INT,
+        Optional(INT),
+    ]
+    assert optional(ListOf(ITEM)).required == ListOf(ITEM)
+    assert ListOf(ITEM) != ListOf(Record(ITEM, DOCUMENT, ITEM.names))
+    assert has_documents(ListOf(Record(ITEM, DOCUMENT, ITEM.names)))
 
 
 def test_a_record_fits_if_all_its_items_do() -> None:
-    assert fits([1, 2], ListOf("int"))
-    assert not fits([1, True], ListOf("int"))
-    assert not fits((1, 2), ListOf("int"))
+    assert fits([1, 2], ListOf(INT))
+    assert not fits([1, True], ListOf(INT))
+    assert not fits((1, 2), ListOf(INT))
     assert fits([], ListOf(ITEM))
 
 
@@ -72,23 +79,23 @@ def test_parts_of_a_block_have_the_lists_of_its_records(records: list[Any], data
 
 
 def test_blocks_of_which_one_has_not_read_its_lists_are_joined() -> None:
-    read, unread = columns_of([[1], [2, 3]], ListOf("int")), Column(ListOf("int"), NOT_READ, constant=True)
+    read, unread = columns_of([[1], [2, 3]], ListOf(INT)), Column(ListOf(INT), NOT_READ, constant=True)
 
-    one = joined([read, Columns(ListOf("int"), [unread], 2)])
-    other = joined([Columns(ListOf("int"), [unread], 2), read])
+    one = joined([read, Columns(ListOf(INT), [unread], 2)])
+    other = joined([Columns(ListOf(INT), [unread], 2), read])
 
     assert one.to_list() == [[1], [2, 3], NOT_READ, NOT_READ]
     assert other.to_list() == [NOT_READ, NOT_READ, [1], [2, 3]]
 
 
 def test_the_size_of_lists_is_that_of_their_items() -> None:
-    few, many = (size_of(columns_of([[1] * count] * 10, ListOf("int"))) for count in (1, 1000))
+    few, many = (size_of(columns_of([[1] * count] * 10, ListOf(INT))) for count in (1, 1000))
 
     assert many - few == 999 * 10 * 8
 
 
 def test_each_time_records_are_made_their_lists_are_new() -> None:
-    column = column_of([[1], [2, 3]], ListOf("int"))
+    column = column_of([[1], [2, 3]], ListOf(INT))
 
     column.to_list(2)[0].append(7)
 
@@ -169,13 +176,13 @@ def test_what_raises_for_one_list_or_has_another_type_is_left_to_the_function(fu
 
 
 def test_a_sum_that_leaves_64_bits_is_left_to_the_function() -> None:
-    traced, schema = trace(lambda r: sum(r) + 0, None, 1).typed(ListOf("int"))
-    great = columns_of([[2**62, 2**62], [1]], ListOf("int"))
+    traced, schema = trace(lambda r: sum(r) + 0, None, 1).typed(ListOf(INT))
+    great = columns_of([[2**62, 2**62], [1]], ListOf(INT))
 
     with pytest.raises(FallBackToRows):
         computed(traced.result, schema, great)
     # Those of many lists together may be greater.
-    many = columns_of([[2**61], [2**61]] * 8, ListOf("int"))
+    many = columns_of([[2**61], [2**61]] * 8, ListOf(INT))
     assert computed(traced.result, schema, many).to_list() == [2**61] * 16
 
 
@@ -410,7 +417,7 @@ def test_flat_maps_go_over_lists_of_records() -> None:
 
     traced, schema = trace_flat_map(lines, None).typed(ORDER)
 
-    assert schema == ("int", "str", "int")
+    assert schema == Tuple((INT, STR, INT))
     assert traced.read == {(0,), (1, ITEMS, ITEMS), (1, ITEMS, 0), (1, ITEMS, 1), (1, ITEMS, 2)}
 
 
@@ -438,8 +445,8 @@ def test_of_lists_whose_items_are_looped_over_some_fields_are_read(function: Any
 
 
 def test_lists_that_are_alike_are_no_one_list() -> None:
-    block = columns_of(["", ""], "str")
-    traced, schema = trace(lambda r: ["a", "b"], None, 1).typed("str")
+    block = columns_of(["", ""], STR)
+    traced, schema = trace(lambda r: ["a", "b"], None, 1).typed(STR)
 
     one, other = computed(traced.result, schema, block).to_list()
 

@@ -26,6 +26,7 @@ from funken import (
     vectorized,
 )
 from funken.columnar.vectorized.schemas import schema_declared
+from funken.expr.types import FLOAT, INT, Optional, Tuple
 from funken.testing import local
 
 FORMATS = ["numpy", "arrow", "pandas", "polars"]
@@ -257,7 +258,7 @@ def test_declarations() -> None:
         pass
 
     assert repr(schema_declared(Sale)) == "Sale(item: str, price: float)"
-    assert schema_declared(tuple[int, float | None]) == ("int", "float?")
+    assert schema_declared(tuple[int, float | None]) == Tuple((INT, Optional(FLOAT)))
     assert schema_declared(Types.LIST(Types.LONG())) is None
     for wrong in (Odd, list[int], (), {1: int}, int | str):
         with pytest.raises(TypeError):

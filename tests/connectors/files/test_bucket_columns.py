@@ -26,6 +26,7 @@ from funken.connectors import CsvSchema
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.errors import JobExecutionError
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.columnar.stateless import ColumnarSinkLogic, grouped_by
 from funken.plan.columns.sinks import columnar_sink
 
@@ -188,8 +189,8 @@ def test_columns_of_parquet_stay_columns(tmp_path, monkeypatch):
 
 def test_an_assigner_that_has_changed_is_asked_for_each_record():
     assigner = ByTable()
-    logic = ColumnarSinkLogic(columnar_sink(csv("/data/out", assigner), ("str", "int")))
-    block = columns_of(ROWS, ("str", "int"))
+    logic = ColumnarSinkLogic(columnar_sink(csv("/data/out", assigner), Tuple((STR, INT))))
+    block = columns_of(ROWS, Tuple((STR, INT)))
     assert [name for name, _ in logic._groups(block)] == ["first", "rest"]
 
     assigner.names = {"a": "new"}
@@ -210,9 +211,9 @@ def test_what_else_is_asked_of_the_context_is_refused():
 def test_groups_are_those_of_a_dictionary(rows, timed):
     assigner = ByLetter() if not timed else ByMinute()
     found = trace_with_context(assigner, "get_bucket_id")
-    traced, _ = found.traced.typed(("str", "int"), "int")
+    traced, _ = found.traced.typed(Tuple((STR, INT)), INT)
     stamps = [number * 40_000 for _, number in rows] if timed else None
-    groups = grouped_by(columns_of(rows, ("str", "int"), stamps), type(found)(traced, found.asks))
+    groups = grouped_by(columns_of(rows, Tuple((STR, INT)), stamps), type(found)(traced, found.asks))
     expected: dict[str, list[tuple[str, int]]] = {}
     for letter, number in rows:
         expected.setdefault(f"minute={number * 40_000 // 60_000:03d}" if timed else f"letter={letter}", []).append(
@@ -223,6 +224,6 @@ def test_groups_are_those_of_a_dictionary(rows, timed):
 
 def test_times_that_are_not_there_make_no_groups():
     found = trace_with_context(ByMinute(), "get_bucket_id")
-    traced, _ = found.traced.typed(("str", "int"), "int")
+    traced, _ = found.traced.typed(Tuple((STR, INT)), INT)
     with pytest.raises(FallBackToRows):
-        grouped_by(columns_of([("a", 1)], ("str", "int")), type(found)(traced, True))
+        grouped_by(columns_of([("a", 1)], Tuple((STR, INT))), type(found)(traced, True))

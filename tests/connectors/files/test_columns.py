@@ -26,10 +26,11 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.kernels.columns import Columns, columns_of
-from funken.columnar.records import DICT, NOT_READ, NamedFields
+from funken.columnar.records import NOT_READ
 from funken.connectors import ConnectorContext
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.errors import JobExecutionError, OperatorFailed
+from funken.expr.types import DICT, INT, Object, Optional, Record
 from funken.testing import check_source
 from tests.support import fields
 
@@ -496,7 +497,7 @@ def test_a_position_of_columns_is_one_of_records(tmp_path):
 
 
 def test_the_types_of_a_file_are_not_those_of_a_block_that_has_none(tmp_path):
-    schema = NamedFields(["int", "date?"], DICT, ("n", "day"))
+    schema = Record([INT, Optional(Object("date"))], DICT, ("n", "day"))
     blocks = [[{"n": 1, "day": None}], [{"n": 2, "day": datetime.date(2026, 11, 27)}]]
     with (tmp_path / "a.parquet").open("wb") as file:
         writer = ParquetFormat().create(file)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken import DiscardingSink, FileSource, Types
-from funken.columnar.expressions import NotVectorizable, leaves_of
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ, name_of
 from funken.connectors import JsonSchema
 from funken.connectors.files import line_files, lines
@@ -21,6 +21,7 @@ from funken.connectors.formats.json_columns import JsonColumns
 from funken.connectors.formats.json_types import JsonLeaves, parsed_exactly
 from funken.connectors.formats.record_types import from_documents, shape_of
 from funken.errors import OperatorFailed
+from funken.expr.types import atomic_fields
 from tests.support import fields
 from tests.support.texts import (
     CALM,
@@ -75,7 +76,7 @@ def test_documents_without_a_declared_type_give_the_same_of_the_fields_that_are_
     assert outcome(source, (schema, None), limit) == outcome(
         source, None, limit
     )  # whole documents are left as they are
-    leaves = leaves_of(schema)
+    leaves = atomic_fields(schema)
     held = [number for number, (_, kind) in enumerate(leaves) if is_held(kind)]
     wanted = sorted(dice.sample(held, dice.randrange(len(held) + 1)))
 

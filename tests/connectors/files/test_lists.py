@@ -20,8 +20,8 @@ from funken.connectors.files.line_files import LineEncoder, LineFormat
 from funken.connectors.formats import arrow_batches
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.errors import OperatorFailed
-from funken.testing.traced.functions import FunctionWriter
-from funken.testing.traced.records import SPACE
+from tests.support.traced.functions import FunctionWriter
+from tests.support.traced.records import SPACE
 
 ITEM = pa.struct([("sku", pa.string()), ("price", pa.float64()), ("n", pa.int64()), ("marks", pa.list_(pa.int64()))])
 TABLE = pa.schema([

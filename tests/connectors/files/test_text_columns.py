@@ -21,6 +21,7 @@ from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.texts import JsonTexts
 from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.expr.types import STR
 from tests.support.texts import (
     CALM,
     DECLARED,
@@ -82,7 +83,7 @@ def test_lines_are_the_same_as_columns_of_texts(pieces, tmp_path_factory, seed, 
             data = data[:at] + odd + data[at:]
         saved(folder, dice, data, f"{name}.txt")
     if any(file.stat().st_size for file in folder.iterdir()):
-        compared(folder, dice, StreamFormat.text_line_format(), "str")
+        compared(folder, dice, StreamFormat.text_line_format(), STR)
 
 
 JSON = st.recursive(

@@ -18,24 +18,24 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.kernels.columns import Column, Columns, columns_of
-from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.text_columns import fields_of
-from funken.testing.traced.records import Pair, Visit, random_records
+from funken.expr.types import BOOL, DATACLASS, DICT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Optional, Record, Tuple
+from tests.support.traced.records import Pair, Visit, random_records
 
 FOUR = [Types.LONG(), Types.DOUBLE(), Types.STRING(), Types.BOOLEAN()]
 NAMES = ["number", "ratio", "text", "flag"]
-KINDS = ("int", "float", "str", "bool")
+KINDS = Tuple((INT, FLOAT, STR, BOOL))
 NAMED = Types.ROW_NAMED(NAMES, FOUR)
 SHAPES = [
-    (KINDS, Types.TUPLE(FOUR)), (KINDS, Types.ROW(FOUR)), (KINDS, NAMED), (NamedFields(KINDS, ROW, tuple(NAMES)), NAMED),
-    (NamedFields(KINDS, DICT, tuple(NAMES)), NAMED), (NamedFields(KINDS[::-1], DICT, tuple(NAMES[::-1])), NAMED),
-    (NamedFields(KINDS[::-1], ROW, tuple(NAMES[::-1])), NAMED), (NamedFields(("int", *KINDS), DICT, ("more", *NAMES)), NAMED),
-    (NamedFields(KINDS, DATACLASS, tuple(NAMES), Visit), Visit),
-    (NamedFields(("int", "str"), NAMED_TUPLE, Pair._fields, Pair), Pair),
-    (("str",), Types.TUPLE([Types.STRING()])),
+    (KINDS, Types.TUPLE(FOUR)), (KINDS, Types.ROW(FOUR)), (KINDS, NAMED), (Record(KINDS, ROW, tuple(NAMES)), NAMED),
+    (Record(KINDS, DICT, tuple(NAMES)), NAMED), (Record(KINDS[::-1], DICT, tuple(NAMES[::-1])), NAMED),
+    (Record(KINDS[::-1], ROW, tuple(NAMES[::-1])), NAMED), (Record((INT, *KINDS), DICT, ("more", *NAMES)), NAMED),
+    (Record(KINDS, DATACLASS, tuple(NAMES), Visit), Visit),
+    (Record((INT, STR), NAMED_TUPLE, Pair._fields, Pair), Pair),
+    (Tuple((STR,)), Types.TUPLE([Types.STRING()])),
 ]  # fmt: skip
 CSVS = [{}, {"delimiter": ";", "null_literal": "NULL"}, {"quote": "'", "escape": "\\"}, {"charset": "utf-16-le"}]
 
@@ -66,24 +66,24 @@ def test_text_is_quoted_and_numbers_are_written_as_in_lines_of_records(how, text
         expected = written.serialize_block(records)
     except ValueError as error:
         with pytest.raises(ValueError, match="cannot write") as found:
-            written.messages_of(columns_of(records, ("str", "float", "str")))
+            written.messages_of(columns_of(records, Tuple((STR, FLOAT, STR))))
         assert str(found.value) == str(error)
         return
-    assert written.messages_of(columns_of(records, ("str", "float", "str"))) == expected
+    assert written.messages_of(columns_of(records, Tuple((STR, FLOAT, STR)))) == expected
 
 
 def test_none_and_values_that_are_all_alike_are_written():
     leaves = [
-        Column("int?", np.array([1, None, -(2**63)], object)), Column("str?", np.array(["a", None, 'n"é'], object)),
-        Column("str", "x,", constant=True),
+        Column(Optional(INT), np.array([1, None, -(2**63)], object)), Column(Optional(STR), np.array(["a", None, 'n"é'], object)),
+        Column(STR, "x,", constant=True),
     ]  # fmt: skip
     declared = Types.ROW_NAMED(["n", "s", "same"], [Types.LONG(), Types.STRING(), Types.STRING()])
-    block = Columns(NamedFields(("int?", "str?", "str"), DICT, ("n", "s", "same")), leaves, 3)
+    block = Columns(Record((Optional(INT), Optional(STR), STR), DICT, ("n", "s", "same")), leaves, 3)
     assert CsvSchema(declared).messages_of(block) == CsvSchema(declared).serialize_block(block.to_list())
 
 
 @pytest.mark.parametrize(
-    "schema", [("int", "float", "str"), ("int", ("float",), "str", "bool"), NamedFields(("int",), DICT, ("n",))]
+    "schema", [Tuple((INT, FLOAT, STR)), Tuple((INT, Tuple((FLOAT,)), STR, BOOL)), Record((INT,), DICT, ("n",))]
 )
 def test_what_does_not_fit_is_told_as_it_is_of_records(schema):
     records = random_records(random.Random(1), schema, False)
@@ -106,7 +106,7 @@ class Loud(CsvSchema):
 
 def test_a_schema_of_a_user_is_given_records():
     assert not Loud(NAMED).takes_columns and not LineEncoder(Loud(NAMED)).takes_columns
-    assert Loud(Types.TUPLE([Types.STRING()])).messages_of(columns_of([("a",)], ("str",))) == [b"A"]
+    assert Loud(Types.TUPLE([Types.STRING()])).messages_of(columns_of([("a",)], Tuple((STR,)))) == [b"A"]
 
 
 @pytest.mark.parametrize("vectorized", [False, True])

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from funken import Configuration, FileSource, Row, StreamExecutionEnvironment, Types, WatermarkStrategy
-from funken.columnar.expressions import ListOf
+from funken.columnar.records import made_of_fields
 from funken.connectors import JsonSchema
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
@@ -20,6 +20,7 @@ from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.declared import schema_of_records
 from funken.connectors.formats.record_types import shape_of
+from funken.expr.types import ListOf
 
 
 class City(NamedTuple):
@@ -198,11 +199,11 @@ def test_what_is_within_has_the_form_that_is_declared():
         "lines: list of Line(sku: str, price: float), by: User(id: int, city: City(name: str, code: int), scores: list of int), "
         "more: list of Line(sku: str, price: float)?)"
     )
-    assert found.make([[1], [2], [[]], [None], [None]]) == [Order(1, 2, [], None)]
+    assert made_of_fields(found, [[1], [2], [[]], [None], [None]]) == [Order(1, 2, [], None)]
     rows = schema_of_records(ROWS, shape_of(ROWS, "a test"))
     assert rows[2] == ListOf(rows[2].element)
     assert repr(rows[2].element) == "Row(sku: str, price: float)"
-    assert Row(sku="a", price=1.0) == rows[2].element.make([["a"], [1.0]])[0]
+    assert Row(sku="a", price=1.0) == made_of_fields(rows[2].element, [["a"], [1.0]])[0]
 
 
 def test_what_does_more_than_to_keep_values_has_no_columns():

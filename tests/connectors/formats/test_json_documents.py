@@ -20,11 +20,25 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.kernels.columns import Column, Columns, columns_of
-from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.connectors import JsonSchema
 from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
 from funken.connectors.formats.json_schema import documents_of
-from funken.testing.traced.records import random_records
+from funken.expr.types import (
+    BOOL,
+    DATACLASS,
+    DICT,
+    FLOAT,
+    INT,
+    NAMED_TUPLE,
+    NONE,
+    NUMBER,
+    ROW,
+    STR,
+    Optional,
+    Record,
+    Tuple,
+)
+from tests.support.traced.records import random_records
 
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -82,12 +96,12 @@ class Visit:
     flag: bool
 
 
-WITHIN = NamedFields(("float", ("int", "str")), DICT, ('a "quoted" {name}', "%s"))
+WITHIN = Record((FLOAT, Tuple((INT, STR))), DICT, ('a "quoted" {name}', "%s"))
 SCHEMAS = [
-    "int", "str", "float", "bool", ("int",), ("str", ("float", "int"), "bool"), WITHIN, ("int", WITHIN),
-    NamedFields(("int", "str"), NAMED_TUPLE, Pair._fields, Pair),
-    NamedFields(("int", "float", "str", "bool"), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
-    NamedFields(("int", WITHIN, ("float", "str")), ROW, ("number", "within", "both")),
+    INT, STR, FLOAT, BOOL, Tuple((INT,)), Tuple((STR, Tuple((FLOAT, INT)), BOOL)), WITHIN, Tuple((INT, WITHIN)),
+    Record((INT, STR), NAMED_TUPLE, Pair._fields, Pair),
+    Record((INT, FLOAT, STR, BOOL), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
+    Record((INT, WITHIN, Tuple((FLOAT, STR))), ROW, ("number", "within", "both")),
 ]  # fmt: skip
 
 
@@ -102,22 +116,22 @@ def test_documents_of_columns_are_those_of_their_records(schema, seed, wild):
 def test_none_and_values_that_are_all_alike_are_written():
     names = ("n", "s", "none", "same", "both")
     leaves = [
-        Column("int?", np.array([1, None, -(2**63)], object)), Column("str?", np.array(["a", None, "né"], object)),
-        Column("None", None, constant=True), Column("str", "x", constant=True),
-        Column("int or float", np.array([1, 1.0, float("-inf")], object)),
+        Column(Optional(INT), np.array([1, None, -(2**63)], object)), Column(Optional(STR), np.array(["a", None, "né"], object)),
+        Column(NONE, None, constant=True), Column(STR, "x", constant=True),
+        Column(NUMBER, np.array([1, 1.0, float("-inf")], object)),
     ]  # fmt: skip
-    block = Columns(NamedFields(("int?", "str?", "None", "str", "int or float"), DICT, names), leaves, 3)
+    block = Columns(Record((Optional(INT), Optional(STR), NONE, STR, NUMBER), DICT, names), leaves, 3)
     assert documents_of(block) == JsonSchema().serialize_block(block.to_list())
 
 
 @pytest.mark.parametrize("schema", [
-    ("int", NamedFields(("int", "str"), NAMED_TUPLE, Pair._fields, Pair)), NamedFields((("int", "str"),), ROW, ("both",)),
+    Tuple((INT, Record((INT, STR), NAMED_TUPLE, Pair._fields, Pair))), Record((Tuple((INT, STR)),), ROW, ("both",)),
 ])  # fmt: skip
 def test_other_records_are_written_one_by_one(schema):
     records = random_records(random.Random(1), schema, True)
     block = columns_of(records, schema)
     assert JsonSchema().messages_of(block) == JsonSchema().serialize_block(records)
-    assert (documents_of(block) is None) == (schema[0] == "int")
+    assert (documents_of(block) is None) == (schema[0] == INT)
 
 
 class Loud(JsonSchema):
@@ -127,7 +141,7 @@ class Loud(JsonSchema):
 
 def test_a_schema_of_a_user_is_asked_for_each_record():
     assert not Loud().takes_columns and not LineEncoder(Loud()).takes_columns
-    assert Loud().messages_of(columns_of(["a"], "str")) == [b'"A"']
+    assert Loud().messages_of(columns_of(["a"], STR)) == [b'"A"']
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

@@ -11,12 +11,12 @@ import pytest
 
 from funken import Configuration, FileSource, Row, RowKind, StreamExecutionEnvironment, Types
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.records import DICT, NamedFields
 from funken.compat.pyflink.formats import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from funken.connectors import ChangeRecord, DebeziumJsonSchema, JsonSchema
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
 from funken.dataset import ExecutionEnvironment
+from funken.expr.types import DICT, INT, Optional, Record
 from funken.types import Instant
 from funken.types.parsing import single
 
@@ -238,7 +238,7 @@ def test_a_value_that_would_come_back_as_another_is_not_written(declared, value)
 def test_columns_are_written_as_their_records(values):
     schema = JsonSchema(Types.ROW_NAMED(["v"], [Types.INT()]))
     block = columns_of(
-        [{"v": value} for value in values], NamedFields(("int?" if None in values else "int",), DICT, ("v",))
+        [{"v": value} for value in values], Record((Optional(INT) if None in values else INT,), DICT, ("v",))
     )
 
     if 2**31 in values:

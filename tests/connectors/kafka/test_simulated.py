@@ -65,6 +65,6 @@ def prepares_twice(self, checkpoint_id, end_of_input):
 )
 def test_a_broken_sink_is_seen(monkeypatch, where, name, broken):
     monkeypatch.setattr(where, name, broken)
-    monkeypatch.setattr("funken.testing.simulation.run._BOUND", 10_000)  # it may fail for ever
+    monkeypatch.setattr("tests.support.simulation.run._BOUND", 10_000)  # it may fail for ever
 
     assert any(TransactionSimulation(seed, **FAULTY).run().violation for seed in SEEDS)  # of blind commits 8 show it

@@ -7,13 +7,13 @@ import pytest
 
 from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.records import DICT, NamedFields
 from funken.connectors import ConnectorContext, DeliveryGuarantee, JsonSchema, SimpleStringSchema
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from funken.connectors.kafka.transport import Transport
+from funken.expr.types import DICT, INT, STR, Record
 
 RECORDS = [{"item": "tea", "n": 3}, {"item": "né", "n": -1}, {"item": "", "n": 0}]
-COLUMNS = NamedFields(("str", "int"), DICT, ("item", "n"))
+COLUMNS = Record((STR, INT), DICT, ("item", "n"))
 
 
 class Producer:

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from funken import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, Types
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import INT, STR, Tuple
 from funken.testing import OperatorHarness
 from funken.types import Row
 from funken.types.convert import converter
 from tests.operators.columnar.test_operators import ColumnsHarness, both_specs, sorted_state
 
 SHORTS = Types.ROW([Types.STRING(), Types.SHORT(), Types.BYTE()])
-SCHEMA: Any = ("str", "int", "int")
+SCHEMA: Any = Tuple((STR, INT, INT))
 convert = converter(SHORTS)
 
 

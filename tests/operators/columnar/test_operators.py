@@ -23,8 +23,9 @@ from funken import (
     TumblingProcessingTimeWindows,
     WatermarkStrategy,
 )
-from funken.columnar.expressions import RecordSchema, schema_of_value
+from funken.columnar.expressions import schema_of_value
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Tuple, Type
 from funken.operators.base import OperatorSpec
 from funken.state.snapshot_writer import SnapshotWriter
 from funken.testing import OperatorHarness
@@ -47,17 +48,17 @@ class ColumnsHarness(OperatorHarness):
         self.operator.process_block(columns_of(values, schema, timestamps))
 
 
-EXAMPLES = {"int": "i", "float": "i / 7", "bool": "i > 3", "str": "f'{i}'"}
+EXAMPLES = {INT: "i", FLOAT: "i / 7", BOOL: "i > 3", STR: "f'{i}'"}
 
 
-def source_of(env: StreamExecutionEnvironment, schema: RecordSchema, count: int = 10) -> DataStream:
+def source_of(env: StreamExecutionEnvironment, schema: Type, count: int = 10) -> DataStream:
     """Return a source whose records are known to have a shape."""
-    text = EXAMPLES[schema] if isinstance(schema, str) else f"({', '.join(EXAMPLES[str(kind)] for kind in schema)},)"
+    text = EXAMPLES[schema] if isinstance(schema, Atomic) else f"({', '.join(EXAMPLES[kind] for kind in schema)},)"
     function = eval(f"lambda i: {text}")
     return env.from_source(DataGeneratorSource(function, count), WatermarkStrategy.no_watermarks())
 
 
-def both_specs(schema: RecordSchema, build: Callable[[DataStream], DataStream]) -> tuple[OperatorSpec, OperatorSpec]:
+def both_specs(schema: Type, build: Callable[[DataStream], DataStream]) -> tuple[OperatorSpec, OperatorSpec]:
     """Return the spec of a program's last operator: vectorized, and per record."""
     specs = []
     for vectorized in (True, False):
@@ -88,7 +89,7 @@ def sorted_state(snapshot: dict[str, Any]) -> Any:
     return keyed, operator, snapshot["operator_state"]
 
 
-SHAPE = ("int", "int", "float", "bool")
+SHAPE = Tuple((INT, INT, FLOAT, BOOL))
 name = lambda record: record[0]  # noqa: E731
 KEYED_BY = {"": name, " by pair": lambda record: (str(record[0]), record[1]), " by one": lambda record: (record[0],)}
 
@@ -180,7 +181,7 @@ def test_many_keys_and_text_keys() -> None:
         return stream.key_by(name).reduce(lambda a, b: (a[0], a[1] + b[1]))
 
     records = [(f"k{number * 7919 % 18_001}", number) for number in range(20_000)]
-    vector, plain = both_specs(("str", "int"), reduced)
+    vector, plain = both_specs(Tuple((STR, INT)), reduced)
     columns, oracle = ColumnsHarness(vector), OperatorHarness(plain, keyed=True)
     for start in range(0, len(records), 15_000):
         columns.feed_columns(records[start : start + 15_000])
@@ -189,7 +190,7 @@ def test_many_keys_and_text_keys() -> None:
 
 
 def test_floats_are_added_one_after_the_other() -> None:
-    vector, plain = both_specs(("int", "float"), lambda stream: stream.key_by(name).sum(1))
+    vector, plain = both_specs(Tuple((INT, FLOAT)), lambda stream: stream.key_by(name).sum(1))
     records = [(number * 7919 % 40 if number % 3 else 0, 0.1 * number) for number in range(3000)]
     columns, oracle = ColumnsHarness(vector), OperatorHarness(plain, keyed=True)
     for start in (0, 2000):
@@ -199,7 +200,7 @@ def test_floats_are_added_one_after_the_other() -> None:
 
 
 def test_text_that_is_not_the_key_stays_that_of_the_first_record() -> None:
-    vector, plain = both_specs(("int", "str", "int"), lambda stream: stream.key_by(name).sum(2))
+    vector, plain = both_specs(Tuple((INT, STR, INT)), lambda stream: stream.key_by(name).sum(2))
     columns, oracle = ColumnsHarness(vector), OperatorHarness(plain, keyed=True)
     for records in ([(1, "a", 1), (2, "b", 2), (1, "c", 3)], [(2, "d", 4), (3, "e", 5)]):
         columns.feed_columns(records)
@@ -223,7 +224,7 @@ def test_a_variable_that_changes_while_the_job_runs_is_seen() -> None:
     def capped(value: int) -> int:
         return value if value < limit else limit
 
-    vector, _ = both_specs("int", lambda stream: stream.map(capped))
+    vector, _ = both_specs(INT, lambda stream: stream.map(capped))
     harness = ColumnsHarness(vector)
     harness.feed_columns([4, 6])
     limit = 7

@@ -9,11 +9,12 @@ from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.partials import Partials
 from funken.columnar.tracing import Traced
+from funken.expr.types import INT
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.operators.user_functions import UserFunction
 
-BLOCK = columns_of([3, 1], "int", [10, 20])
-FOLDED = Partials("int", [Column("int", np.array([7]))], 1, np.array([2]), (0,), np.array([5]))
+BLOCK = columns_of([3, 1], INT, [10, 20])
+FOLDED = Partials(INT, [Column(INT, np.array([7]))], 1, np.array([2]), (0,), np.array([5]))
 
 
 def test_columns_are_computed_and_rows_are_not():

@@ -9,6 +9,7 @@ import pytest
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.kernels.columns import Columns, columns_of
 from funken.columnar.tracing import trace
+from funken.expr.types import INT
 from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap
 from funken.operators.user_functions import UserFunction
 from funken.testing import OperatorHarness
@@ -43,7 +44,7 @@ class Watched:
         self.operator.output.emit = lambda values, timestamps: self.blocks.append(RowBlock(list(values), timestamps))
 
     def feed(self, values: list[Any]) -> None:
-        self.operator.process_block(columns_of(values, "int"))
+        self.operator.process_block(columns_of(values, INT))
 
     def values(self) -> list[Any]:
         return [value for block in self.blocks for value in block.rows()[0]]
@@ -51,7 +52,7 @@ class Watched:
 
 def mapped(function: Any, read: Any = None) -> ColumnarMap:
     """Return a map, as if ``read`` had been read instead of the function."""
-    traced, schema = trace(read or function, None, 1).typed("int")
+    traced, schema = trace(read or function, None, 1).typed(INT)
     return ColumnarMap(UserFunction(function), traced, schema)
 
 
@@ -144,7 +145,7 @@ def test_columns_that_cost_more_are_left_and_results_stay_columns_for_who_takes_
 
 
 def test_a_filter_that_calls_its_function_keeps_columns(monkeypatch):
-    traced = trace(lambda n: n % 3 == 0, None, 1).condition("int")
+    traced = trace(lambda n: n % 3 == 0, None, 1).condition(INT)
     watched = Watched(ColumnarFilter(UserFunction(lambda n: n % 3 == 0), traced))
     path: Any = watched.operator._kept
     monkeypatch.setattr(path, "_path", lambda block: None)

@@ -6,6 +6,7 @@ import pytest
 
 from funken import WatermarkStrategy
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import INT
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.source import ColumnarWatermarkEmitter
 
@@ -17,8 +18,8 @@ def test_columns_keep_the_timestamps_that_the_source_has_given_them():
     operator = SimpleNamespace(output=output, context=context, current_watermark=MIN_TIMESTAMP)
     emitter = ColumnarWatermarkEmitter(WatermarkStrategy.no_watermarks(), operator, None)
 
-    emitter.emit("split", columns_of([1, 2], "int"), [10, 20])
-    emitter.emit("split", columns_of([3], "int"), None)
+    emitter.emit("split", columns_of([1, 2], INT), [10, 20])
+    emitter.emit("split", columns_of([3], INT), None)
 
     assert [block.rows() for block in found] == [([1, 2], [10, 20]), ([3], None)]
 
@@ -40,7 +41,7 @@ def test_a_micro_batch_with_records_is_not_idle(columns):
     emitter = ColumnarWatermarkEmitter(WatermarkStrategy.for_monotonous_timestamps(), operator, None)
     emitter.progress.add("split", 0)
 
-    emitter.emit("split", columns_of([1, 2], "int") if columns else [1, 2], [10, 20])
+    emitter.emit("split", columns_of([1, 2], INT) if columns else [1, 2], [10, 20])
     emitter.settle()
 
     assert said == [19]

@@ -26,6 +26,7 @@ from funken import (
     ValueStateDescriptor,
 )
 from funken.columnar.kernels.columns import columns_of
+from funken.expr.types import INT, STR, Tuple
 from funken.ids import MAX_WATERMARK
 from funken.plan.rules.backend_choice import in_keyed_state
 from funken.state.keygroups import key_group_of, subtask_of
@@ -33,7 +34,7 @@ from funken.testing import OperatorHarness
 from tests.columnar.window_operators import planned
 
 SAVED = Path(__file__).with_name("savepoints.pickle")
-SCHEMA = ("int", "int", "str", "int")
+SCHEMA = Tuple((INT, INT, STR, INT))
 KEYS = 9
 
 

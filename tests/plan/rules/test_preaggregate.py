@@ -25,6 +25,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.partials import Combiner, Partials
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.base import OperatorSpec
 from funken.plan.columnar_edges import ColumnarHash, PreAggregation
 from funken.runtime.exchange.factory import writer_for
@@ -140,7 +141,7 @@ def test_a_window_of_partials_is_one_of_records(program: str, steps: list[Any], 
     for step, count, apart, ahead in steps:
         records, stamps = drawn(dice, count, max(0, watermark - 8), apart)
         oracle.feed_block(records, stamps)
-        block = columns_of(records, ("int", "int", "str", "float"), stamps)
+        block = columns_of(records, Tuple((INT, INT, STR, FLOAT)), stamps)
         key: Any = evaluate(partitioning.traced.result, len(records), block)
         folded, _ = combiner.combine(block, key)
         crossed = decode_block(encode_block(folded))
@@ -310,7 +311,7 @@ class Sent:
 
     def emit(self, keys: range, value: int = 1) -> list[Any]:
         """Emit a record of every key; return what was sent."""
-        self.writer.emit_block(columns_of([(key, value) for key in keys], ("int", "int"), [0] * len(keys)))
+        self.writer.emit_block(columns_of([(key, value) for key in keys], Tuple((INT, INT)), [0] * len(keys)))
         self.writer.flush()
         sent, self.blocks = self.blocks, []
         return sent
@@ -319,7 +320,7 @@ class Sent:
 def test_a_block_is_folded_and_counts_as_what_it_was() -> None:
     sent = Sent()
     stamps = [number // 100 * 10 for number in range(200)]
-    sent.writer.emit_block(columns_of([(number % 10, 1) for number in range(200)], ("int", "int"), stamps))
+    sent.writer.emit_block(columns_of([(number % 10, 1) for number in range(200)], Tuple((INT, INT)), stamps))
     sent.writer.flush()
     assert all(type(each) is Partials for each in sent.blocks)
     assert sum(len(each) for each in sent.blocks) == 20
@@ -337,14 +338,14 @@ def test_too_many_keys_too_few_records_and_large_numbers_are_sent_as_they_are() 
     for _ in range(3):
         assert sum(len(each) for each in sent.emit(range(1000, 1200))) == 200
     large_writer = Sent()
-    large_writer.writer.emit_block(columns_of([(1, 2**60)] * 200, ("int", "int"), [0] * 200))
+    large_writer.writer.emit_block(columns_of([(1, 2**60)] * 200, Tuple((INT, INT)), [0] * 200))
     large_writer.writer.flush()
     assert [len(each) for each in large_writer.blocks] == [200]
 
 
 def test_what_waits_to_be_sent_stands_for_so_many_records() -> None:
     sent = Sent(records=100)
-    block = columns_of([(number % 2, 1) for number in range(800)], ("int", "int"), [0] * 800)
+    block = columns_of([(number % 2, 1) for number in range(800)], Tuple((INT, INT)), [0] * 800)
     for _ in range(20):
         sent.writer.emit_block(block)
     assert sum(each.records for each in sent.blocks) > 9_000
@@ -355,7 +356,7 @@ def test_blocks_are_skipped_after_one_with_too_many_keys() -> None:
     combiner = Combiner(("first", "sum"), 10, 0, least=1)
 
     def rows_of(keys: int) -> int:
-        block = columns_of([(number % keys, 1) for number in range(100)], ("int", "int"), [0] * 100)
+        block = columns_of([(number % keys, 1) for number in range(100)], Tuple((INT, INT)), [0] * 100)
         return len(combiner.combine(block, block.leaves[0])[0])
 
     assert rows_of(100) == 100
@@ -365,7 +366,7 @@ def test_blocks_are_skipped_after_one_with_too_many_keys() -> None:
 
 def test_what_a_barrier_overtakes_is_records() -> None:
     sent = Sent()
-    sent.writer.emit_block(columns_of([(number % 4, number) for number in range(100)], ("int", "int"), [3] * 100))
+    sent.writer.emit_block(columns_of([(number % 4, number) for number in range(100)], Tuple((INT, INT)), [3] * 100))
     overtaken = [block.rows() for block in sent.writer.overtaking_barrier(1, b"")]
     values = [value for values, _ in overtaken for value in values]
     assert len(values) == sum(len(stamps or []) for _, stamps in overtaken) == 100

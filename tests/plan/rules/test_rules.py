@@ -33,7 +33,7 @@ SIDE = OutputTag("side", Types.STRING())
 
 def applied(rule, stream, **context):
     """Return the plan that a rule alone makes of a program, and its notes as ``(operator or vertex, text)``."""
-    compiled = stream.get_execution_environment()._compiled(None, None)
+    compiled = stream.get_execution_environment()._submission(None).compiled()
     plan = rewrite(compiled, RuleContext(**context), [rule])
     names = {node.id: node.name for node in plan.nodes}
     assert {note.rule for note in plan.notes} <= {rule.name}
@@ -125,7 +125,7 @@ def test_chaining_can_be_off():
 
 
 def test_chaining_keeps_what_a_subclass_of_the_plan_carries():
-    compiled = local([1]).map(abs).get_execution_environment()._compiled(None, None)
+    compiled = local([1]).map(abs).get_execution_environment()._submission(None).compiled()
     plan = rewrite(shipped(compiled, Dependencies()), RuleContext())
 
     assert isinstance(plan, ShippedPlan)
@@ -193,7 +193,7 @@ def test_fusion_makes_loops_of_neighbours_and_the_key_behind_them():
     ]
 
     chained = rewrite(
-        stream.get_execution_environment()._compiled(None, None), RuleContext(), [chaining.RULE, fusion.RULE]
+        stream.get_execution_environment()._submission(None).compiled(), RuleContext(), [chaining.RULE, fusion.RULE]
     )
     (run,) = chained.vertices[1].fused
     assert [[node.name for node in chained.nodes if node.id == number] for number in run.operators] == [["a"], ["b"]]

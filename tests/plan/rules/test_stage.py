@@ -96,7 +96,7 @@ def test_the_decisions_are_in_the_json():
 
 def test_nothing_is_decided_before_the_stage():
     env = sums()
-    compiled = env._compiled(None, None)
+    compiled = env._submission(None).compiled()
 
     assert [vertex.name for vertex in compiled.vertices] == ["pairs", "sum", "sink"]
     assert (compiled.rules, compiled.notes) == ((), ())
@@ -104,7 +104,7 @@ def test_nothing_is_decided_before_the_stage():
 
 def test_the_attempt_decides_for_windows_that_are_restored_from_keyed_state():
     env = sums()
-    stage = RewriteStage(env._compiled(None, None), RuleContext())
+    stage = RewriteStage(env._submission(None).compiled(), RuleContext())
     fresh = stage.plan()
     window = fresh.vertices[1].nodes[0]
     restored = stage.plan(frozenset({fresh.stable_ids[window.id]}))

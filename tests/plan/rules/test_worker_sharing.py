@@ -19,7 +19,7 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from funken.api.jobs.targets import shared_cores
+from funken.api.submission import shared_cores
 from funken.connectors import ByteArraySchema, JsonSchema
 from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.connectors.kafka import KafkaSource
@@ -66,7 +66,7 @@ def environment(**options):
 
 def workers(env, cores=2):
     """Return how many workers the stages have, and what is said of each."""
-    compiled = env._compiled(None, None)
+    compiled = env._submission(None).compiled()
     plan = RewriteStage.of(compiled, env.get_configuration(), False, cores).plan()
     return plan.workers, [note.text for note in plan.notes if note.rule == "workers"]
 
@@ -178,7 +178,7 @@ def test_cores_are_those_of_a_local_session():
     for target in ("local", "batch"):
         env = environment(**{"execution.target": target})
         env.from_source(NumberSequenceSource(0, 9), UNTIMED, "numbers").print()
-        assert env._stage(None, None).context.cores is None
+        assert env._submission(None).stage().context.cores is None
 
 
 def test_spark_submit_chooses_the_machine(monkeypatch):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram, KeyNotHashable
+from funken.expr.types import INT
 from funken.operators.user_functions import UserFunction
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarGlobal
 from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
@@ -129,7 +130,7 @@ def test_columns_arrive_where_records_do(name, blocks, up, down, subtask, record
         number += count
         rows.writer.emit(values, stamps)
         if as_columns:
-            mixed.writer.emit_block(columns_of(values, "int", stamps))
+            mixed.writer.emit_block(columns_of(values, INT, stamps))
         else:
             mixed.writer.emit(values, stamps)
         if flushed:
@@ -159,7 +160,7 @@ def test_columns_are_sent_as_columns():
     channels = Channels(ColumnarGlobal(), down=2)
     kept = []
     channels.writer._send = lambda target, block: kept.append((target, decode_records(block)))
-    channels.writer.emit_block(columns_of([1, 2, 3], "int"))
+    channels.writer.emit_block(columns_of([1, 2, 3], INT))
     channels.writer.flush()
 
     assert [(target, type(block).__name__, block.rows()[0]) for target, block in kept] == [(0, "Columns", [1, 2, 3])]

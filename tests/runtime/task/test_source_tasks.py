@@ -22,8 +22,8 @@ from funken.runtime.settings import CheckpointPlan, TaskSettings
 from funken.runtime.snapshot.task_state import write_snapshot
 from funken.runtime.task.loop import Task
 from funken.testing.memory_storage import MemoryStorage
-from funken.testing.simulation.ledgers import LEDGERS, Ledger, LedgerSink
 from funken.timing.clock import ManualClock
+from tests.support.simulation.ledgers import LEDGERS, Ledger, LedgerSink
 
 PLACE = "memory://sources"
 

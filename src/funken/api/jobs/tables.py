@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, RecordSchema, without_none
 from funken.columnar.library import BYTES, DATE, TIMEDELTA
 from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
 from funken.errors import InvalidProgram, ValueDoesNotFit
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, ListOf, Type
 from funken.types.columns import columns_of
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 from funken.types.instants import Instant
@@ -23,7 +23,7 @@ _WHO = "a table of records"
 def table_of(
     records: Sequence[object],
     declared: TypeInformation | None = None,
-    traced: Callable[[], RecordSchema | None] = lambda: None,
+    traced: Callable[[], Type | None] = lambda: None,
 ) -> pa.Table:
     """Return records as a table; a column that a record with names lacks is null there.
 
@@ -69,16 +69,16 @@ def _declared_columns(declared: TypeInformation | None) -> dict[str, pa.DataType
     return {}
 
 
-def _traced_columns(shape: RecordSchema | None) -> dict[str, pa.DataType | None]:
+def _traced_columns(shape: Type | None) -> dict[str, pa.DataType | None]:
     """Return the columns of a shape, with the types that pyarrow would find in its values; null where only they say it."""
     arrow = importlib.import_module("pyarrow")
     known = {INT: arrow.int64(), FLOAT: arrow.float64(), BOOL: arrow.bool_(), STR: arrow.string(), DATE: arrow.date32()}
     known |= {BYTES: arrow.binary(), TIMEDELTA: arrow.duration("us")}
 
-    def type_of(schema: RecordSchema) -> pa.DataType:
-        if isinstance(schema, ListOf):
-            return arrow.list_(type_of(schema.element))
-        return known.get(without_none(schema) if isinstance(schema, str) else "", arrow.null())
+    def type_of(schema: Type) -> pa.DataType:
+        if isinstance(schema.required, ListOf):
+            return arrow.list_(type_of(schema.required.element))
+        return known.get(schema.required, arrow.null()) if isinstance(schema, Atomic) else arrow.null()
 
     match shape:
         case None:

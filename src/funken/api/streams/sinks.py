@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from funken.api.functions.base import as_user_function
-from funken.api.jobs.tables import table_of
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.settings import OperatorSettings
 from funken.connectors.sink import Sink
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
-    from funken.columnar.expressions import RecordSchema
+    from funken.expr.types import Type
 
 _FRAMES = ("connectors.dataframes.staging", "spark.frames.files")
 
@@ -193,6 +192,8 @@ class StreamEnds(Generic[T_co]):
         funken.errors.InvalidProgram: the records 1 and ('to', 2) do not fit one table: the columns of the one are value, those of
         the other f0, f1. Bring them into one form in a map() before, or collect the streams apart.
         """
+        from funken.api.jobs.tables import table_of
+
         if limit is not None:
             return table_of(self.execute_and_collect(job_execution_name, limit), type_of(self), self._traced)
         endless = [node.name for node in self._environment.graph if not traits_of(node.spec).bounded]
@@ -203,7 +204,7 @@ class StreamEnds(Generic[T_co]):
         with self.execute_and_collect(job_execution_name) as records:
             return table_of(list(records), type_of(self), self._traced)
 
-    def _traced(self) -> RecordSchema | None:
+    def _traced(self) -> Type | None:
         if len(self._inputs) != 1 or self._inputs[0].side is not None:
             return None
         return self._environment._shape_of(self._inputs[0].upstream)

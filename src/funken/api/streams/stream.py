@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from funken.api.functions.base import as_user_function, vectorized_call
-from funken.api.functions.batches import of_batches, over_batches
 from funken.api.streams.declared_types import type_of, typed, typed_side
 from funken.api.streams.family import StreamDisplay, family, missing
 from funken.api.streams.partitioning import StreamPartitioning
@@ -108,6 +107,8 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         batches = vectorized_call(func, "map")
         if batches is not None:
+            from funken.api.functions.batches import over_batches
+
             return typed(self._then("map", over_batches(*batches, output_type)), output_type)
         return typed(self._then("map", Map(as_user_function(func, "map", "map()"))), output_type)
 
@@ -133,6 +134,8 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         batches = vectorized_call(func, "filter")
         if batches is not None:
+            from funken.api.functions.batches import over_batches
+
             return self._then("filter", over_batches(*batches, None, mask=True))
         return self._then("filter", Filter(as_user_function(func, "filter", "filter()")))
 
@@ -162,6 +165,8 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> words.map_batches(repeated, output_type=str, batch_format="pandas").execute_and_collect(limit=3)
         ['to', 'to', 'be']
         """
+        from funken.api.functions.batches import of_batches
+
         return self._then("map_batches", of_batches(func, output_type, batch_format))
 
     def process(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
 
-from funken.columnar.expressions import Expression, NotVectorizable, RecordSchema
+from funken.columnar.expressions import Expression, NotVectorizable
+from funken.expr.types import Type
 
 _MOST_STEPS = 2000
 _MOST_PATHS = 128
@@ -27,7 +28,7 @@ class Steps:
         #: the records that the function alone has, so that it may change them
         self.own: list[Expression] = []
         #: that of the first argument, if it is known
-        self.schema: RecordSchema | None = None
+        self.schema: Type | None = None
 
     @contextmanager
     def inside(self) -> Iterator[None]:

@@ -11,24 +11,28 @@ import enum
 from collections.abc import Iterable
 from typing import Any
 
-from funken.columnar.expressions import (
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.library import DATE, DATETIME, DECIMAL
+from funken.dataclass import dataclass
+from funken.expr.types import (
     BOOL,
+    DATACLASS,
+    DICT,
     FLOAT,
     INT,
+    NAMED_TUPLE,
     NONE,
     NUMBER,
+    ROW,
     STR,
+    Atomic,
     ListOf,
-    NotVectorizable,
-    RecordSchema,
-    leaves_of,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
     optional,
-    schema_repr,
-    without_none,
 )
-from funken.columnar.library import DATE, DATETIME, DECIMAL
-from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
-from funken.dataclass import dataclass
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -61,7 +65,7 @@ class Leaf:
     """A leaf of the results: the number of the leaf it comes from, what is done, and the kind it has then."""
 
     number: int
-    kind: str
+    kind: Atomic
     how: How = How.SAME
     bits: int = 64
     items: Conversion | None = None
@@ -73,7 +77,7 @@ class Leaf:
 class Conversion:
     """The schema of what comes out, and its leaves from left to right."""
 
-    schema: RecordSchema
+    schema: Type
     leaves: tuple[Leaf, ...]
 
     @property
@@ -85,77 +89,77 @@ class Conversion:
 BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 """How many bits the whole numbers of a type have."""
 _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC}
-_Made = tuple[RecordSchema, list[Leaf]]
+_Made = tuple[Type, list[Leaf]]
 
 
-def conversion_of(schema: RecordSchema, type_info: TypeInformation) -> Conversion:
+def conversion_of(schema: Type, type_info: TypeInformation) -> Conversion:
     """Return what a declared type makes of columns; raise ``NotVectorizable`` where records have to be converted.
 
     >>> from funken.types import Types
-    >>> made = conversion_of(("str", "int"), Types.ROW([Types.STRING(), Types.INT()]))
+    >>> made = conversion_of(Tuple((STR, INT)), Types.ROW([Types.STRING(), Types.INT()]))
     >>> made.schema, [(each.how.name, each.bits) for each in made.leaves]
     (Row(f0: str, f1: int), [('SAME', 64), ('WRAP', 32)])
-    >>> conversion_of(("str", "int"), Types.TUPLE([Types.STRING(), Types.STRING()]))
+    >>> conversion_of(Tuple((STR, INT)), Types.TUPLE([Types.STRING(), Types.STRING()]))
     Traceback (most recent call last):
         ...
     funken.columnar.expressions.NotVectorizable: declares String, and gives it int
     """
-    made, leaves = _of(schema, type_info, range(len(leaves_of(schema))), False)
+    made, leaves = _of(schema, type_info, range(len(atomic_fields(schema))), False)
     return Conversion(made, tuple(leaves))
 
 
-def becomes(schema: RecordSchema, wanted: RecordSchema, type_info: TypeInformation) -> bool:
+def becomes(schema: Type, wanted: Type, type_info: TypeInformation) -> bool:
     """Whether a declared type makes records of the schema ``wanted`` of others, with all their fields in their order.
 
     >>> from funken.types import Types
     >>> of = Types.ROW([Types.STRING(), Types.LONG()])
-    >>> wanted = conversion_of(("str", "int"), of).schema
-    >>> becomes(("str", "int"), wanted, of), becomes(("str", "bool"), wanted, of)
+    >>> wanted = conversion_of(Tuple((STR, INT)), of).schema
+    >>> becomes(Tuple((STR, INT)), wanted, of), becomes(Tuple((STR, BOOL)), wanted, of)
     (True, False)
     """
     made = conversion_of(schema, type_info)
-    kinds = [kind for _, kind in leaves_of(schema)]
+    kinds = [kind for _, kind in atomic_fields(schema)]
     return made.schema == wanted and [(each.number, each.kind) for each in made.leaves] == list(enumerate(kinds))
 
 
-def _refused(schema: RecordSchema, type_info: TypeInformation, why: str = "") -> NotVectorizable:
-    return NotVectorizable(f"declares {type_info!r}, and gives it {schema_repr(schema)}{why}")
+def _refused(schema: Type, type_info: TypeInformation, why: str = "") -> NotVectorizable:
+    return NotVectorizable(f"declares {type_info!r}, and gives it {schema}{why}")
 
 
-def _of(schema: RecordSchema, type_info: TypeInformation, numbers: Iterable[int], nullable: bool) -> _Made:
+def _of(schema: Type, type_info: TypeInformation, numbers: Iterable[int], nullable: bool) -> _Made:
     numbers = list(numbers)
     match type_info:
         case BasicTypeInfo() | SqlTimeTypeInfo() | OfElements():
-            if not isinstance(schema, str):
+            if not isinstance(schema, Atomic):
                 raise _refused(schema, type_info)
             leaf = _of_kind(schema, type_info, numbers[0], nullable)
             return leaf.kind, [leaf]
         case TupleTypeInfo(types):
-            if isinstance(schema, str) or (isinstance(schema, NamedFields) and schema.form not in (NAMED_TUPLE, ROW)):
+            if isinstance(schema, Atomic) or (isinstance(schema, Record) and schema.form not in (NAMED_TUPLE, ROW)):
                 raise _refused(schema, type_info)
             fields, leaves = _fields(_of_width(schema, type_info, len(types)), types, _split(schema, numbers), False)
-            return tuple(fields), leaves
+            return Tuple(fields), leaves
         case RowTypeInfo(types):
             names = tuple(type_info.get_field_names())
-            if isinstance(schema, str) or len(set(names)) < len(names) or not names:
+            if isinstance(schema, Atomic) or len(set(names)) < len(names) or not names:
                 raise _refused(schema, type_info)
             places = _places(schema, type_info, names)
             parts = _split(schema, numbers)
             fields, leaves = _fields([schema[at] for at in places], types, [parts[at] for at in places], True)
-            return NamedFields(fields, ROW, names), leaves
+            return Record(fields, ROW, names), leaves
         case MapTypeInfo(keys, values):
-            if not isinstance(schema, NamedFields) or schema.form != DICT or not _is_text(keys):
+            if not isinstance(schema, Record) or schema.form != DICT or not _is_text(keys):
                 raise _refused(schema, type_info)
             fields, leaves = _fields(list(schema), [values] * len(schema), _split(schema, numbers), True)
-            return NamedFields(fields, DICT, schema.names), leaves
-    kinds = [kind for _, kind in leaves_of(schema)]
+            return Record(fields, DICT, schema.names), leaves
+    kinds = [kind for _, kind in atomic_fields(schema)]
     return schema, [Leaf(number, kind) for number, kind in zip(numbers, kinds, strict=True)]
 
 
 def _split(schema: Any, numbers: Iterable[int]) -> list[list[int]]:
     """Return the numbers of the leaves of each field."""
     rest = iter(numbers)
-    return [[next(rest) for _ in leaves_of(inner)] for inner in schema]
+    return [[next(rest) for _ in atomic_fields(inner)] for inner in schema]
 
 
 def _fields(
@@ -186,7 +190,7 @@ def _places(schema: Any, type_info: RowTypeInfo, names: tuple[str, ...]) -> list
     return [schema.names.index(name) for name in names]
 
 
-def _classes(schema: NamedFields) -> tuple[type, ...]:
+def _classes(schema: Record) -> tuple[type, ...]:
     return () if schema.cls is None else schema.cls.__mro__[:-1]
 
 
@@ -194,7 +198,7 @@ def _is_text(type_info: TypeInformation) -> bool:
     return isinstance(type_info, BasicTypeInfo) and type_info.basic_type in (BasicType.STRING, BasicType.CHAR)
 
 
-def _of_kind(kind: str, type_info: TypeInformation, number: int, nullable: bool) -> Leaf:
+def _of_kind(kind: Atomic, type_info: TypeInformation, number: int, nullable: bool) -> Leaf:
     """Return what becomes of a leaf; ``nullable``: where it stands, ``None`` stays ``None``."""
     if isinstance(type_info, OfElements):
         return _of_list(kind, type_info, number)
@@ -205,8 +209,8 @@ def _of_kind(kind: str, type_info: TypeInformation, number: int, nullable: bool)
         if not nullable:
             raise _refused(kind, type_info)
         return Leaf(number, kind)
-    if kind.endswith("?"):
-        inner = _of_kind(without_none(kind), type_info, number, nullable)
+    if kind.is_optional:
+        inner = _of_kind(kind.required, type_info, number, nullable)
         if nullable and inner.how is How.SAME and inner.kind != INT:  # objects may be ints that no array holds
             return Leaf(number, kind)
         result = optional(inner.kind) if nullable else inner.kind
@@ -227,7 +231,7 @@ def _group(type_info: TypeInformation) -> Any:
     return BasicType.INT if type_info.basic_type in BITS else type_info.basic_type
 
 
-_KINDS: dict[tuple[Any, str], tuple[str, How]] = {
+_KINDS: dict[tuple[Any, Atomic], tuple[Atomic, How]] = {
     (BasicType.INT, INT): (INT, How.WRAP),
     (BasicType.INT, BOOL): (INT, How.AS_INT),
     (BasicType.INT, NUMBER): (INT, How.ONE_BY_ONE),
@@ -254,10 +258,10 @@ _KINDS: dict[tuple[Any, str], tuple[str, How]] = {
 """By type, or for whole numbers ``INT``, and by kind: the kind of the results, and how they are made."""
 
 
-def _of_list(kind: str, type_info: OfElements, number: int) -> Leaf:
-    if not isinstance(kind, ListOf) or kind.endswith("?"):
+def _of_list(kind: Atomic, type_info: OfElements, number: int) -> Leaf:
+    if not isinstance(kind, ListOf):
         raise _refused(kind, type_info)
-    element, count = kind.element, len(leaves_of(kind.element))
+    element, count = kind.element, len(atomic_fields(kind.element))
     nullable = not isinstance(type_info, PrimitiveArrayTypeInfo)
     made, leaves = _of(element, type_info.element_type, range(count), nullable)
     items = Conversion(made, tuple(leaves))

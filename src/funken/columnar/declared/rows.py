@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from funken.columnar.expressions import Choose, Expression, Make, Record, Sequence
+from funken.columnar.expressions import Choose, Expression, Make, MakeRecord, Sequence
 from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.records import DICT, ROW, UNNAMED_ROW
 from funken.columnar.tracing import Traced
+from funken.expr.types import DICT, ROW, UNNAMED_ROW
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
 
 def named_rows(traced: Traced, type_info: TypeInformation | None) -> Traced:
     """Return a function with rows that have names, as far as their type says them.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.tracing import trace
     >>> from funken.types import Row, Types
     >>> traced = trace(lambda pair: Row(pair[1], 1), None, 1)
-    >>> named_rows(traced, Types.ROW([Types.STRING(), Types.INT()])).typed(("int", "str"))[1]
+    >>> named_rows(traced, Types.ROW([Types.STRING(), Types.INT()])).typed(Tuple((INT, STR)))[1]
     Row(f0: str, f1: int)
     """
     return traced if type_info is None else replace(traced, result=_named(traced.result, type_info))
@@ -48,12 +49,12 @@ def _named(made: Expression, type_info: TypeInformation) -> Expression:
             return replace(made, then=_named(then, type_info), otherwise=_named(otherwise, type_info))
         case Make(items) if len(items) == len(type_info.field_types):
             return Make(_all_named(items, type_info))
-        case Record(form, _, items) if form == UNNAMED_ROW and len(items) == len(type_info.field_types):
+        case MakeRecord(form, _, items) if form == UNNAMED_ROW and len(items) == len(type_info.field_types):
             items = _all_named(items, type_info)
             if isinstance(type_info, RowTypeInfo):
-                return Record(ROW, tuple(type_info.get_field_names()), items)
+                return MakeRecord(ROW, tuple(type_info.get_field_names()), items)
             return Make(items)
-        case Record(form, names) if form in (ROW, DICT) and isinstance(type_info, RowTypeInfo):
+        case MakeRecord(form, names) if form in (ROW, DICT) and isinstance(type_info, RowTypeInfo):
             types = dict(zip(type_info.get_field_names(), type_info.field_types, strict=True))
             items = tuple(
                 _named(each, types[name]) if name in types else each

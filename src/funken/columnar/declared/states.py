@@ -14,25 +14,19 @@ from typing import Any
 
 from funken.columnar.declared.conversions import BITS
 from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
-    STR,
     Choose,
     Expression,
     GetItem,
     Invoke,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
-    RecordSchema,
     Rowwise,
     Sequence,
     Unpacked,
-    leaves_of,
 )
 from funken.columnar.library import AS_FLOAT_32, AS_INTS
-from funken.columnar.records import DICT, ROW, UNNAMED_ROW, NamedFields
+from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, UNNAMED_ROW, Record, Tuple, Type, atomic_fields
 from funken.types.info import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 
 Path = tuple[int, ...]
@@ -40,25 +34,25 @@ _KINDS = {BasicType.STRING: STR, BasicType.DOUBLE: FLOAT, BasicType.FLOAT: FLOAT
 _KINDS |= {BasicType.CHAR: STR, BasicType.BIG_INT: INT, **dict.fromkeys(BITS, INT)}
 
 
-def kept_schema(type_info: TypeInformation) -> RecordSchema | None:
+def kept_schema(type_info: TypeInformation) -> Type | None:
     """Return the schema of what a state of a type keeps; ``None``: columns do not keep it.
 
     >>> from funken.types import Types
     >>> kept_schema(Types.TUPLE([Types.STRING(), Types.ROW([Types.INT()])])), kept_schema(Types.LIST(Types.INT()))
-    (('str', Row(f0: int)), None)
+    ((str, Row(f0: int)), None)
     """
     if type(type_info) is BasicTypeInfo:
         return _KINDS.get(type_info.basic_type)
     if not isinstance(type_info, TupleTypeInfo | RowTypeInfo) or not type_info.field_types:
         return None
     fields = [kept_schema(each) for each in type_info.field_types]
-    known = tuple(each for each in fields if each is not None)
+    known = Tuple(each for each in fields if each is not None)
     if len(known) < len(fields):
         return None
     if isinstance(type_info, TupleTypeInfo):
         return known
     names = tuple(type_info.get_field_names())
-    return NamedFields(known, ROW, names) if len(set(names)) == len(names) else None
+    return Record(known, ROW, names) if len(set(names)) == len(names) else None
 
 
 def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
@@ -77,10 +71,10 @@ def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
     return {} if bits == 64 else {(): bits}
 
 
-def floats_of_32_bits(type_info: TypeInformation | None, schema: RecordSchema) -> set[Path]:
+def floats_of_32_bits(type_info: TypeInformation | None, schema: Type) -> set[Path]:
     """Return the paths of the leaves of a type that are rounded."""
     bits = bits_of_leaves(type_info)
-    return {path for path, kind in leaves_of(schema) if kind == FLOAT and path in bits}
+    return {path for path, kind in atomic_fields(schema) if kind == FLOAT and path in bits}
 
 
 def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
@@ -89,7 +83,7 @@ def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
     >>> from funken.columnar.expressions import Argument
     >>> from funken.types import Types
     >>> kept(Make((Argument(0), Argument(1))), Types.TUPLE([Types.FLOAT(), Types.INT()])).items[0]
-    Rowwise(function='float of 32 bits', arguments=(Argument(argument=0, path=()),), kind='float')
+    Rowwise(function='float of 32 bits', arguments=(Argument(argument=0, path=()),), kind=float)
     """
     return value if type_info is None else _shaped(value, type_info, _rounded)
 
@@ -132,7 +126,7 @@ def _shaped(value: Expression, type_info: TypeInformation, of_leaf: _OfLeaf) -> 
             raise NotVectorizable("keeps records of a declared type, which converts values")
         items = [GetItem(value, number) for number in range(len(type_info.field_types))]
     made = tuple(_shaped(*each, of_leaf) for each in zip(items, type_info.field_types, strict=True))
-    return Make(made) if isinstance(type_info, TupleTypeInfo) else Record(ROW, tuple(_names(type_info)), made)
+    return Make(made) if isinstance(type_info, TupleTypeInfo) else MakeRecord(ROW, tuple(_names(type_info)), made)
 
 
 def _names(type_info: RowTypeInfo) -> list[str]:
@@ -152,9 +146,9 @@ def _items(value: Expression, type_info: TupleTypeInfo | RowTypeInfo) -> list[Ex
     match value:
         case Make(items) if len(items) == width and not any(isinstance(each, Unpacked) for each in items):
             return list(items)
-        case Record(form, _, items) if form == UNNAMED_ROW and len(items) == width:
+        case MakeRecord(form, _, items) if form == UNNAMED_ROW and len(items) == width:
             return list(items)
-        case Record(form, names, items) if form in (ROW, DICT) and isinstance(type_info, RowTypeInfo):
+        case MakeRecord(form, names, items) if form in (ROW, DICT) and isinstance(type_info, RowTypeInfo):
             wanted = _names(type_info)
             if len(names) == width and set(names) == set(wanted):
                 return [items[names.index(name)] for name in wanted]

@@ -14,16 +14,7 @@ from typing import Any
 
 from funken.columnar.dependencies import Dependency, holds
 from funken.columnar.evaluated import add_evaluated
-from funken.columnar.expressions import (
-    Argument,
-    Constant,
-    Expression,
-    NotVectorizable,
-    RecordSchema,
-    Sequence,
-    nodes_of,
-    schema_repr,
-)
+from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable, Sequence, nodes_of
 from funken.columnar.faults import reads
 from funken.columnar.lists.calls import element_of
 from funken.columnar.typed.aliases import Given, changeable, check_aliases
@@ -34,6 +25,7 @@ from funken.columnar.typed.results import looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
 from funken.columnar.typed.values import unified
 from funken.dataclass import dataclass
+from funken.expr.types import Type
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class TracedFlatMap:
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
     catches: bool = False
     """Whether it handles exceptions."""
-    sides: tuple[tuple[str, RecordSchema], ...] = ()
+    sides: tuple[tuple[str, Type], ...] = ()
     """Of a typed one, the schemas of what it gives to side outputs, by their ids."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
@@ -85,7 +77,7 @@ class TracedFlatMap:
         return holds(function, self.dependencies, None if method is None else target)
 
     @reads
-    def typed(self, schema: RecordSchema) -> tuple[TracedFlatMap, RecordSchema]:
+    def typed(self, schema: Type) -> tuple[TracedFlatMap, Type]:
         """Return it for records of a schema, as kernels compute it, and the schema of its results.
 
         Raises ``NotVectorizable``.
@@ -97,15 +89,15 @@ class TracedFlatMap:
 
     @reads
     def typed_or_nothing(
-        self, schema: RecordSchema, with_none: bool = False
-    ) -> tuple[TracedFlatMap, RecordSchema | None]:  # fmt: skip
+        self, schema: Type, with_none: bool = False
+    ) -> tuple[TracedFlatMap, Type | None]:  # fmt: skip
         """Return it as ``typed`` does; ``None`` is the schema of results that are never given.
 
         ``with_none``: where some results have ``None`` and others a value, the schema has both.
         """
         made: list[Emission] = []
         sharing = Sharing()
-        found: dict[str | None, RecordSchema] = {}
+        found: dict[str | None, Type] = {}
         read: set[tuple[int, ...]] = set()
         for each in self.emissions:
             read |= _looked_at(each, schema)
@@ -116,7 +108,7 @@ class TracedFlatMap:
             if emission.emits:
                 given = found.setdefault(each.side, result)
                 if result != given and not with_none:
-                    raise NotVectorizable(f"gives sometimes {schema_repr(given)} and sometimes {schema_repr(result)}")
+                    raise NotVectorizable(f"gives sometimes {given} and sometimes {result}")
                 found[each.side] = either(given, result)
             made.append(emission.replaced(sharing.of))
         if any(map(changeable, found.values())):
@@ -126,19 +118,20 @@ class TracedFlatMap:
         return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
 
 
-def either(one: RecordSchema, other: RecordSchema) -> RecordSchema:
+def either(one: Type, other: Type) -> Type:
     """Return the schema of results that have ``None`` in one of two, where the other has values; raise ``NotVectorizable``.
 
-    >>> either(("str", "float"), ("str", "None"))
-    ('str', 'float?')
+    >>> from funken.expr.types import FLOAT, STR, NONE, Tuple
+    >>> either(Tuple((STR, FLOAT)), Tuple((STR, NONE)))
+    (str, float?)
     """
     try:
         return unified(one, other)
     except NotVectorizable:
-        raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}") from None
+        raise NotVectorizable(f"gives sometimes {one} and sometimes {other}") from None
 
 
-def _check_aliases(emissions: Iterable[Emission], schema: RecordSchema) -> None:
+def _check_aliases(emissions: Iterable[Emission], schema: Type) -> None:
     """Raise ``NotVectorizable`` if results, of one place or of several, share an object that can be changed."""
     results = []
     for each in filter(lambda each: each.emits, emissions):
@@ -152,7 +145,7 @@ def _check_aliases(emissions: Iterable[Emission], schema: RecordSchema) -> None:
     check_aliases(results)
 
 
-def _schema_in(inference: Inference, expression: Expression) -> RecordSchema:
+def _schema_in(inference: Inference, expression: Expression) -> Type:
     return inference.of(expression)[1]
 
 
@@ -163,20 +156,20 @@ def _with_wanted(emissions: list[Emission]) -> list[Emission]:
     return [each.replaced(lambda part: made[id(part)]) for each in emissions]
 
 
-def _looked_at(each: Emission, schema: RecordSchema) -> frozenset[tuple[int, ...]]:
+def _looked_at(each: Emission, schema: Type) -> frozenset[tuple[int, ...]]:
     parts, element = [*each.guards, *each.conditions, each.result], _element(each, schema)
     return looked_at(parts, each.items, schema, *([] if element is None else [element]))
 
 
-def _element(each: Emission, schema: RecordSchema) -> RecordSchema | None:
+def _element(each: Emission, schema: Type) -> Type | None:
     """Return the schema of the items that an emission loops over; ``None`` if it does not, or never comes to it."""
     under = None if each.items is None else typed_under(each.guards, each.items, schema)
     return None if under is None else element_of(under[1][1])
 
 
-def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
+def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
     """Return an emission as kernels compute it; ``None``: it never comes to it."""
-    arguments: tuple[RecordSchema, ...] = (schema,)
+    arguments: tuple[Type, ...] = (schema,)
     guards, items = 0, each.items
     if items is not None:
         under = typed_under(each.guards, items, schema)
@@ -184,7 +177,7 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
             return _only_reached(each, schema)
         element = element_of(under[1][1])
         if element is None:
-            raise NotVectorizable(f"loops over {schema_repr(under[1][1])}")
+            raise NotVectorizable(f"loops over {under[1][1]}")
         guards, items = len(under[0]), under[1][0]
         arguments = (schema, element)
     found = typed_under((*each.guards, *each.conditions), each.result, *arguments)
@@ -207,13 +200,13 @@ def _typed(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema
     return typed, kind
 
 
-def _only_reached(each: Emission, schema: RecordSchema) -> tuple[Emission, RecordSchema] | None:
+def _only_reached(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
     """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
     conditions = (*each.guards, *each.conditions)
     element = _element(each, schema)
     for count in range(len(conditions) - 1, 0, -1):
         in_loop = count >= len(each.guards)
-        arguments: tuple[RecordSchema, ...] = (schema, element) if in_loop and element else (schema,)
+        arguments: tuple[Type, ...] = (schema, element) if in_loop and element else (schema,)
         if typed_under(conditions[:count], Constant(0), *arguments) is not None:
             break
     else:
@@ -248,8 +241,9 @@ def _begins(whole: tuple[Expression, ...], part: tuple[Expression, ...]) -> bool
 def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int, ...]]:
     """Return which fields of an argument expressions use; the empty path is all of it.
 
+    >>> from funken.expr.types import STR
     >>> from funken.columnar.expressions import Rowwise
-    >>> sorted(paths_of([Rowwise("str.lower", (Argument(0, (1,)),), "str"), Argument(1)], 0))
+    >>> sorted(paths_of([Rowwise("str.lower", (Argument(0, (1,)),), STR), Argument(1)], 0))
     [(1,)]
     """
     parts = nodes_of(*expressions)

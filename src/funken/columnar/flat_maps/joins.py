@@ -13,7 +13,7 @@ from typing import Any
 from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
 from funken.columnar.dependencies import Dependency, fingerprint
-from funken.columnar.expressions import INT, Argument, Expression, NotVectorizable, RecordSchema
+from funken.columnar.expressions import Argument, Expression, NotVectorizable
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Variables
 from funken.columnar.flat_maps.contexts import answered, push_answer
@@ -21,6 +21,7 @@ from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of_method, plain_function
+from funken.expr.types import INT, Tuple, Type
 
 LEFT, RIGHT, LEFT_STAMP, RIGHT_STAMP, STAMP = (Argument(0, (number,)) for number in range(5))
 _ASKED = {
@@ -28,9 +29,9 @@ _ASKED = {
 }  # fmt: skip
 
 
-def pair_schema(left: RecordSchema, right: RecordSchema) -> RecordSchema:
+def pair_schema(left: Type, right: Type) -> Type:
     """Return the schema of a pair: both records, their timestamps, and that of the pair."""
-    return left, right, INT, INT, INT
+    return Tuple((left, right, INT, INT, INT))
 
 
 @reads

@@ -9,25 +9,17 @@ from typing import Any
 from funken.columnar.bytecode import is_followed
 from funken.columnar.calling.markers import expression_on
 from funken.columnar.dependencies import Dependency, fingerprint
-from funken.columnar.expressions import (
-    NONE,
-    Choose,
-    Constant,
-    Expression,
-    NotVectorizable,
-    RecordSchema,
-    Sequence,
-    Unary,
-)
+from funken.columnar.expressions import Choose, Constant, Expression, NotVectorizable, Sequence, Unary
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer, under
 from funken.columnar.tracing import Traced, function_of_method, plain_function
+from funken.expr.types import NONE, Type
 
 
 @reads
-def trace_maybe(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
+def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
     """Return what a function of one record gives if it is not ``None``; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_maybe(lambda n: (n, 10 // n) if n else None, None)

@@ -30,7 +30,6 @@ from funken.columnar.expressions import (
     Make,
     NotVectorizable,
     Raises,
-    RecordSchema,
     Unary,
     Unpacked,
 )
@@ -42,6 +41,7 @@ from funken.columnar.meeting import Agenda, State, labels_of
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of_method, plain_function
 from funken.expr.paths import ALWAYS, NEVER, PathCondition
+from funken.expr.types import Type
 
 _ITEM = Argument(1)
 _THROUGH = 1 << 30
@@ -49,7 +49,7 @@ _THROUGH = 1 << 30
 
 
 @reads
-def trace_flat_map(target: Any, method: str | None, schema: RecordSchema | None = None) -> TracedFlatMap:
+def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
     """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_flat_map(lambda line: line.split(","), None)

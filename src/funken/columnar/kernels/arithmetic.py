@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST, NUMBER, schema_of_value
+from funken.columnar.expressions import schema_of_value
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.library import kind_of_object
 from funken.errors import FunkenError
+from funken.expr.types import FLOAT, HIGHEST, LOWEST, NUMBER, Atomic
 
 _EXACT = 2**53
 """Ints up to this have a float."""
@@ -125,12 +126,12 @@ ARROW_COMPARE = {
 def constant(value: Any) -> Column:
     """Return a value as a column; raise ``FallBackToRows`` if no column can hold it."""
     kind = schema_of_value(value) or kind_of_object(value)
-    if not isinstance(kind, str):
+    if not isinstance(kind, Atomic):
         raise FallBackToRows(f"{value!r} fits into no column")
     return Column(kind, value, True)
 
 
-def folded(kind: str, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
+def folded(kind: Atomic, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
     """Apply a kernel that works on Python values as well."""
     if left.constant and right.constant:
         return constant(op(left.data, right.data))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, pairwise
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, leaves_of
-from funken.columnar.records import NOT_READ, ROW, NamedFields
+from funken.columnar.records import NOT_READ, field_getter, made_of_fields
+from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, ROW, STR, Atomic, ListOf, Optional, Record, Type, atomic_fields
 
 Array = Any
 """A NumPy array, or for text an Arrow array."""
@@ -23,7 +23,7 @@ Array = Any
 _FEW = 8
 """Fewer than one record in so many are taken by their positions."""
 
-_TYPES: dict[str, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
+_TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
 
 
 class Column:
@@ -32,7 +32,7 @@ class Column:
     __slots__ = ("constant", "data", "high", "kind", "low")
 
     def __init__(
-        self, kind: str, data: Any, constant: bool = False, low: int | None = None, high: int | None = None
+        self, kind: Atomic, data: Any, constant: bool = False, low: int | None = None, high: int | None = None
     ) -> None:
         self.kind = kind
         self.data = data
@@ -69,7 +69,7 @@ class Column:
         """Return a slice."""
         return self if self.constant else Column(self.kind, self.data[part], False, self.low, self.high)
 
-    def cast(self, kind: str) -> Column:
+    def cast(self, kind: Atomic) -> Column:
         """Return ints as floats, which have to hold them exactly; anything else as it is."""
         if self.kind == kind:
             return self
@@ -132,7 +132,8 @@ def _arrow(mask: Array) -> Array:
 class Columns(Block):
     """A block of records as columns; ``timestamps`` are an array of int64, or ``None``.
 
-    >>> block = columns_of([("a", 1), ("b", 2)], ("str", "int"), [10, 20])
+    >>> from funken.expr.types import Tuple
+    >>> block = columns_of([("a", 1), ("b", 2)], Tuple((STR, INT)), [10, 20])
     >>> len(block), block.rows(), block[1:].rows()
     (2, ([('a', 1), ('b', 2)], [10, 20]), ([('b', 2)], [20]))
     """
@@ -140,7 +141,7 @@ class Columns(Block):
     __slots__ = ("leaves", "length", "schema")
 
     def __init__(
-        self, schema: RecordSchema, leaves: list[Column], length: int, timestamps: Array | None = None
+        self, schema: Type, leaves: list[Column], length: int, timestamps: Array | None = None
     ) -> None:  # fmt: skip
         self.schema = schema
         self.leaves = leaves
@@ -198,7 +199,7 @@ class MadeLater(Column):
 
     __slots__ = ()
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: Atomic) -> None:
         self.kind = kind
         self.constant = False
         self.low = self.high = None
@@ -216,7 +217,7 @@ class MadeLater(Column):
 class Lists(MadeLater):
     """Lists: their items one after the other, as columns, and where each list begins; objects are made when they are read.
 
-    >>> tags = column_of([["a", "b"], [], ["c"]], ListOf("str"))
+    >>> tags = column_of([["a", "b"], [], ["c"]], ListOf(STR))
     >>> tags.counts().tolist(), tags.take(np.array([2, 0])).to_list(2)
     ([2, 0, 1], [['c'], ['a', 'b']])
     """
@@ -298,7 +299,7 @@ def lists_of(column: Column, length: int) -> Lists:
     return made
 
 
-def lists_with(element: RecordSchema, counts: Array, items: Columns) -> Lists:
+def lists_with(element: Type, counts: Array, items: Columns) -> Lists:
     """Return lists with so many items each, one after the other."""
     return Lists(ListOf(element), offsets_of(counts), items)
 
@@ -306,26 +307,26 @@ def lists_with(element: RecordSchema, counts: Array, items: Columns) -> Lists:
 def lists_or_none(there: Column, is_there: list[bool]) -> Column:
     """Return lists, and ``None`` where none is, as objects; ``there`` are those that are.
 
-    >>> lists_or_none(column_of([[1]], ListOf("int")), [False, True]).to_list(2)
+    >>> lists_or_none(column_of([[1]], ListOf(INT)), [False, True]).to_list(2)
     [None, [1]]
     """
     made = iter(there.to_list(sum(is_there)))
     values = [next(made) if each else None for each in is_there]
-    return Column(ListOf(_list_kind(there).element, missing=True), _objects(values))
+    return Column(Optional(ListOf(_list_kind(there).element)), _objects(values))
 
 
-def _records(schema: RecordSchema, leaves: Iterator[Column], length: int) -> list[Any]:
-    if isinstance(schema, str):
+def _records(schema: Type, leaves: Iterator[Column], length: int) -> list[Any]:
+    if isinstance(schema, Atomic):
         return next(leaves).to_list(length)
     fields = [_records(inner, leaves, length) for inner in schema]
-    return schema.make(fields) if isinstance(schema, NamedFields) else list(zip(*fields, strict=True))
+    return made_of_fields(schema, fields) if isinstance(schema, Record) else list(zip(*fields, strict=True))
 
 
-def column_of(values: list[Any], kind: str) -> Column:
+def column_of(values: list[Any], kind: Atomic) -> Column:
     """Make a column of Python values, which have to be of the kind exactly, or fields that were not read."""
     if values and values[0] is NOT_READ:
         return Column(kind, NOT_READ, True)
-    if isinstance(kind, ListOf) and not kind.endswith("?"):
+    if isinstance(kind, ListOf):
         counts = np.fromiter(map(len, values), np.int64, len(values))
         return lists_with(kind.element, counts, columns_of(list(chain.from_iterable(values)), kind.element))
     if kind not in ARRAYS:
@@ -337,23 +338,22 @@ def column_of(values: list[Any], kind: str) -> Column:
     return Column(kind, pa.array(values, pa.string()))
 
 
-def columns_of(values: list[Any], schema: RecordSchema, timestamps: list[int] | None = None) -> Columns:
+def columns_of(values: list[Any], schema: Type, timestamps: list[int] | None = None) -> Columns:
     """Make columns of records, which have to be of the shape exactly."""
-    kinds = [kind for _, kind in leaves_of(schema)]
+    kinds = [kind for _, kind in atomic_fields(schema)]
     leaves = [column_of(column, kind) for column, kind in zip(values_of_leaves(values, schema), kinds, strict=True)]
     return Columns(schema, leaves, len(values), None if timestamps is None else np.array(timestamps, np.int64))
 
 
-def values_of_leaves(values: list[Any], schema: RecordSchema) -> Iterator[list[Any]]:
+def values_of_leaves(values: list[Any], schema: Type) -> Iterator[list[Any]]:
     """Take records apart: the values of each leaf."""
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         yield values
         return
-    if isinstance(schema, NamedFields) and schema.form == ROW:
+    if isinstance(schema, Record) and schema.form == ROW:
         values = list(map(attrgetter("_values"), values))  # past the function that takes a field by its name, too
     for index, inner in enumerate(schema):
-        field = schema.field(index) if isinstance(schema, NamedFields) else itemgetter(index)
-        yield from values_of_leaves(list(map(field, values)), inner)
+        yield from values_of_leaves(list(map(field_getter(schema, index), values)), inner)
 
 
 def joined(blocks: list[Columns]) -> Columns:

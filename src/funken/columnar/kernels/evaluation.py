@@ -13,14 +13,6 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import (
-    ARRAYS,
-    BOOL,
-    FLOAT,
-    HIGHEST,
-    INT,
-    LOWEST,
-    NONE,
-    STR,
     Argument,
     At,
     Binary,
@@ -35,12 +27,10 @@ from funken.columnar.expressions import (
     Loop,
     Make,
     Raises,
-    RecordSchema,
     Rowwise,
     Sequence,
     Text,
     Unary,
-    leaves_of,
 )
 from funken.columnar.faults import described, noted
 from funken.columnar.kernels.arithmetic import (
@@ -65,6 +55,7 @@ from funken.columnar.lists.parts import takes_part
 from funken.columnar.loops.evaluation import displayed, looped
 from funken.columnar.loops.forms import item_at
 from funken.columnar.typed.samples import Parsed
+from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, LOWEST, NONE, STR, Type, atomic_fields
 
 
 def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
@@ -80,18 +71,18 @@ def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
 
 
 @lru_cache(maxsize=1024)
-def _leaf(schema: RecordSchema, path: tuple[int, ...]) -> int | None:
+def _leaf(schema: Type, path: tuple[int, ...]) -> int | None:
     """Return which leaf a path leads to; ``None`` if it leads to a tuple, or counts from the end."""
-    paths = [each for each, _ in leaves_of(schema)]
+    paths = [each for each, _ in atomic_fields(schema)]
     return paths.index(path) if path in paths else None
 
 
-def computed(expression: Expression, schema: RecordSchema, block: Columns) -> Columns:
+def computed(expression: Expression, schema: Type, block: Columns) -> Columns:
     """Compute an expression over a block; ``schema`` is that of the result."""
     return computed_of(expression, schema, block)
 
 
-def computed_of(expression: Expression, schema: RecordSchema, *blocks: Columns) -> Columns:
+def computed_of(expression: Expression, schema: Type, *blocks: Columns) -> Columns:
     """Compute an expression over blocks of one length, which are its arguments; ``schema`` is that of the result."""
     leaves = flattened(evaluate(expression, blocks[0].length, *blocks))
     return Columns(schema, leaves, blocks[0].length, blocks[0].timestamps)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, LOWEST, STR
 from funken.columnar.kernels.arithmetic import rounded
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.library import AS_FLOAT_32, AS_INTS
+from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
 Form = Callable[..., Column | None]
 _EXACT = 2.0**53
@@ -39,7 +39,7 @@ def _whole(how: Callable[[Array], Array]) -> Form:
     return whole
 
 
-def _of_floats(how: Callable[[Array], Array], kind: str = FLOAT) -> Form:
+def _of_floats(how: Callable[[Array], Array], kind: Atomic = FLOAT) -> Form:
     def form(number: Column) -> Column | None:
         return Column(kind, how(number.data)) if number.kind == FLOAT else None
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, ListOf, RecordSchema, without_none
 from funken.columnar.kernels.columns import Column, Columns, column_of
-from funken.columnar.records import NamedFields, fits
+from funken.columnar.records import field_getter, fits, has_form
+from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, STR, Atomic, Composite, ListOf, Record, Type
 
-_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
+_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 
-def packed(values: list[Any], schema: RecordSchema, timestamps: list[int] | None = None) -> Columns | None:
+def packed(values: list[Any], schema: Type, timestamps: list[int] | None = None) -> Columns | None:
     """Return records as columns; ``None`` if one of them is not of the schema.
 
-    >>> packed([(1, "a"), (2, "b")], ("int", "str")).to_list(), packed([(1, "a"), (2, None)], ("int", "str"))
+    >>> from funken.expr.types import Tuple
+    >>> packed([(1, "a"), (2, "b")], Tuple((INT, STR))).to_list(), packed([(1, "a"), (2, None)], Tuple((INT, STR)))
     ([(1, 'a'), (2, 'b')], None)
     """
     leaves: list[Column] = []
@@ -29,12 +29,12 @@ def packed(values: list[Any], schema: RecordSchema, timestamps: list[int] | None
     return Columns(schema, leaves, len(values), stamps) if fit else None
 
 
-def _pack(values: list[Any], schema: RecordSchema, leaves: list[Column]) -> bool:
+def _pack(values: list[Any], schema: Type, leaves: list[Column]) -> bool:
     """Add the columns of values, unless one is not of the schema."""
-    if isinstance(schema, ListOf):
+    if isinstance(schema.required, ListOf):
         fit = all(fits(each, schema) for each in values)
-    elif isinstance(schema, str):
-        wanted = _TYPES.get(without_none(schema))
+    elif isinstance(schema, Atomic):
+        wanted = _TYPES.get(schema.required)
         fit = wanted is not None and set(map(type, values)) <= {wanted, type(None) if schema not in ARRAYS else wanted}
     else:
         return _pack_fields(values, schema, leaves)
@@ -43,15 +43,13 @@ def _pack(values: list[Any], schema: RecordSchema, leaves: list[Column]) -> bool
     return fit
 
 
-def _pack_fields(values: list[Any], schema: tuple[RecordSchema, ...], leaves: list[Column]) -> bool:
-    if isinstance(schema, NamedFields):
-        fields = [schema.field(index) for index in range(len(schema))]
-        if not all(map(schema.holds, values)):
+def _pack_fields(values: list[Any], schema: Composite, leaves: list[Column]) -> bool:
+    if isinstance(schema, Record):
+        if not all(has_form(value, schema) for value in values):
             return False
-    else:
-        fields = list(map(itemgetter, range(len(schema))))
-        if not set(map(type, values)) <= {tuple} or not set(map(len, values)) <= {len(schema)}:
-            return False
+    elif not set(map(type, values)) <= {tuple} or not set(map(len, values)) <= {len(schema)}:
+        return False
+    fields = [field_getter(schema, index) for index in range(len(schema))]
     return all(_pack(list(map(field, values)), each, leaves) for field, each in zip(fields, schema, strict=True))
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from funken.columnar.expressions import INT
 from funken.columnar.kernels.decimals import is_decimal, is_digits
+from funken.expr.types import INT, Atomic
 
-TextPart: TypeAlias = tuple[str, str]
+TextPart: TypeAlias = tuple[Atomic | str, str]
 """A part of a concatenation: ``(CONSTANT, its text)``, or ``(kind, "")`` of a column."""
 TextTest: TypeAlias = tuple[int, str, str]
 """Which part, how, and the text to find there: ``in``, ``starts``, ``ends``, or ``is``."""

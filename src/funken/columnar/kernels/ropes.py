@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import BOOL, INT, STR
 from funken.columnar.kernels import decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, MadeLater, joined_columns
 from funken.columnar.kernels.decimals import Mask, both, either
 from funken.columnar.kernels.patterns import CONSTANT, TextPart, TextTest, alternatives
+from funken.expr.types import BOOL, INT, STR
 
 _MOST_BYTES = 2**30
 """Offsets of text have 32 bits."""

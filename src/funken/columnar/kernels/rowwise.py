@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, optional, without_none
 from funken.columnar.kernels import time_forms, times
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, joined_columns, lists_of
@@ -22,6 +21,7 @@ from funken.columnar.kernels.number_forms import FORMS
 from funken.columnar.kernels.times import Times
 from funken.columnar.library import HASH, HASH_TYPE, MATCH, OBJECTS, bound_to, function_of
 from funken.columnar.loops import forms as list_forms
+from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Type, optional
 
 Value = Column | tuple["Value", ...]
 """What an expression comes to: a column, or a tuple of such."""
@@ -31,15 +31,15 @@ _SAMPLE, _SHORTEST = 64, 2
 
 _PER_ITEM = 4
 """A table is looked up in at once for so many records per item."""
-_TYPES: dict[str, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
+_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
 _TYPES |= {HASH: HASH_TYPE, **{kind: cls for cls, kind in OBJECTS.items()}}
 
 
-def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
+def rowwise(name: str, columns: list[Column], kind: Atomic, length: int) -> Column:
     """Call a function of ``library.py`` for the values of columns; raises ``FallBackToRows``.
 
-    >>> texts = column_of(["a,b", "c"], "str")
-    >>> rowwise("str.upper", [texts], "str", 2).to_list(2)
+    >>> texts = column_of(["a,b", "c"], STR)
+    >>> rowwise("str.upper", [texts], STR, 2).to_list(2)
     ['A,B', 'C']
     """
     function = function_of(name)
@@ -57,7 +57,7 @@ def rowwise(name: str, columns: list[Column], kind: str, length: int) -> Column:
     if looked_up is not None:
         return looked_up
     function, columns = _bound(name, function, columns)
-    runs = _runs(columns, length) if not isinstance(kind, ListOf) else None
+    runs = _runs(columns, length) if not isinstance(kind.required, ListOf) else None
     if runs is not None:
         firsts, counts = runs
         found = _each(function, [column.take(firsts) for column in columns], kind, len(firsts))
@@ -78,7 +78,7 @@ def _form_of(name: str, column: Column) -> Callable[..., Column | None] | None:
     return FORMS.get(name) or times.FROM_NUMBERS.get(name) if column.kind in (INT, FLOAT) else None
 
 
-def _looked_up(name: str, columns: list[Column], key: Column, kind: str, length: int) -> Column | None:
+def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, length: int) -> Column | None:
     """Return what a table has for keys, or whether it has them; ``None`` if that is not what is asked, or not worth it."""
     place = {"get": 0, "item": 0, "in": 1}.get(name)
     if place is None or columns[1 - place] is not key or key.kind not in (INT, STR):
@@ -119,7 +119,7 @@ def _bound(name: str, function: Callable[..., Any], columns: list[Column]) -> tu
     return function, columns
 
 
-def _each(function: Callable[..., Any], columns: list[Column], kind: str, length: int) -> Column:
+def _each(function: Callable[..., Any], columns: list[Column], kind: Atomic, length: int) -> Column:
     values = [repeat(each.data) if each.constant else each.to_list(length) for each in columns]
     return _packed(_called(function, values), kind)
 
@@ -162,11 +162,11 @@ def _called(function: Callable[..., Any], values: list[Any]) -> list[Any]:
         raise FallBackToRows(f"a function raises {type(error).__name__}") from error
 
 
-def _packed(values: list[Any], kind: str) -> Column:
-    if isinstance(kind, ListOf):
+def _packed(values: list[Any], kind: Atomic) -> Column:
+    if isinstance(kind.required, ListOf):
         return Column(kind, np.fromiter(values, np.object_, len(values)))  # of a function that makes no other lists
-    allowed = {_TYPES[without_none(kind)]}
-    if kind.endswith("?"):
+    allowed = {_TYPES[kind.required]}
+    if kind.is_optional:
         allowed.add(type(None))
     if not set(map(type, values)) <= allowed:
         raise FallBackToRows("results of another type")
@@ -181,9 +181,9 @@ def value_of(block: Columns) -> Value:
     return _nested(block.schema, iter(block.leaves))
 
 
-def _nested(schema: RecordSchema, leaves: Iterator[Column]) -> Value:
+def _nested(schema: Type, leaves: Iterator[Column]) -> Value:
     # Not a closure that calls itself: each is a cycle, and only the cyclic collector frees it and the block it holds.
-    return next(leaves) if isinstance(schema, str) else tuple(_nested(inner, leaves) for inner in schema)
+    return next(leaves) if isinstance(schema, Atomic) else tuple(_nested(inner, leaves) for inner in schema)
 
 
 def flattened(value: Value) -> list[Column]:
@@ -199,7 +199,7 @@ def taken(value: Value, positions: Array) -> Value:
 def merged(values: list[Value], places: list[Array]) -> Value:
     """Put results together, which belong to the records at these places; each record is at one of them.
 
-    >>> odd, even = column_of([1, 3], "int"), column_of([0, 2], "int")
+    >>> odd, even = column_of([1, 3], INT), column_of([0, 2], INT)
     >>> merged([odd, even], [np.array([1, 3]), np.array([0, 2])]).to_list(4)
     [0, 1, 2, 3]
     """
@@ -218,7 +218,7 @@ def _merged(values: list[Any], lengths: list[int], order: Array) -> Value:
     kinds = {each.kind for each in values}
     if len(kinds) == 1 and first.kind in ARRAYS:
         return joined_columns(values, lengths).take(order)
-    (kind,) = {without_none(each) for each in kinds} - {"None"} or {"None"}
+    (kind,) = {each.required for each in kinds} - {NONE} or {NONE}
     items = [item for each, length in zip(values, lengths, strict=True) for item in each.to_list(length)]
     return column_of(items, first.kind if len(kinds) == 1 else optional(kind)).take(order)
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.expressions import STR
 from funken.columnar.kernels.columns import Array, Column, Columns
+from funken.expr.types import STR
 
 _SCANNED = 4
 
@@ -190,8 +190,9 @@ class _Rows(NamedTuple):
 def joined_text(parts: Sequence[str | Column], length: int) -> Any:
     """Put parts together, value by value; a part is one text for all, a column of text, or ints for their decimals.
 
+    >>> from funken.expr.types import INT
     >>> from funken.columnar.kernels.columns import column_of
-    >>> joined_text(["n", column_of([1, 2], "int"), "!", column_of(["a", "b"], "str")], 2).to_pylist()
+    >>> joined_text(["n", column_of([1, 2], INT), "!", column_of(["a", "b"], STR)], 2).to_pylist()
     ['n1!a', 'n2!b']
     """
     if not length:

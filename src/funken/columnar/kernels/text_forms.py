@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR
 from funken.columnar.kernels import cuts
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.text import is_ascii, parts_of
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic
 
 Form = Callable[..., Column | None]
 _SPACES = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
@@ -30,7 +30,7 @@ _DIGITS = frozenset(b"0123456789-")
 _DECIMALS = _DIGITS | frozenset(b".eE+")
 
 
-def _ascii(how: Callable[[Any], Any], kind: str = STR) -> Form:
+def _ascii(how: Callable[[Any], Any], kind: Atomic = STR) -> Form:
     """Return a form of one text, for letters of ASCII."""
 
     def form(text: Column) -> Column | None:
@@ -155,7 +155,7 @@ def _formatted(text: Column, spec: Column) -> Column | None:
     return Column(STR, pads.get(told[0], pc.utf8_rpad)(text.data, width=int(digits), padding=" "))
 
 
-def _parsed(kind: str, letters: frozenset[int]) -> Form:
+def _parsed(kind: Atomic, letters: frozenset[int]) -> Form:
     """Return a form of ``int`` or ``float``: for what Arrow reads and Python reads alike."""
     allowed = np.zeros(256, np.bool_)
     allowed[list(letters)] = True

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR
 from funken.columnar.kernels.arithmetic import COMPARE
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.times import CLOCK, DAY, ISO, SECOND, Times, template
 from funken.columnar.library import DATE, DATETIME
+from funken.expr.types import BOOL, FLOAT, INT, STR
 
 _FOUR_DIGITS = 1000
 _REPEATED = 2

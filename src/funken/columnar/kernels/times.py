@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT
 from funken.columnar.kernels.columns import Array, Column, MadeLater
 from funken.columnar.library import DATE, DATETIME
+from funken.expr.types import INT, Atomic
 
 SECOND, DAY = 10**6, 86_400 * 10**6
 _FIRST = int((datetime(1, 1, 2, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
@@ -32,7 +32,7 @@ class Times(MadeLater):
 
     __slots__ = ("micros", "zone")
 
-    def __init__(self, kind: str, micros: Array, zone: Any) -> None:
+    def __init__(self, kind: Atomic, micros: Array, zone: Any) -> None:
         super().__init__(kind)
         self.micros = micros
         self.zone = zone

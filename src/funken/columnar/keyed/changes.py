@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, LOWEST
 from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
 from funken.columnar.kernels.columns import Array
 from funken.columnar.keyed.groups import Groups, running_float_sum, running_most, running_sum
+from funken.expr.types import FLOAT, HIGHEST, LOWEST, Atomic
 
 _MOST_BITS = 16
 _SIDE_BY_SIDE = 128
@@ -75,7 +75,7 @@ class Segments:
         return np.repeat(per_segment, self.counts)
 
 
-def added(some: Participants, values: Array, sets: Array, initial: Array, kind: str) -> Array:
+def added(some: Participants, values: Array, sets: Array, initial: Array, kind: Atomic) -> Array:
     """Return the sums that participants leave: ``values`` are added, or, where ``sets`` is true, what it is set to."""
     with np.errstate(invalid="ignore", over="ignore"):  # infinite floats
         values = _begun(some, values, sets, initial, np.add)

@@ -1,25 +1,43 @@
 """Columns as bytes: narrow ints, text as its parts or as Arrow's two buffers, one value for records that are alike.
 
-A payload begins with ``TAG``, which no pickle begins with. Bounds are included, so that they need not be computed again.
+A payload begins with ``TAG``, which no pickle begins with. Bounds are included, so that they need not be computed again. In
+payloads of the version before, types are texts, and the pickle follows the tag at once; unaligned checkpoints hold them.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, FLOAT, HIGHEST, INT, LOWEST, STR, ListOf
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_with
 from funken.columnar.kernels.ropes import Rope
 from funken.columnar.kernels.times import Times
+from funken.columnar.keyed import saved_types
 from funken.columnar.keyed.partials import Partials
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    FLOAT,
+    HIGHEST,
+    INT,
+    LOWEST,
+    NONE,
+    NUMBER,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Tuple,
+    Type,
+)
 from funken.io.pickling import dumps
 
 TAG = 0xC0
-_TAG = bytes([TAG])
+_VERSION, _PICKLE = 1, 0x80
+_TAG = bytes([TAG, _VERSION])
 _NARROW = [(np.dtype(kind), int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in ("i1", "i2", "i4")]
 
 
@@ -30,7 +48,25 @@ def encode_block(block: Columns, write: Callable[..., bytes] = dumps) -> bytes:
     folded = (
         (_narrowed(block.weights, 0, int(block.weights.max())), block.sums) if isinstance(block, Partials) else None
     )
-    return _TAG + write((block.length, block.schema, leaves, stamps, folded), _unchanged)
+    return _TAG + write((block.length, _coded(block.schema), leaves, stamps, folded), _unchanged)
+
+
+_CODES: dict[Type, Any] = {each: code for code, each in enumerate((INT, STR, FLOAT, BOOL, NONE, NUMBER))}
+_CONSTANTS = list(_CODES)
+_INT, _STR = _CODES[INT], _CODES[STR]
+
+
+def _coded(of: Type) -> Any:
+    """Return a number for a type without parts, and a tuple of these for one of tuples: a name costs a µs to pickle."""
+    if type(of) is Tuple:
+        return tuple(map(_coded, of))
+    return _CODES.get(of, of)
+
+
+def _type_of(code: Any) -> Any:
+    if type(code) is tuple:
+        return Tuple(map(_type_of, code))
+    return _CONSTANTS[code] if type(code) is int else code
 
 
 def _unchanged(error: Exception) -> Exception:
@@ -39,36 +75,44 @@ def _unchanged(error: Exception) -> Exception:
 
 def decode_block(payload: Any) -> Columns:
     """Read a block, ``TAG`` included."""
-    length, schema, leaves, stamps, folded = pickle.loads(memoryview(payload)[1:])
+    data = memoryview(payload)
+    if data[1] == _PICKLE:
+        return _decoded(saved_types.loads(data[1:]))
+    return _decoded(pickle.loads(data[2:]))
+
+
+def _decoded(written: tuple[Any, ...]) -> Columns:
+    length, schema, leaves, stamps, folded = written
     columns = [_read(leaf, length) for leaf in leaves]
     timestamps = None if stamps is None else _widened(stamps)
     if folded is None:
-        return Columns(schema, columns, length, timestamps)
-    return Partials(schema, columns, length, _widened(folded[0]), folded[1], timestamps)
+        return Columns(_type_of(schema), columns, length, timestamps)
+    return Partials(_type_of(schema), columns, length, _widened(folded[0]), folded[1], timestamps)
 
 
 def _written(column: Column, length: int) -> tuple[Any, ...]:
     if column.constant:
-        return column.kind, None, column.data
+        return _coded(column.kind), None, column.data
     if column.kind == INT:
-        return INT, column.bounds(), _narrowed(column.data, *column.bounds())
+        return _INT, column.bounds(), _narrowed(column.data, *column.bounds())
     if isinstance(column, Rope) and not column.made:
-        return STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
+        return _STR, None, [part if isinstance(part, str) else _written(part, length) for part in column.parts]
     if column.kind == STR:
-        return STR, None, _text(column.data)
+        return _STR, None, _text(column.data)
     if isinstance(column, Times):
-        return column.kind, None, ("T", column.zone, column.micros.tobytes())
+        return _coded(column.kind), None, ("T", column.zone, column.micros.tobytes())
     if isinstance(column, Lists):
         content, counts = column.content(), column.counts()
         leaves = [_written(leaf, content.length) for leaf in content.leaves] if content.length else None
-        return column.kind, None, ("L", _narrowed(counts, int(counts.min()), int(counts.max())), leaves)
+        return _coded(column.kind), None, ("L", _narrowed(counts, int(counts.min()), int(counts.max())), leaves)
     if column.kind not in ARRAYS:
-        return column.kind, None, ("O", 0, column.data.tolist())
-    return column.kind, None, (column.data.dtype.str, 0, column.data.tobytes())
+        return _coded(column.kind), None, ("O", 0, column.data.tolist())
+    return _coded(column.kind), None, (column.data.dtype.str, 0, column.data.tobytes())
 
 
 def _read(written: tuple[Any, ...], length: int) -> Column:
     kind, bounds, data = written
+    kind = _type_of(kind)
     if type(data) is list:
         return Rope(tuple(part if isinstance(part, str) else _read(part, length) for part in data))
     if type(data) is not tuple:
@@ -128,22 +172,23 @@ __all__ = ["TAG", "decode_block", "encode_block"]
 
 # ---- tuples of numbers, as marshal writes them
 
-_MARSHALLED = {INT: (b"i", "<i4"), FLOAT: (b"g", "<f8")}
+_MARSHALLED: dict[Type, tuple[bytes, str]] = {INT: (b"i", "<i4"), FLOAT: (b"g", "<f8")}
 _HEAD = 5
 """Bytes of the tag and the length of a list or a tuple."""
 
 
-def marshalled_numbers(data: bytes, kinds: Sequence[str], length: int) -> list[Column] | None:
+def marshalled_numbers(data: bytes, kinds: Composite, length: int) -> list[Column] | None:
     """Return columns of a list (marshal's format 2) of ``length`` tuples of numbers, ints of 32 bits and floats; or None.
 
     Each value is behind a tag of its exact type, and as long as that says. So if all tags are right where they should be, from
     the first record on, nothing else was there.
 
+    >>> from funken.expr.types import Tuple
     >>> import marshal
     >>> data = marshal.dumps([(1, 0.5), (2, 1.5)], 2)
-    >>> [column.data.tolist() for column in marshalled_numbers(data, ("int", "float"), 2)]
+    >>> [column.data.tolist() for column in marshalled_numbers(data, Tuple((INT, FLOAT)), 2)]
     [[1, 2], [0.5, 1.5]]
-    >>> marshalled_numbers(marshal.dumps([(1, 0.5), (True, 1.5)], 2), ("int", "float"), 2) is None
+    >>> marshalled_numbers(marshal.dumps([(1, 0.5), (True, 1.5)], 2), Tuple((INT, FLOAT)), 2) is None
     True
     """
     fields = [
@@ -161,5 +206,6 @@ def marshalled_numbers(data: bytes, kinds: Sequence[str], length: int) -> list[C
     for place, kind in enumerate(kinds):
         if not (found[f"tag{place}"] == _MARSHALLED[kind][0]).all():
             return None
+        assert isinstance(kind, Atomic)
         made.append(Column(kind, found[f"value{place}"].astype(np.int64 if kind == INT else np.float64)))
     return made

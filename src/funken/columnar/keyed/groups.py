@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import STR
 from funken.columnar.folds import MIN, SUM
 from funken.columnar.kernels.columns import Array, Column
+from funken.expr.types import STR
 
 DENSE = 4
 """Ints are looked up in a table if their range is at most so many times their number."""
@@ -151,8 +151,9 @@ def running_most(values: Array, groups: Groups, low: int, high: int) -> Array | 
 def ranks(columns: list[Column], length: int) -> Array:
     """Return the place of each row in the order of tuples of ints and texts; equal rows have one place.
 
+    >>> from funken.expr.types import INT
     >>> from funken.columnar.kernels.columns import column_of
-    >>> ranks([column_of([2, 1, 2, 2], "int"), column_of(["b", "z", "a", "b"], "str")], 4).tolist()
+    >>> ranks([column_of([2, 1, 2, 2], INT), column_of(["b", "z", "a", "b"], STR)], 4).tolist()
     [2, 0, 1, 2]
     """
     codes = [_places_of(column) for column in columns if not column.constant]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import STR
 from funken.columnar.kernels.columns import Array, Column, column_of
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic
 
-LEAF_TYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.object_}
+LEAF_TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_, STR: np.object_}
 """What a leaf is kept in, by its kind."""
 
 
@@ -25,10 +25,10 @@ def objects(column: Column, length: int) -> Array:
     return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
 
 
-def column_from(values: Array, kind: str) -> Column:
+def column_from(values: Array, kind: Atomic) -> Column:
     """Return a leaf as it is kept as a column.
 
-    >>> column_from(objects(column_of(["a", "b"], "str"), 2), "str").to_list(2)
+    >>> column_from(objects(column_of(["a", "b"], STR), 2), STR).to_list(2)
     ['a', 'b']
     """
     return column_of(values.tolist(), STR) if kind == STR else Column(kind, values)

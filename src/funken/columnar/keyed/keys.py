@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from funken.columnar.expressions import INT, STR, Expression, is_key, schema_of_value
+from funken.columnar.expressions import Expression, schema_of_value
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.patterns import TextPart
 from funken.columnar.kernels.ropes import Rope
+from funken.expr.types import INT, STR, Atomic, Object, is_key
 
 _DENSE = 1 << 16
 """A range of ints up to this wide is looked up in a table."""
@@ -34,7 +35,7 @@ class CompositeKey(Column):
 
     def __init__(self, items: list[Column]) -> None:
         constant = all(item.constant for item in items)
-        super().__init__("tuple", tuple(item.data for item in items) if constant else None, constant)
+        super().__init__(Object("tuple"), tuple(item.data for item in items) if constant else None, constant)
         self.items = items
 
     def take(self, positions: Array) -> CompositeKey:
@@ -127,9 +128,9 @@ def column_of_keys(keys: list[Any]) -> Column:
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or not is_key(shape):
         raise FallBackToRows("a key that no column can hold")
-    if isinstance(shape, str):
+    if isinstance(shape, Atomic):
         return column_of(keys, shape)
-    leaves = zip(values_of_leaves(keys, shape), cast(tuple[str, ...], shape), strict=True)
+    leaves = zip(values_of_leaves(keys, shape), cast(tuple[Atomic, ...], shape), strict=True)
     return CompositeKey([column_of(values, kind) for values, kind in leaves])
 
 

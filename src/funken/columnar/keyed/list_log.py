@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from funken.columnar.expressions import RecordSchema
 from funken.columnar.kernels.columns import Array, Columns, columns_of, joined
 from funken.columnar.keyed.kept import grown
+from funken.expr.types import Type
 
 _FEWEST = 64
 _FEW_ITEMS = 4096
@@ -20,9 +20,10 @@ _FEW_ITEMS = 4096
 class ListLog:
     """Lists of records of one schema.
 
-    >>> log = ListLog("int")
-    >>> log.append(np.array([0, 2]), np.array([2, 1]), columns_of([5, 6, 7], "int"))
-    >>> log.append(np.array([0]), np.array([1]), columns_of([8], "int"))
+    >>> from funken.expr.types import INT
+    >>> log = ListLog(INT)
+    >>> log.append(np.array([0, 2]), np.array([2, 1]), columns_of([5, 6, 7], INT))
+    >>> log.append(np.array([0]), np.array([1]), columns_of([8], INT))
     >>> counts, items = log.lists(np.array([2, 0, 1, 0]))
     >>> counts.tolist(), items.to_list()
     ([1, 3, 0, 3], [7, 5, 6, 8, 5, 6, 8])
@@ -31,7 +32,7 @@ class ListLog:
     [0, 1]
     """
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: Type) -> None:
         self._schema = schema
         self._parts: list[Columns] = []
         self._items = 0

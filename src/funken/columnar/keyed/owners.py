@@ -11,9 +11,9 @@ from zlib import crc32
 
 import numpy as np
 
-from funken.columnar.expressions import INT
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.keyed.keys import CompositeKey, Slots, key_codes, numbers_in
+from funken.expr.types import INT
 from funken.state.keygroups import KeyRouter, key_group_of, stable_hash, subtask_of
 
 _DENSE = 1 << 16

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, joined
 from funken.columnar.keyed.keys import numbered
+from funken.expr.types import HIGHEST, INT, LOWEST, Type
 
 WORTH = 4
 """So many records per partial are worth the work."""
@@ -31,8 +31,9 @@ _MOST_SKIPPED = 64
 class Partials(Columns):
     """A block of partials; ``sums`` are the numbers of the leaves that are added up, all of them ints.
 
-    >>> leaves = [Column("str", "a", True), Column("int", np.array([7, 5]))]
-    >>> block = Partials(("str", "int"), leaves, 2, np.array([3, 1]), (1,))
+    >>> from funken.expr.types import STR, Tuple
+    >>> leaves = [Column(STR, "a", True), Column(INT, np.array([7, 5]))]
+    >>> block = Partials(Tuple((STR, INT)), leaves, 2, np.array([3, 1]), (1,))
     >>> len(block), block.records, block.to_list()
     (2, 4, [('a', 7), ('a', 0), ('a', 0), ('a', 5)])
     """
@@ -40,7 +41,7 @@ class Partials(Columns):
     __slots__ = ("sums", "weights")
 
     def __init__(
-        self, schema: RecordSchema, leaves: list[Column], length: int, weights: Array, sums: tuple[int, ...],
+        self, schema: Type, leaves: list[Column], length: int, weights: Array, sums: tuple[int, ...],
         timestamps: Array | None = None,
     ) -> None:  # fmt: skip
         super().__init__(schema, leaves, length, timestamps)
@@ -104,7 +105,8 @@ class Combiner:
     key are in one, and its partial has the highest of their timestamps. A block of fewer than ``least`` records is left alone,
     and one that has fewer than ``worth`` of them per key and pane.
 
-    >>> block = Columns(("str", "int"), [Column("str", "a", True), Column("int", np.array([7, 5]))], 2)
+    >>> from funken.expr.types import STR, Tuple
+    >>> block = Columns(Tuple((STR, INT)), [Column(STR, "a", True), Column(INT, np.array([7, 5]))], 2)
     >>> Combiner(("first", "sum"), None, 0, least=2, worth=2).combine(block, block.leaves[0])[0].leaves[1].to_list(1)
     [12]
     """

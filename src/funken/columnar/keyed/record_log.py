@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from funken.columnar.expressions import RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown, objects
+from funken.expr.types import Type, atomic_fields
 
 _FEWEST = 64
 
@@ -18,17 +18,18 @@ _FEWEST = 64
 class RecordLog:
     """A log of records of one schema.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> log = RecordLog(("str", "int"))
-    >>> log.append(columns_of([("a", 1), ("b", 2)], ("str", "int"))), log.append(columns_of([("c", 3)], ("str", "int")))
+    >>> log = RecordLog(Tuple((STR, INT)))
+    >>> log.append(columns_of([("a", 1), ("b", 2)], Tuple((STR, INT)))), log.append(columns_of([("c", 3)], Tuple((STR, INT))))
     (0, 2)
     >>> log.take(np.array([2, 0])).to_list(), log.leaf(1, np.array([1, 2])).to_list(2), len(log)
     ([('c', 3), ('a', 1)], [2, 3], 3)
     """
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: Type) -> None:
         self._schema = schema
-        self._kinds = [kind for _, kind in leaves_of(schema)]
+        self._kinds = [kind for _, kind in atomic_fields(schema)]
         self._leaves: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for kind in self._kinds]
         self._room = self._length = 0
 

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_KINDS, STR
 from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups
 from funken.columnar.keyed.keys import key_codes
 from funken.columnar.keyed.owners import hashes
+from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_TYPES, STR, Tuple
 from funken.state.keygroups import stable_hash
 
 _KINDS = {
@@ -51,7 +51,7 @@ def columns_from_arrow(arrays: Sequence[Any], length: int) -> Columns | None:
             leaves.append(Column(kind, array.to_numpy(zero_copy_only=False).astype(stored, copy=False)))
         else:
             return None
-    return Columns(tuple(leaf.kind for leaf in leaves), leaves, length)
+    return Columns(Tuple(leaf.kind for leaf in leaves), leaves, length)
 
 
 def size_of(block: Columns) -> int:
@@ -83,7 +83,7 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
     """Return the consumer of each record: ``stable_hash`` of its key (of a tuple, if there are several), modulo.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> block = columns_of([(7, "a"), (-1, "b"), (2**40, "a")], ("int", "str"))
+    >>> block = columns_of([(7, "a"), (-1, "b"), (2**40, "a")], Tuple((INT, STR)))
     >>> targets_of(block.leaves, 3, 5).tolist() == [stable_hash(record) % 5 for record in block.to_list()]
     True
     >>> targets_of(block.leaves[:1], 3, 5).tolist() == [stable_hash(record[0]) % 5 for record in block.to_list()]
@@ -112,7 +112,7 @@ def partitions_of(keys: Sequence[Column], length: int, level: int) -> Array:
     """Return one of 16 partitions for each record, by other bits of the hash at each level, and than its consumer.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> numbers = columns_of(list(range(1000)), "int").leaves
+    >>> numbers = columns_of(list(range(1000)), INT).leaves
     >>> one, other = (partitions_of(numbers, 1000, level) for level in (0, 1))
     >>> len(set(one.tolist())), len(set(zip(one.tolist(), other.tolist())))
     (16, 254)
@@ -143,7 +143,7 @@ def _arrow(column: Column, length: int) -> Any:
 def can_aggregate(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> bool:
     """Whether the kinds of the leaves have kernels."""
     leaves = block.leaves
-    return all(leaves[key].kind in KEY_KINDS and hows[key] in (FIRST, LAST) for key in keys) and all(
+    return all(leaves[key].kind in KEY_TYPES and hows[key] in (FIRST, LAST) for key in keys) and all(
         how in (FIRST, LAST) or leaf.kind in (INT, FLOAT) for leaf, how in zip(leaves, hows, strict=True)
     )
 
@@ -159,7 +159,7 @@ def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Colu
     """Return one record per key; ``hows`` says of each leaf whether it is the first, last, least, greatest, or the sum.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> block = columns_of([("a", 1, 1), ("b", 5, 2), ("a", 2, 3)], ("str", "int", "int"))
+    >>> block = columns_of([("a", 1, 1), ("b", 5, 2), ("a", 2, 3)], Tuple((STR, INT, INT)))
     >>> aggregated(block, [0], ["last", "sum", "first"]).to_list()
     [('a', 3, 1), ('b', 5, 2)]
     """
@@ -216,7 +216,7 @@ def total(block: Columns, hows: Sequence[str], so_far: Any = None) -> Any:
     """Return one record of all, as a Python object, behind ``so_far`` (a record of the same schema) if there is one.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> total(columns_of([("a", 1), ("b", 5)], ("str", "int")), ["last", "sum"], ("z", 4))
+    >>> total(columns_of([("a", 1), ("b", 5)], Tuple((STR, INT))), ["last", "sum"], ("z", 4))
     ('b', 10)
     """
     length = block.length
@@ -257,7 +257,7 @@ def reduced_in_pairs(block: Columns, keys: Sequence[int], combine: Combine) -> C
     """Return one record per key (of all, without one), made by an associative function of neighbours, round by round.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> block = columns_of([("b", "x"), ("a", "y"), ("b", "z")], ("str", "str"))
+    >>> block = columns_of([("b", "x"), ("a", "y"), ("b", "z")], Tuple((STR, STR)))
     >>> reduced_in_pairs(block, [0], lambda one, other: other).to_list()
     [('b', 'z'), ('a', 'y')]
     """
@@ -309,7 +309,7 @@ def ordered(block: Columns, keys: Sequence[tuple[int, bool]]) -> Columns:
     """Sort a block by leaves, each ascending or descending (True); equal records keep their order.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> ordered(columns_of([(1, "b"), (2, "a"), (1, "a")], ("int", "str")), [(0, True), (1, False)]).to_list()
+    >>> ordered(columns_of([(1, "b"), (2, "a"), (1, "a")], Tuple((INT, STR))), [(0, True), (1, False)]).to_list()
     [(2, 'a'), (1, 'a'), (1, 'b')]
     """
     check_order(block, [leaf for leaf, _ in keys])
@@ -332,7 +332,7 @@ def ranges_of(block: Columns, keys: Sequence[tuple[int, bool]], bounds: Sequence
     """Return for each record how many bounds, which are in order, are below it; a bound has a value per leaf.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> ranges_of(columns_of([(5, "b"), (1, "z"), (5, "a")], ("int", "str")), [(0, False), (1, False)], [(5, "a")]).tolist()
+    >>> ranges_of(columns_of([(5, "b"), (1, "z"), (5, "a")], Tuple((INT, STR))), [(0, False), (1, False)], [(5, "a")]).tolist()
     [1, 0, 0]
     """
     length, found = block.length, np.zeros(block.length, np.int64)

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
-    STR,
-    Argument,
-    At,
-    Constant,
-    Expression,
-    Listed,
-    ListOf,
-    Loop,
-    NotVectorizable,
-    RecordSchema,
-    Rowwise,
-    schema_repr,
-)
+from funken.columnar.expressions import Argument, At, Constant, Expression, Listed, Loop, NotVectorizable, Rowwise
+from funken.expr.types import BOOL, FLOAT, INT, NOTHING, STR, Atomic, ListOf, Tuple, Type
 
-_Typed = tuple[Expression, RecordSchema]
+_Typed = tuple[Expression, Type]
 _EACH = -1
 """The number of the item in loops that are made here; those of functions have others, from ``FIRST_ITEM`` on."""
 FIRST_ITEM = 100
-EMPTY = ListOf("nothing")
+EMPTY = ListOf(NOTHING)
 """The kind of lists that are always empty."""
 _ORDERED = (INT, FLOAT, STR)
 DISTINCT = {"len": "count distinct", "sorted": "sorted distinct"}
@@ -35,13 +20,14 @@ FOLDS = ("total", "fold max", "fold min")
 """What becomes of a variable that a loop carries: functions of a list and what the variable had before."""
 
 
-def element_of(schema: RecordSchema) -> RecordSchema | None:
+def element_of(schema: Type) -> Type | None:
     """Return the schema of the items of lists; ``None`` if it is not one of lists, or they may be ``None``.
 
-    >>> element_of(ListOf("int")), element_of("str"), element_of(ListOf("int", missing=True))
-    ('int', None, None)
+    >>> from funken.expr.types import Optional
+    >>> element_of(ListOf(INT)), element_of(STR), element_of(Optional(ListOf(INT)))
+    (int, None, None)
     """
-    return schema.element if isinstance(schema, ListOf) and not schema.endswith("?") else None
+    return schema.element if isinstance(schema, ListOf) else None
 
 
 def listed(items: list[_Typed]) -> _Typed:
@@ -50,7 +36,7 @@ def listed(items: list[_Typed]) -> _Typed:
     if not items:
         return Listed((), EMPTY.element), EMPTY
     if any(schema != schemas[0] for schema in schemas):
-        raise NotVectorizable(f"makes a list of {' and '.join(dict.fromkeys(map(schema_repr, schemas)))}")
+        raise NotVectorizable(f"makes a list of {' and '.join(dict.fromkeys(map(str, schemas)))}")
     return Listed(tuple(made for made, _ in items), schemas[0]), ListOf(schemas[0])
 
 
@@ -69,7 +55,7 @@ def joined_lists(one: _Typed, other: _Typed) -> _Typed:
     if one[1] == other[1] == EMPTY:
         return one
     if element_of(one[1]) is None or one[1] != other[1]:
-        raise NotVectorizable(f"joins {schema_repr(one[1])} and {schema_repr(other[1])}")
+        raise NotVectorizable(f"joins {one[1]} and {other[1]}")
     assert isinstance(one[1], ListOf)
     return Rowwise("joined", (one[0], other[0]), one[1]), one[1]
 
@@ -79,29 +65,29 @@ def of_lists(name: str, found: list[_Typed]) -> _Typed:
     (made, schema), *others = found
     element = element_of(schema)
     if schema == EMPTY or element is None:
-        raise NotVectorizable(f"calls {name.split(maxsplit=1)[0]}() with {schema_repr(schema)}")
+        raise NotVectorizable(f"calls {name.split(maxsplit=1)[0]}() with {schema}")
     if name == "enumerate":
         if others[0][1] != INT:
-            raise NotVectorizable(f"calls enumerate() from {schema_repr(others[0][1])} on")
-        kind = ListOf((INT, element))
+            raise NotVectorizable(f"calls enumerate() from {others[0][1]} on")
+        kind = ListOf(Tuple((INT, element)))
         return Rowwise(name, (made, others[0][0]), kind), kind
     if name in ("max at", "min at"):
         if not _is_ordered(element):
-            raise NotVectorizable(f"calls {name[:3]}() with a key that is {schema_repr(element)}")
+            raise NotVectorizable(f"calls {name[:3]}() with a key that is {element}")
         return Rowwise(name, (made,), INT), INT
     (keys, of_keys), (reverse, truth) = others
     key = element_of(of_keys)
     if key is None or not _is_ordered(key) or truth != BOOL or not isinstance(reverse, Constant):
-        raise NotVectorizable(f"sorts by {schema_repr(of_keys)}")
+        raise NotVectorizable(f"sorts by {of_keys}")
     assert isinstance(schema, ListOf)
     return Rowwise(name, (made, keys, reverse), schema), schema
 
 
-def _is_ordered(key: RecordSchema) -> bool:
+def _is_ordered(key: Type) -> bool:
     """Whether values have an order: of tuples with floats, it depends on whether these are the same objects."""
-    if isinstance(key, str):
+    if isinstance(key, Atomic):
         return key in (*_ORDERED, BOOL)
-    return type(key) is tuple and all(each in (INT, STR, BOOL) for each in key)
+    return type(key) is Tuple and all(each in (INT, STR, BOOL) for each in key)
 
 
 def of_nothing(name: str) -> _Typed:
@@ -119,7 +105,7 @@ def item_of_list(made: Expression, schema: ListOf, index: _Typed, of: int | None
     if element is None:
         raise NotVectorizable(f"takes an item of {schema}")
     if of is not None:
-        if not isinstance(element, str) or not isinstance(index[0], Constant):
+        if not isinstance(element, Atomic) or not isinstance(index[0], Constant):
             raise NotVectorizable(f"unpacks {of} values from {schema}")
         return Rowwise(f"unpack {of} {index[0].value}", (made,), element), element
     if index[1] != INT:
@@ -137,19 +123,19 @@ def folded(name: str, found: list[_Typed]) -> _Typed:
     kinds = {INT if each == BOOL else each for each in (element, before)}
     numbers = kinds <= {INT, FLOAT}
     if not (name == "total" and numbers) and not (len(kinds) == 1 and element == before and element in _ORDERED):
-        raise NotVectorizable(f"carries {schema_repr(before)} through a loop over {schema_repr(element)}")
+        raise NotVectorizable(f"carries {before} through a loop over {element}")
     kind = FLOAT if FLOAT in kinds else INT if numbers else STR
     return Rowwise(name, (made, start), kind), kind
 
 
-def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, RecordSchema], Expression]) -> _Typed | None:
+def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, Type], Expression]) -> _Typed | None:
     """Return what ``sum``, ``sorted`` and the like make of lists; ``None`` if they are not given lists."""
     (made, schema), *others = found
     element = element_of(schema)
     if element is None:
         return None
     if name == "chain" and element_of(element) is not None:
-        assert isinstance(element, str)
+        assert isinstance(element, Atomic)
         return Rowwise("chain", (made,), element), element
     if name in ("any", "all") and not others:
         each = truth(Argument(_EACH), element)
@@ -161,14 +147,14 @@ def over_list(name: str, found: list[_Typed], truth: Callable[[Expression, Recor
             result = FLOAT if FLOAT in (kind, *starts) else INT
             return Rowwise("sum", (made, *(each for each, _ in others)), result), result
     if name in ("min", "max", "sorted") and not others and element in _ORDERED:
-        kind = ListOf(element) if name == "sorted" else element
-        return Rowwise(name, (made,), kind), kind
+        of_name: Atomic = ListOf(element) if name == "sorted" or not isinstance(element, Atomic) else element
+        return Rowwise(name, (made,), of_name), of_name
     if name == "list" and not others:
         return made, schema
     if name in DISTINCT.values() and _is_ordered(element) and element != FLOAT:  # of nan, a set has each object once
         kind = INT if name == DISTINCT["len"] else ListOf(element)
         return Rowwise(name, (made,), kind), kind
-    raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(each) for _, each in found)}")
+    raise NotVectorizable(f"calls {name}() with {', '.join(str(each) for _, each in found)}")
 
 
 __all__ = [

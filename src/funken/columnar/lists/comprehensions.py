@@ -23,8 +23,8 @@ from funken.columnar.expressions import (
     Invoke,
     Loop,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
     Unpacked,
 )
 from funken.columnar.lists.calls import FIRST_ITEM
@@ -149,7 +149,7 @@ class VariablesReader:
         made = self._operations[here - 2].name
         return a_set(loop) if made == "BUILD_SET" else self._a_dict(loop) if made == "BUILD_MAP" else loop
 
-    def _a_dict(self, loop: Any) -> Record:
+    def _a_dict(self, loop: Any) -> MakeRecord:
         if not isinstance(loop, Marker) or loop.kind != "list":
             raise NotVectorizable("makes a dict of items")
         made = dict_of(loop.value)

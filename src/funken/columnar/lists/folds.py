@@ -48,13 +48,13 @@ class ListFold:
 def list_fold(added: Expression) -> ListFold:
     """Return the form of ``add(record, list)``, typed for both; raise ``NotVectorizable`` if it has none.
 
-    >>> from funken.columnar.expressions import ListOf
+    >>> from funken.expr.types import INT, ListOf
     >>> from funken.columnar.tracing import trace
     >>> def add(value, largest):
     ...     if not largest or value > largest[0]:
     ...         return [value]
     ...     return [*largest, value] if value == largest[0] else largest
-    >>> list_fold(trace(add, None, 2).typed("int", ListOf("int"))[0].result)
+    >>> list_fold(trace(add, None, 2).typed(INT, ListOf(INT))[0].result)
     ListFold(how='greatest', by=Argument(argument=0, path=()), alike='add')
     """
     compared: list[Expression] = []

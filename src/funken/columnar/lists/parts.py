@@ -32,8 +32,9 @@ def is_partition(expression: Expression) -> bool:
 def takes_part(expression: Rowwise) -> bool:
     """Whether something is taken of the parts of a text.
 
+    >>> from funken.expr.types import STR
     >>> from funken.columnar.expressions import Argument
-    >>> takes_part(Rowwise("str.partition.0", (Argument(0), Constant(",")), "str"))
+    >>> takes_part(Rowwise("str.partition.0", (Argument(0), Constant(",")), STR))
     True
     """
     match expression:

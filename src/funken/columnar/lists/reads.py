@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import Any, cast
 
-from funken.columnar.expressions import Argument, Expression, ListOf, RecordSchema, Rowwise, leaves_of
+from funken.columnar.expressions import Argument, Expression, Rowwise
 from funken.columnar.records import leaves_looked_at
+from funken.expr.types import ListOf, Type, atomic_fields
 
 ITEMS = -1
 """In a path, it stands between that of a list and that of a field of its items; twice, for how many there are."""
@@ -27,12 +28,13 @@ def _bare(made: Expression) -> Expression:
 class Reads:
     """Notes what is looked at while an expression is typed.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> reads = Reads()
-    >>> items = Argument(0, (1,)), ListOf(("str", "int"))
+    >>> items = Argument(0, (1,)), ListOf(Tuple((STR, INT)))
     >>> reads.fields.add((1,))
     >>> reads.loop(items, 101, used=0)
     >>> reads.item(Argument(101, (0,)))
-    >>> sorted(reads.paths(("int", items[1])))
+    >>> sorted(reads.paths(Tuple((INT, items[1]))))
     [(1, -1, -1), (1, -1, 0)]
     """
 
@@ -45,15 +47,15 @@ class Reads:
         self._lists: Counter[_Path] = Counter()
         self._of_items: set[_Path] = set()
 
-    def count(self, found: tuple[Expression, RecordSchema], uses: int) -> bool:
+    def count(self, found: tuple[Expression, Type], uses: int) -> bool:
         """Count uses of a list of the first argument, or take them back; return whether it is one."""
         made, schema = _bare(found[0]), found[1]
-        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema, ListOf):
+        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema.required, ListOf):
             self._lists[made.path] += uses
             return True
         return False
 
-    def loop(self, items: tuple[Expression, RecordSchema], number: int, used: int = 1) -> None:
+    def loop(self, items: tuple[Expression, Type], number: int, used: int = 1) -> None:
         """Note that an argument is the item of lists, which is what they were ``used`` for."""
         made = _bare(items[0])
         if self.count(items, -used) and isinstance(made, Argument):
@@ -64,25 +66,28 @@ class Reads:
         if made.argument in self._over:
             self._of_items.add((*self._over[made.argument], ITEMS, *made.path))
 
-    def all_of(self, made: Argument, schemas: Mapping[int, RecordSchema]) -> None:
+    def all_of(self, made: Argument, schemas: Mapping[int, Type]) -> None:
         """Note that an argument, or a field of it, may be looked at whatever is in it; ``schemas`` are those of arguments."""
         if made.argument in schemas and (made.argument == 0 or made.argument in self._over):
-            leaves = [leaf for leaf, _ in leaves_of(schemas[made.argument]) if leaf[: len(made.path)] == made.path]
+            leaves = [leaf for leaf, _ in atomic_fields(schemas[made.argument]) if leaf[: len(made.path)] == made.path]
             if made.argument == 0:
                 self.fields.update(leaves)
             else:
                 self._of_items.update((*self._over[made.argument], ITEMS, *leaf) for leaf in leaves)
 
-    def paths(self, schema: RecordSchema) -> frozenset[_Path]:
+    def paths(self, schema: Type) -> frozenset[_Path]:
         """Return the leaves that were looked at; of lists of which only items were, the paths of these."""
         found = set(leaves_looked_at(schema, self.fields))
         for path, uses in self._lists.items():
             if not uses and path in found:
                 within = (*path, ITEMS)
                 found.discard(path)
-                kind: Any = reduce(getitem, path, schema)
+                lists: Any = reduce(getitem, path, cast("Any", schema))
                 inner = [each[len(within) :] for each in self._of_items if each[: len(within)] == within]
-                found |= {(*within, ITEMS), *((*within, *leaf) for leaf in leaves_looked_at(kind.element, inner))}
+                found |= {
+                    (*within, ITEMS),
+                    *((*within, *leaf) for leaf in leaves_looked_at(lists.required.element, inner)),
+                }
         return frozenset(found)
 
 

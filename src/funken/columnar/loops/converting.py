@@ -9,10 +9,11 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.declared.conversions import Conversion, How, Leaf, conversion_of
-from funken.columnar.expressions import INT, ListOf, NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_of
 from funken.errors import ValueDoesNotFit
+from funken.expr.types import INT, Atomic, ListOf, Type
 from funken.types.convert import converter
 from funken.types.info import TypeInformation
 
@@ -20,10 +21,11 @@ from funken.types.info import TypeInformation
 def converted(block: Columns, conversion: Conversion) -> Columns:
     """Convert a block; raises ``FallBackToRows`` if a record may not fit.
 
+    >>> from funken.expr.types import STR, Tuple
     >>> from funken.columnar.declared.conversions import conversion_of
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.types import Types
-    >>> block = columns_of([("to", 2), ("be", 2**31)], ("str", "int"))
+    >>> block = columns_of([("to", 2), ("be", 2**31)], Tuple((STR, INT)))
     >>> converted(block, conversion_of(block.schema, Types.ROW([Types.STRING(), Types.INT()]))).to_list()
     [Row(f0='to', f1=2), Row(f0='be', f1=-2147483648)]
     """
@@ -36,7 +38,7 @@ class BlocksConverted:
 
     def __init__(self, type_info: TypeInformation) -> None:
         self._type_info = type_info
-        self._schema: RecordSchema | None = None
+        self._schema: Type | None = None
         self._conversion: Conversion | None = None
 
     def __call__(self, block: Block) -> Columns | None:
@@ -94,7 +96,7 @@ def _converted(column: Column, leaf: Leaf, length: int) -> Column:
     return _mapped(column, leaf.kind, of_one if column.constant else of_all)
 
 
-def _mapped(column: Column, kind: str, of: Callable[[Any], Any]) -> Column:
+def _mapped(column: Column, kind: Atomic, of: Callable[[Any], Any]) -> Column:
     return Column(kind, of(column.data), column.constant)
 
 

@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from funken.columnar.expressions import Expression, Listed, Loop, RecordSchema, leaves_of
+from funken.columnar.expressions import Expression, Listed, Loop
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, joined, lists_of, lists_with
 from funken.columnar.kernels.rowwise import Value, flattened, value_of
+from funken.expr.types import Type, atomic_fields
 
 
 class Computed(Protocol):
@@ -49,8 +50,8 @@ def looped(loop: Loop, outer: Computed) -> Lists:
     return lists_with(loop.schema, np.bincount(owners, minlength=outer.length), results)
 
 
-def _empty(schema: RecordSchema, length: int) -> Lists:
-    leaves = [column_of([], kind) for _, kind in leaves_of(schema)]
+def _empty(schema: Type, length: int) -> Lists:
+    leaves = [column_of([], kind) for _, kind in atomic_fields(schema)]
     return lists_with(schema, np.zeros(length, np.int64), Columns(schema, leaves, 0))
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import BOOL, FLOAT, HIGHEST, INT, LOWEST, STR, ListOf
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, lists_of, offsets_of
+from funken.expr.types import BOOL, FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, ListOf, Tuple
 
 
 def _as_lists(column: Column) -> Lists:
@@ -25,7 +25,7 @@ def _starts(lists: Lists) -> Array:
     return lists.offsets[:-1] - lists.offsets[0]
 
 
-def _numbers(lists: Lists, kind: str) -> Array | None:
+def _numbers(lists: Lists, kind: Atomic) -> Array | None:
     """Return the items as an array, if they are all of a kind that arrays hold."""
     content = lists.content()
     if content.schema != kind or not content.length:
@@ -248,7 +248,7 @@ def _firsts(lists: Lists) -> tuple[Array, Array] | None:
     return kept, np.bincount(owners.take(kept), minlength=len(counts))
 
 
-def _codes(values: Array, kind: str, reverse: bool) -> Array | None:
+def _codes(values: Array, kind: Atomic, reverse: bool) -> Array | None:
     """Return numbers in the order of values; ``None`` if there are none."""
     if kind == STR:
         import pyarrow.compute as pc  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
@@ -275,7 +275,7 @@ def _enumerated(column: Column, start: Column) -> Column | None:
     content, counts = lists.content(), lists.counts()
     begins = np.repeat(_starts(lists), counts)
     numbers = Column(INT, np.arange(content.length) - begins + start.data)
-    schema = (INT, content.schema)
+    schema = Tuple((INT, content.schema))
     return Lists(
         ListOf(schema), lists.offsets - lists.offsets[0], Columns(schema, [numbers, *content.leaves], content.length)
     )

@@ -18,18 +18,17 @@ from funken.columnar.expressions import (
     Invoke,
     IsNone,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
-    RecordSchema,
     Sequence,
     Text,
     Unary,
     Unpacked,
 )
-from funken.columnar.records import DICT, NamedFields
+from funken.expr.types import DICT, Record, Type
 
 CHANGED, UPDATED, SET, WITHOUT = "changed", "updated", "attribute set", "without"
-"""Forms of ``Record``: its last part, a ``Unpacked``, with an item set, items updated, an attribute set, or without an item."""
+"""Forms of ``MakeRecord``: its last part, an ``Unpacked``, with an item set, items updated, an attribute set, or less an item."""
 VIEWS = ("items", "keys", "values")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge
@@ -37,14 +36,15 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _TESTS = (".startswith", ".endswith", "startswith", "endswith")
 
 
-def names_of(found: Any, schema: RecordSchema | None) -> tuple[str, ...] | None:
+def names_of(found: Any, schema: Type | None) -> tuple[str, ...] | None:
     """Return the names of a dict, in order; ``None`` if they are not known. ``schema`` is that of the first argument.
 
-    >>> names_of(Argument(0), NamedFields(("int", "str"), DICT, ("n", "user")))
+    >>> from funken.expr.types import INT, STR
+    >>> names_of(Argument(0), Record((INT, STR), DICT, ("n", "user")))
     ('n', 'user')
     """
     match found:
-        case Record(form, names) if form in (DICT, CHANGED, UPDATED):
+        case MakeRecord(form, names) if form in (DICT, CHANGED, UPDATED):
             first = 0 if form == DICT else -1  # of a changed one, what was there before stands last
             known: list[str] = []
             for name, each in (*zip(names[first:], found.items[first:]), *zip(names[:first], found.items[:first])):  # noqa: B905
@@ -53,22 +53,22 @@ def names_of(found: Any, schema: RecordSchema | None) -> tuple[str, ...] | None:
                     return None
                 known += [new for new in inner if new not in known]
             return tuple(known)
-        case Record(form, (name, *_), (Unpacked(record), *_)) if form == WITHOUT:
+        case MakeRecord(form, (name, *_), (Unpacked(record), *_)) if form == WITHOUT:
             before = names_of(record, schema)
             return None if before is None else tuple(each for each in before if each != name)
         case Invoke(".copy", (record,)):
             return names_of(record, schema)
     at = _schema_at(found, schema)
-    return at.names if isinstance(at, NamedFields) and at.form == DICT else None
+    return at.names if isinstance(at, Record) and at.form == DICT else None
 
 
-def _schema_at(found: Any, schema: RecordSchema | None) -> Any:
+def _schema_at(found: Any, schema: Type | None) -> Any:
     match found:
         case Argument(0, ()):
             return schema
         case GetItem(record, str() as name, None):
             outer = _schema_at(record, schema)
-            position = outer.position(name) if isinstance(outer, NamedFields) else None
+            position = outer.position(name) if isinstance(outer, Record) else None
             return None if position is None else outer[position]
     return None
 
@@ -97,7 +97,7 @@ def text_of(key: Any) -> str | None:
     return None if None in parts else "".join(map(str, parts))
 
 
-def dict_of(pairs: Several[Any]) -> Record:
+def dict_of(pairs: Several[Any]) -> MakeRecord:
     """Return the dict that a comprehension makes of pairs; raise ``NotVectorizable`` if a key is not constant."""
     names, values = [], []
     for each in pairs:
@@ -107,7 +107,7 @@ def dict_of(pairs: Several[Any]) -> Record:
             raise NotVectorizable("makes a dict of items")
         names.append(name)
         values.append(Sequence(each.before, pair.items[1]) if isinstance(each, Sequence) else pair.items[1])
-    return Record(DICT, tuple(names), tuple(values))
+    return MakeRecord(DICT, tuple(names), tuple(values))
 
 
 def known_truth(condition: Expression) -> bool | None:

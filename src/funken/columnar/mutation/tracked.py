@@ -21,8 +21,8 @@ from funken.columnar.expressions import (
     Listed,
     Loop,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
     Sequence,
     Unpacked,
     children,
@@ -42,7 +42,7 @@ def is_made(operation: Operation, stack: Stack) -> Expression | None:
     if operation.name == "DICT_UPDATE":
         top = stack.item(operation.argument)
     made = top.result if isinstance(top, Sequence) else top
-    return top if isinstance(made, Record) or (isinstance(made, Invoke) and made.name in _COPYING) else None
+    return top if isinstance(made, MakeRecord) or (isinstance(made, Invoke) and made.name in _COPYING) else None
 
 
 def changed(
@@ -61,7 +61,7 @@ def changed(
     evaluated = _changed(operation, stack, variables, own)
     if evaluated is not None:
         made = own[before]
-        assert isinstance(made, Record)
+        assert isinstance(made, MakeRecord)
         last = made.items[-1]
         parts = _parts(last.record, own) if isinstance(last, Unpacked) else []
         seen: list[set[int]] = [
@@ -76,17 +76,17 @@ def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own:
     name, argument = operation.name, operation.argument
     if name == "STORE_SUBSCR" and _is_own(stack.item(2), own):
         key, record, value = stack.pop(), stack.pop(), expression_on(stack.pop())
-        made = Record(CHANGED, (_name(key), None), (value, Unpacked(record)))
+        made = MakeRecord(CHANGED, (_name(key), None), (value, Unpacked(record)))
         _replace(record, made, stack, variables, own)
         return made
     if name == "STORE_ATTR" and _is_own(stack.item(1), own):
         record, value = stack.pop(), expression_on(stack.pop())
-        made = Record(SET, (argument, None), (value, Unpacked(record)))
+        made = MakeRecord(SET, (argument, None), (value, Unpacked(record)))
         _replace(record, made, stack, variables, own)
         return made
     if name == "DELETE_SUBSCR" and _is_own(stack.item(2), own):
         key, record = stack.pop(), stack.pop()
-        made = Record(WITHOUT, (_name(key),), (Unpacked(record),))
+        made = MakeRecord(WITHOUT, (_name(key),), (Unpacked(record),))
         _replace(record, made, stack, variables, own)
         return made
     if name not in ("CALL", "CALL_KW"):
@@ -112,14 +112,14 @@ def _called(
         parts = (*(Unpacked(each) for each in given[:unnamed]), *given[unnamed:])
         if not parts:
             raise NotVectorizable("calls update() with nothing")
-        made = Record(UPDATED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
+        made = MakeRecord(UPDATED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
         result: Expression = Constant(None)
     else:
         if names or len(given) not in (1, 2):
             raise NotVectorizable("calls pop() in another way")
         key = _name(given[0])
         optional = len(given) == 2
-        made = Record(WITHOUT, (key, None) if optional else (key,), (Unpacked(record),) * len(given))
+        made = MakeRecord(WITHOUT, (key, None) if optional else (key,), (Unpacked(record),) * len(given))
         result = Invoke(".get", (record, given[0], given[1])) if optional else GetItem(record, key)
     _replace(record, made, stack, variables, own)
     stack.push(result)
@@ -190,7 +190,7 @@ def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
     match found:
         case Make(items) | Listed(items):
             holding = items
-        case Record():
+        case MakeRecord():
             holding = found.items
         case Choose(_, then, otherwise):
             holding = then, otherwise

@@ -19,9 +19,7 @@ from funken.columnar.expressions import (
     GetItem,
     Make,
     NotVectorizable,
-    RecordSchema,
     Unary,
-    leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
 from funken.columnar.folds import lexicographic
@@ -29,6 +27,7 @@ from funken.columnar.stateful.changes import LEAST, MOST, SET, StateChange, are_
 from funken.columnar.stateful.traced import FIRST_STATE, Write, value_of
 from funken.columnar.stateful.typed import WithParts, states_in
 from funken.dataclass import dataclass
+from funken.expr.types import Atomic, Type, atomic_fields
 
 Path = tuple[int, ...]
 _OPPOSITE = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -53,7 +52,7 @@ class BestChanges:
     """Whether, of those that are equal, the first stays."""
 
 
-def best_changes(state: int, writes: Sequence[Write], kind: RecordSchema, default: Any) -> BestChanges | None:
+def best_changes(state: int, writes: Sequence[Write], kind: Type, default: Any) -> BestChanges | None:
     """Return the changes of a state in that form; ``None``: it has another."""
     of_state = [each for each in writes if each.state == state]
     found: list[tuple[StateChange, _Comparison | None]] = []
@@ -171,18 +170,18 @@ def _plain(expression: Expression) -> Expression:
     return expression
 
 
-def _of_new(own: Expression, state: int, value: Expression, kind: RecordSchema) -> Expression:
+def _of_new(own: Expression, state: int, value: Expression, kind: Type) -> Expression:
     """Return of what decides, which is of the record that is kept, the same of a record that would replace it."""
     parts: dict[Expression, Expression] = {
-        Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in leaves_of(kind)
+        Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in atomic_fields(kind)
     }
     return WithParts(parts).of(own)
 
 
-def whole_of(value: Any, kind: RecordSchema) -> Expression:
+def whole_of(value: Any, kind: Type) -> Expression:
     """Return the expression of a record that is kept, or of a constant one, as a tuple of its fields, or as one that came."""
     record: Expression = value if isinstance(value, Expression) else _constant(value)
-    if isinstance(kind, str) or isinstance(record, Argument):
+    if isinstance(kind, Atomic) or isinstance(record, Argument):
         return record
     return Make(tuple(whole_of(leaf_of(record, (index,)), inner) for index, inner in enumerate(kind)))
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from funken.columnar.expressions import (
-    FLOAT,
-    INT,
     Argument,
     Binary,
     Choose,
@@ -20,56 +18,57 @@ from funken.columnar.expressions import (
     Invoke,
     Make,
     NotVectorizable,
-    RecordSchema,
     Rowwise,
     Unary,
     children,
-    leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
+from funken.expr.types import FLOAT, INT, Atomic, Tuple, Type, atomic_fields
 
 Path = tuple[int, ...]
 
 
-def widened(known: RecordSchema, written: RecordSchema) -> RecordSchema:
+def widened(known: Type, written: Type) -> Type:
     """Return a schema with floats where ints are known and floats are written; the known one if they differ in another way.
 
-    >>> widened(("int", "int"), ("int", "float")), widened("int", "str")
-    (('int', 'float'), 'int')
+    >>> from funken.expr.types import STR
+    >>> widened(Tuple((INT, INT)), Tuple((INT, FLOAT))), widened(INT, STR)
+    ((int, float), int)
     """
-    if type(known) is tuple and type(written) is tuple and len(known) == len(written):
-        return tuple(map(widened, known, written))
+    if type(known) is Tuple and type(written) is Tuple and len(known) == len(written):
+        return Tuple(map(widened, known, written))
     return FLOAT if (known, written) == (INT, FLOAT) else known
 
 
-def with_floats(fill: Any, kind: RecordSchema) -> Any:
+def with_floats(fill: Any, kind: Type) -> Any:
     """Return what stands where a state has no value, in the types of its schema.
 
-    >>> with_floats((0, 0), ("int", "float"))
+    >>> with_floats((0, 0), Tuple((INT, FLOAT)))
     (0, 0.0)
     """
-    if type(fill) is tuple and type(kind) is tuple:
+    if type(fill) is tuple and type(kind) is Tuple:
         return tuple(map(with_floats, fill, kind))
     return float(fill) if type(fill) is int and kind == FLOAT else fill
 
 
-def with_declared_floats(made: Expression, kind: RecordSchema, wanted: RecordSchema) -> tuple[Expression, RecordSchema]:
+def with_declared_floats(made: Expression, kind: Type, wanted: Type) -> tuple[Expression, Type]:
     """Return what is written to a state whose type makes floats of ints, and its schema.
 
-    >>> with_declared_floats(Make((Constant(1), Constant("a"))), ("int", "str"), ("float", "str"))[1]
-    ('float', 'str')
+    >>> from funken.expr.types import STR
+    >>> with_declared_floats(Make((Constant(1), Constant("a"))), Tuple((INT, STR)), Tuple((FLOAT, STR)))[1]
+    (float, str)
     """
     if (kind, wanted) == (INT, FLOAT):
         return Invoke("float", (made,)), FLOAT
-    if isinstance(made, Make) and type(kind) is tuple and type(wanted) is tuple and len(kind) == len(wanted):
+    if isinstance(made, Make) and type(kind) is Tuple and type(wanted) is Tuple and len(kind) == len(wanted):
         items = [with_declared_floats(*each) for each in zip(made.items, kind, wanted, strict=True)]
-        return Make(tuple(each for each, _ in items)), tuple(schema for _, schema in items)
+        return Make(tuple(each for each, _ in items)), Tuple(schema for _, schema in items)
     return made, kind
 
 
-def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schema: RecordSchema) -> None:
+def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schema: Type) -> None:
     """Raise ``NotVectorizable`` if leaves are used in another way than to compute with floats."""
-    kinds = dict(leaves_of(schema))
+    kinds = dict(atomic_fields(schema))
     seen: set[int] = set()
     todo = [*expressions]
     for each in todo:
@@ -95,7 +94,7 @@ def _check(expression: Expression, paths: Sequence[Path]) -> None:
         raise NotVectorizable("shows a state that begins with an int and goes on with floats")
 
 
-def _is_float(expression: Expression, kinds: dict[Path, str]) -> bool:
+def _is_float(expression: Expression, kinds: dict[Path, Atomic]) -> bool:
     match expression:
         case Argument(0, path):
             return kinds.get(path) == FLOAT

@@ -15,12 +15,13 @@ from typing import Any
 from funken.columnar.bytecode import Operation, is_plain
 from funken.columnar.declared.states import bits_of_leaves, kept_schema
 from funken.columnar.dependencies import cell_of, fingerprint, same
-from funken.columnar.expressions import ARRAYS, NotVectorizable, RecordSchema, kinds_of, schema_of_value
+from funken.columnar.expressions import NotVectorizable, schema_of_value
 from funken.columnar.faults import reads
 from funken.columnar.lists.comprehensions import operations_of
 from funken.columnar.stateful.floats import widened
 from funken.columnar.stateful.lifetimes import StateLifetime, known_lifetime, lifetime_in, makes_lifetimes
 from funken.dataclass import dataclass
+from funken.expr.types import ARRAYS, Type, types_in
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import State
 from funken.state.ttl_config import StateTtlConfig
@@ -42,7 +43,7 @@ class DeclaredState:
     name: str
     kind: StateKind
     default: Any = None
-    declared: RecordSchema | None = None
+    declared: Type | None = None
     """The schema of what it keeps, if its descriptor has a type that says that."""
     type_info: TypeInformation | None = None
     """That type."""
@@ -260,7 +261,7 @@ class _Opening:
             raise NotVectorizable(f"has a state {attribute!r} whose default no column can hold")
         type_info = _type_of(descriptor)
         declared = None if type_info is None else kept_schema(type_info)
-        is_known = type_info is None or (declared is not None and kinds_of(declared) <= set(ARRAYS))
+        is_known = type_info is None or (declared is not None and types_in(declared) <= set(ARRAYS))
         fits = shape is None or declared is None or widened(shape, declared) == declared
         if not is_known or not fits or (kind is StateKind.LIST and bits_of_leaves(type_info)):
             raise NotVectorizable(f"has a state {attribute!r} with a declared type, which converts values")

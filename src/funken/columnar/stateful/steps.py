@@ -14,9 +14,6 @@ from dataclasses import replace
 from itertools import combinations
 
 from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
     Argument,
     Binary,
     Compare,
@@ -24,12 +21,9 @@ from funken.columnar.expressions import (
     Expression,
     Invoke,
     Listed,
-    ListOf,
     NotVectorizable,
-    RecordSchema,
     Rowwise,
     Unary,
-    leaves_of,
 )
 from funken.columnar.expressions import Sequence as After
 from funken.columnar.library import AS_FLOAT_32
@@ -49,6 +43,7 @@ from funken.columnar.stateful.changes import (
 from funken.columnar.stateful.traced import FIRST_STATE, Write, held, value_of
 from funken.columnar.stateful.typed import TypedState, parts_of, states_in
 from funken.dataclass import dataclass
+from funken.expr.types import BOOL, FLOAT, INT, Atomic, ListOf, Type, atomic_fields
 
 Path = tuple[int, ...]
 
@@ -59,7 +54,7 @@ class Unit:
 
     state: int
     path: Path
-    kind: RecordSchema
+    kind: Type
     """That of a leaf; or of a record that is only replaced, as a whole."""
     changes: tuple[StateChange, ...]
     used: bool = True
@@ -70,9 +65,9 @@ class Unit:
     """Whether it may be read as ``state or 0``, which makes 0 of -0.0: with such a float, a block goes to the function."""
 
     @property
-    def leaf(self) -> str:
+    def leaf(self) -> Atomic:
         """The kind, of what is a leaf."""
-        assert isinstance(self.kind, str)
+        assert isinstance(self.kind, Atomic)
         return self.kind
 
 
@@ -119,7 +114,7 @@ Step = Scan | Presence | Rounds | Appends | Best
 
 def all_steps(
     functions: Sequence[TypedState],
-    kinds: Sequence[RecordSchema],
+    kinds: Sequence[Type],
     fills: Sequence[object],
     bits: Sequence[Mapping[Path, int]],
 ) -> tuple[tuple[bool, ...], list[tuple[Step, ...]]]:
@@ -128,20 +123,20 @@ def all_steps(
     Of each state: its schema, what stands where it has no value, and of ints with fewer than 64 ``bits`` how many they have.
     """
     whole = [
-        not isinstance(kind, str) and not any(leaf == INT and path in few for path, leaf in leaves_of(kind))
+        not isinstance(kind, Atomic) and not any(leaf == INT and path in few for path, leaf in atomic_fields(kind))
         for kind, few in zip(kinds, bits, strict=True)
     ]
     while True:
         found = [steps_of(each, kinds, fills, bits, whole) for each in functions]
         rounds = [unit for steps in found for step in steps if isinstance(step, Rounds) for unit in step.units]
-        others = {unit.state for unit in rounds if not isinstance(unit.kind, str)}
+        others = {unit.state for unit in rounds if not isinstance(unit.kind, Atomic)}
         if not others:
             return tuple(whole), found
         whole = [is_whole and number not in others for number, is_whole in enumerate(whole)]
 
 
 def steps_of(
-    typed: TypedState, kinds: Sequence[RecordSchema], fills: Sequence[object], bits: Sequence[Mapping[Path, int]],
+    typed: TypedState, kinds: Sequence[Type], fills: Sequence[object], bits: Sequence[Mapping[Path, int]],
     whole: Sequence[bool],
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps that compute the states before each record, and after the last one of each key."""
@@ -217,7 +212,7 @@ def _step(unit: Unit, unknown: set[Path]) -> Step | None:
     return _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
 
 
-def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: object, whole: bool) -> list[Unit]:
+def _units(state: int, writes: Sequence[Write], kind: Type, default: object, whole: bool) -> list[Unit]:
     of_state = [each for each in writes if each.state == state]
     if isinstance(kind, ListOf):
         changes = [
@@ -233,7 +228,7 @@ def _units(state: int, writes: Sequence[Write], kind: RecordSchema, default: obj
         kept = [(each.guards, default if each.value is None else each.value) for each in of_state]
         changes = [StateChange(guards, SET, whole_of(value, kind)) for guards, value in kept if value is not None]
         return [*units, Unit(state, value_of(state).path, kind, merged(changes))]
-    for path, leaf in leaves_of(kind):
+    for path, leaf in atomic_fields(kind):
         changes = []
         for each in of_state:
             if each.value is not None:
@@ -269,7 +264,7 @@ def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -
     for unit in units:
         path = unit.path[of_value:]
         changes = [
-            replace(each, of=leaf_of(each.of, path) if isinstance(unit.kind, str) else whole_of(each.of, unit.kind))
+            replace(each, of=leaf_of(each.of, path) if isinstance(unit.kind, Atomic) else whole_of(each.of, unit.kind))
             for each in best.changes
         ]
         made.append(replace(unit, changes=tuple(changes)))
@@ -320,7 +315,7 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
     return Scan(replace(unit, changes=tuple(changes)))
 
 
-def _change(each: StateChange, own: Argument, kind: RecordSchema) -> StateChange:
+def _change(each: StateChange, own: Argument, kind: Type) -> StateChange:
     """Return a change in one of the forms that are scanned, if it has one."""
     match each.of:
         case After(before, result):

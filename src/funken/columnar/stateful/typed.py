@@ -11,27 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.dependencies import same
-from funken.columnar.expressions import (
-    ARRAYS,
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
-    Argument,
-    Choose,
-    Constant,
-    Expression,
-    Listed,
-    ListOf,
-    NotVectorizable,
-    RecordSchema,
-    is_key,
-    kinds_of,
-    leaves_of,
-    schema_of_value,
-    schema_repr,
-)
+from funken.columnar.expressions import Argument, Choose, Constant, Expression, Listed, NotVectorizable, schema_of_value
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.lists.calls import EMPTY
@@ -42,6 +22,22 @@ from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, Tr
 from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.results import looked_at, typed, typed_under
 from funken.dataclass import dataclass
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Tuple,
+    Type,
+    atomic_fields,
+    is_key,
+    types_in,
+)
 from funken.state.descriptors import StateKind
 
 _EMPTY = {INT: 0, BOOL: False, STR: ""}
@@ -52,13 +48,13 @@ _ROUNDS = 8
 class TypedState:
     """A function, as kernels compute it over the record of ``traced.py``, of which ``schema`` is that."""
 
-    schema: RecordSchema
+    schema: Composite
     given: TracedFlatMap
     writes: tuple[Write, ...]
     timers: tuple[TimerChange, ...]
     map_keys: tuple[Expression | None, ...]
-    map_kinds: tuple[RecordSchema | None, ...]
-    results: RecordSchema | None
+    map_kinds: tuple[Type | None, ...]
+    results: Type | None
     """``None``: it never gives any."""
     read: frozenset[tuple[int, ...]]
     """The paths of the fields of records that it looks at."""
@@ -67,8 +63,8 @@ class TypedState:
 
 @reads
 def typed_states(
-    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
-) -> tuple[list[TypedState], list[RecordSchema]]:
+    functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence[DeclaredState]
+) -> tuple[list[TypedState], list[Type]]:
     """Return functions for records and keys of their schemas, and the schemas of the states; raise ``NotVectorizable``."""
     known = _kinds(functions, states)
     kinds = _widened(functions, states, known)
@@ -87,9 +83,9 @@ def typed_states(
 
 
 def _widened(
-    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState],
-    kinds: list[RecordSchema],
-) -> list[RecordSchema]:  # fmt: skip
+    functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence[DeclaredState],
+    kinds: list[Type],
+) -> list[Type]:  # fmt: skip
     """Return the schemas of states that begin with ints and go on with floats as floats."""
     kinds = [
         kind if state.declared is None else widened(kind, state.declared)
@@ -112,11 +108,11 @@ def _widened(
     return kinds
 
 
-def _wider(known: list[RecordSchema], kinds: list[RecordSchema]) -> list[tuple[int, ...]]:
+def _wider(known: list[Type], kinds: list[Type]) -> list[tuple[int, ...]]:
     """Return the paths of the leaves of states that are floats now."""
     found = []
     for number, (before, after) in enumerate(zip(known, kinds, strict=True)):
-        leaves = zip(leaves_of(before), leaves_of(after), strict=True)
+        leaves = zip(atomic_fields(before), atomic_fields(after), strict=True)
         found += [(FIRST_STATE + number, 1, *path) for (path, one), (_, other) in leaves if one != other]
     return found
 
@@ -133,14 +129,13 @@ def parts_of(typed: TypedState) -> Iterator[Expression]:
         yield from access.guards
 
 
-def _schema_with(record: RecordSchema, key: RecordSchema, kinds: Sequence[RecordSchema | None]) -> RecordSchema:
+def _schema_with(record: Type, key: Type, kinds: Sequence[Type | None]) -> Composite:
     """Return the schema of a record with its key, its timestamp, the watermark, and states."""
-    return record, key, INT, INT, *((BOOL, NONE if kind is None else kind) for kind in kinds)
+    of_states = [Tuple((BOOL, NONE if kind is None else kind)) for kind in kinds]
+    return Tuple((record, key, INT, INT, *of_states))
 
 
-def _kinds(
-    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
-) -> list[RecordSchema]:
+def _kinds(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence[DeclaredState]) -> list[Type]:
     kinds = [
         (None if fill is None else schema_of_value(fill)) or _declared(each)
         for each, fill in zip(states, fills_of(functions, states), strict=True)
@@ -156,17 +151,17 @@ def _kinds(
     for kind, state in zip(kinds, states, strict=True):
         if kind is None:
             raise NotVectorizable(f"writes nothing of a known type to self.{state.attribute}")
-        others = kinds_of(kind.element if isinstance(kind, ListOf) else kind) - set(ARRAYS)
+        others = types_in(kind.element if isinstance(kind, ListOf) else kind) - set(ARRAYS)
         if others:
-            raise NotVectorizable(f"keeps in self.{state.attribute} what no array holds: {', '.join(sorted(others))}")
+            raise NotVectorizable(
+                f"keeps in self.{state.attribute} what no array holds: {', '.join(sorted(map(str, others)))}"
+            )
         known.append(kind)
     return known
 
 
 @reads
-def fills_of(
-    functions: Sequence[tuple[TracedState, RecordSchema, RecordSchema]], states: Sequence[DeclaredState]
-) -> list[Any]:
+def fills_of(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence[DeclaredState]) -> list[Any]:
     """Return what is read of each state where it has no value; raise ``NotVectorizable`` if functions do not agree on that."""
     found: list[Any] = []
     for number, state in enumerate(states):
@@ -177,11 +172,11 @@ def fills_of(
     return found
 
 
-def _declared(state: DeclaredState) -> RecordSchema | None:
+def _declared(state: DeclaredState) -> Type | None:
     return ListOf(state.declared) if state.kind is StateKind.LIST and state.declared is not None else state.declared
 
 
-def _kind(write: Write, schema: RecordSchema, kinds: list[RecordSchema | None]) -> RecordSchema | None:
+def _kind(write: Write, schema: Type, kinds: list[Type | None]) -> Type | None:
     """Return the schema of what is written; ``None`` if it depends on states whose schemas are not known yet."""
     assert write.value is not None
     value = write.value
@@ -205,14 +200,14 @@ def _kind(write: Write, schema: RecordSchema, kinds: list[RecordSchema | None]) 
 
 
 def _typed(
-    traced: TracedState, record: RecordSchema, key: RecordSchema, states: Sequence[DeclaredState],
-    kinds: list[RecordSchema],
+    traced: TracedState, record: Type, key: Type, states: Sequence[DeclaredState],
+    kinds: list[Type],
 ) -> TypedState:  # fmt: skip
     schema = _schema_with(record, key, kinds)
     simpler = _Simplified(kinds)
     emissions = tuple(each.replaced(simpler.of) for each in traced.given.emissions)
     given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema, with_none=True)
-    if traced.drops_none and isinstance(results, str) and (results == NONE or results.endswith("?")):
+    if traced.drops_none and isinstance(results, Atomic) and (results == NONE or results.is_optional):
         raise NotVectorizable("gives sometimes None, which is no result")
     writes, read = [], set(given.read)
     for write in traced.writes:
@@ -230,7 +225,7 @@ def _typed(
         if write.value is not None and states[write.state].declared is not None:
             made, kind = with_declared_floats(made, kind, wanted)
         if write.value is not None and kind != wanted:
-            facts = f"{schema_repr(wanted)} and sometimes {schema_repr(kind)}"
+            facts = f"{wanted} and sometimes {kind}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
         writes.append(Write(write.state, tuple(conditions), None if write.value is None else made, write.whole))
     timers = []
@@ -240,7 +235,7 @@ def _typed(
         found = typed_under(guards, at, schema)
         if found is not None:
             if found[1][1] != INT:
-                raise NotVectorizable(f"sets a timer at {schema_repr(found[1][1])}")
+                raise NotVectorizable(f"sets a timer at {found[1][1]}")
             timers.append(TimerChange(tuple(found[0]), found[1][0], change.deletes))
     accesses = []
     for access in traced.accesses:
@@ -249,7 +244,7 @@ def _typed(
         found = typed_under(guards, Constant(0), schema)
         if found is not None:
             accesses.append(Access(access.state, tuple(found[0])))
-    map_keys: list[tuple[Expression | None, RecordSchema | None]] = []
+    map_keys: list[tuple[Expression | None, Type | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))
         read |= frozenset() if each is None else looked_at([each], None, schema)
@@ -273,8 +268,8 @@ def shared_parts(typed: TypedState) -> TypedState:
 
 
 def _map_key(
-    expression: Expression, schema: RecordSchema, state: DeclaredState
-) -> tuple[Expression, RecordSchema]:  # fmt: skip
+    expression: Expression, schema: Type, state: DeclaredState
+) -> tuple[Expression, Type]:  # fmt: skip
     made, kind = typed(expression, schema)
     if not is_key(kind) or may_raise(made) or any(True for _ in states_in(made)):
         raise NotVectorizable(f"uses self.{state.attribute} with keys that no column holds")
@@ -312,11 +307,11 @@ class WithParts:
 class _Simplified(WithParts):
     """Expressions in which ``state or 0`` is the state: of ints, bools and texts, the only one that is false is equal to it."""
 
-    def __init__(self, kinds: Sequence[RecordSchema]) -> None:
+    def __init__(self, kinds: Sequence[Type]) -> None:
         super().__init__({})
         self._same = {}
         for number, kind in enumerate(kinds):
-            if isinstance(kind, str) and kind in _EMPTY:
+            if isinstance(kind, Atomic) and kind in _EMPTY:
                 self._same[value_of(number)] = _EMPTY[kind]
 
     def _of(self, expression: Expression) -> Expression:

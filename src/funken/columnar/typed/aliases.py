@@ -21,12 +21,10 @@ from funken.columnar.expressions import (
     GetItem,
     Invoke,
     Listed,
-    ListOf,
     Loop,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
-    RecordSchema,
     Sequence,
     Unary,
     Unpacked,
@@ -34,8 +32,8 @@ from funken.columnar.expressions import (
     nodes_of,
 )
 from funken.columnar.mutation.names import CHANGED, SET, UPDATED, WITHOUT
-from funken.columnar.records import DATACLASS, NAMED_TUPLE, NamedFields
 from funken.dataclass import dataclass
+from funken.expr.types import DATACLASS, NAMED_TUPLE, Atomic, Composite, ListOf, Record, Type
 
 _SchemaOf = Callable[[Expression], Any]
 _Branches = Mapping[int, bool]
@@ -68,15 +66,16 @@ class _Held:
         return self.way[:shorter] == other.way[:shorter]
 
 
-def changeable(schema: RecordSchema | None) -> bool:
+def changeable(schema: Type | None) -> bool:
     """Return True if values of a schema can be changed, or something in them.
 
-    >>> changeable(("int", ListOf("int"))), changeable(("int", ("str",)))
+    >>> from funken.expr.types import INT, STR, Tuple
+    >>> changeable(Tuple((INT, ListOf(INT)))), changeable(Tuple((INT, Tuple((STR,)))))
     (True, False)
     """
-    if schema is None or isinstance(schema, str):
-        return isinstance(schema, ListOf)
-    if isinstance(schema, NamedFields) and schema.form != NAMED_TUPLE:
+    if schema is None or isinstance(schema, Atomic):
+        return schema is not None and isinstance(schema.required, ListOf)
+    if isinstance(schema, Record) and schema.form != NAMED_TUPLE:
         params = getattr(schema.cls, "__dataclass_params__", None)
         if schema.form != DATACLASS or params is None or not params.frozen:
             return True
@@ -153,7 +152,7 @@ class _Holder:
             case Listed(items):
                 self._make(expression, branches)
                 self._add_all(items, branches)
-            case Record():
+            case MakeRecord():
                 self._make(expression, branches)
                 self._add_all(self._values(expression), branches)
             case Loop(items, number, _, result):
@@ -175,7 +174,7 @@ class _Holder:
             else:
                 self.add(each, branches)
 
-    def _values(self, record: Record) -> Iterator[Expression]:
+    def _values(self, record: MakeRecord) -> Iterator[Expression]:
         """Yield what a record holds: of one that was changed, the new values and what is left of the old one."""
         last = record.items[-1] if record.items else None
         if record.form not in _CHANGES or not isinstance(last, Unpacked):
@@ -186,7 +185,7 @@ class _Holder:
         if record.form != WITHOUT:
             yield from record.items[:-1]
         schema = self._schema(last.record)
-        if isinstance(schema, NamedFields):
+        if isinstance(schema, Record):
             yield from (GetItem(last.record, name) for name in schema.names if name not in names)
         else:
             yield last
@@ -215,10 +214,10 @@ class _Holder:
         """Add what is within an object that is not handed on itself, but copied."""
         expression = self._resolved(expression)
         schema = self._schema(expression)
-        inner: list[tuple[Any, RecordSchema]] = []
-        if isinstance(schema, ListOf):
-            inner = [(_ANY, schema.element)]
-        elif schema is not None and not isinstance(schema, str):
+        inner: list[tuple[Any, Type]] = []
+        if schema is not None and isinstance(schema.required, ListOf):
+            inner = [(_ANY, schema.required.element)]
+        elif schema is not None and not isinstance(schema, Atomic):
             inner = list(enumerate(schema))
         inner = [each for each in inner if changeable(each[1])]
         if schema is not None and not inner:
@@ -227,7 +226,7 @@ class _Holder:
         match expression:
             case Make(items) | Listed(items):
                 self._add_all(items, branches)
-            case Record():
+            case MakeRecord():
                 self._add_all(self._values(expression), branches)
             case Sequence(_, result):
                 self._add_inside(result, branches)
@@ -262,11 +261,11 @@ class _Holder:
                 if before is None or schema is None:
                     return None
                 known = key.value if isinstance(key, Constant) else key
-                if isinstance(schema, NamedFields) and isinstance(known, str):
+                if isinstance(schema, Record) and isinstance(known, str):
                     known = schema.position(known)
-                elif isinstance(schema, ListOf) or isinstance(known, Expression):
+                elif isinstance(schema.required, ListOf) or isinstance(known, Expression):
                     known = _ANY
-                elif type(known) is int:
+                elif type(known) is int and isinstance(schema, Composite):
                     known %= max(1, len(schema))
                 return before[0], (*before[1], known), before[2]
         return None
@@ -294,12 +293,12 @@ class _Holder:
                 return one if one is other else Choose(condition, one, other)
             case Make(items) if type(known) is int and not any(isinstance(each, Unpacked) for each in items):
                 return self._resolved(items[known]) if -len(items) <= known < len(items) else expression
-            case Record() if isinstance(known, str):
+            case MakeRecord() if isinstance(known, str):
                 return self._field(owner, known) or expression
         found: Expression = expression if owner is record else replace(expression, record=owner)
         return found
 
-    def _field(self, record: Record, name: str) -> Expression | None:
+    def _field(self, record: MakeRecord, name: str) -> Expression | None:
         changes = record.form in _CHANGES
         for own, each in reversed(list(zip(record.names, record.items, strict=True))[: -1 if changes else None]):
             if own == name and record.form != WITHOUT:
@@ -309,9 +308,9 @@ class _Holder:
         last = record.items[-1] if changes else None
         return self._resolved(GetItem(last.record, name)) if isinstance(last, Unpacked) else None
 
-    def _schema(self, expression: Expression) -> RecordSchema | None:
+    def _schema(self, expression: Expression) -> Type | None:
         try:
-            schema: RecordSchema = self._schema_of(expression)
+            schema: Type = self._schema_of(expression)
         except NotVectorizable:
             return None
         return schema

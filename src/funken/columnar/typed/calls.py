@@ -6,31 +6,21 @@ from collections.abc import Callable
 from functools import reduce
 
 from funken.columnar.expressions import (
-    ARRAYS,
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
-    NUMBER,
-    STR,
     Binary,
     Choose,
     Compare,
     Constant,
     Expression,
     Invoke,
-    ListOf,
     Make,
     NotVectorizable,
     Rowwise,
     Text,
     Unpacked,
     number_as_float,
-    optional,
-    schema_repr,
-    without_none,
 )
 from funken.columnar.library import (
+    DECIMAL,
     FUNCTIONS,
     MATCH,
     METHODS,
@@ -49,7 +39,6 @@ from funken.columnar.lists.calls import (
     of_nothing,
     over_list,
 )
-from funken.columnar.records import DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.documents import LOADS, loaded
 from funken.columnar.typed.matches import matched, of_match
@@ -58,6 +47,24 @@ from funken.columnar.typed.tables import field_looked_up, is_record_table, looke
 from funken.columnar.typed.values import Typed, after, as_int, check_known, truth
 from funken.columnar.writing.json_texts import DUMPS, dumped
 from funken.columnar.writing.text_formats import INTEGER
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    DICT,
+    FLOAT,
+    INT,
+    NAMED_TUPLE,
+    NONE,
+    NUMBER,
+    ROW,
+    STR,
+    Atomic,
+    ListOf,
+    Optional,
+    Record,
+    Tuple,
+    optional,
+)
 
 _Of = Callable[[Expression], Typed]
 _TruthOf = Callable[[Expression], Expression]
@@ -94,22 +101,21 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
         return as_int(found[0])
     if name == "tuple" and len(found) == 1 and fields.is_tuple(kinds[0]):
         items = fields.spread(found[0])
-        return after(made, Make(tuple(each for each, _ in items))), tuple(schema for _, schema in items)
-    if name == "len" and len(found) == 1 and not isinstance(kinds[0], str):
-        if isinstance(kinds[0], NamedFields) and kinds[0].form not in (DICT, NAMED_TUPLE, ROW):
-            raise NotVectorizable(f"calls len() with {schema_repr(kinds[0])}")
+        return after(made, Make(tuple(each for each, _ in items))), Tuple(schema for _, schema in items)
+    if name == "len" and len(found) == 1 and not isinstance(kinds[0], Atomic):
+        if isinstance(kinds[0], Record) and kinds[0].form not in (DICT, NAMED_TUPLE, ROW):
+            raise NotVectorizable(f"calls len() with {kinds[0]}")
         return after(made, Constant(len(kinds[0]))), INT
     if name in ("int", "round") and kinds == (BOOL,):
         return as_int(found[0])
-    if name == "str" and isinstance(kinds[0], str) and kinds[0].endswith("?"):
+    if name == "str" and kinds[0].is_optional:
         return Rowwise("str", made, STR), STR
-    plain = tuple(each if isinstance(each, str) else "" for each in kinds)
-    kind = FUNCTIONS.get(name, {}).get(plain)
+    kind = FUNCTIONS.get(name, {}).get(kinds)
     if kind is None and name.startswith("math."):
         made = tuple(each for each, _ in map(as_int, found))
-        kind = FUNCTIONS.get(name, {}).get(tuple(INT if each == BOOL else each for each in plain))
+        kind = FUNCTIONS.get(name, {}).get(tuple(INT if each == BOOL else each for each in kinds))
     if kind is None:
-        raise NotVectorizable(f"calls {name}() with {', '.join(map(schema_repr, kinds)) or 'nothing'}")
+        raise NotVectorizable(f"calls {name}() with {', '.join(map(str, kinds)) or 'nothing'}")
     return Rowwise(name, made, kind), kind
 
 
@@ -119,15 +125,15 @@ def _integer(found: Typed) -> Typed:
     if schema == FLOAT:
         return Rowwise("int", (made,), INT), INT
     if schema != INT:
-        raise NotVectorizable(f"formats {schema_repr(schema)} with %d")
+        raise NotVectorizable(f"formats {schema} with %d")
     return made, INT
 
 
 def _rest(found: list[Typed]) -> Typed:
     """Return the list that is left of a list when its first, or last, items are taken."""
     (made, schema), (start, _), (stop, _) = found
-    if element_of(schema) is None or not isinstance(schema, str):
-        raise NotVectorizable(f"unpacks {schema_repr(schema)} with *")
+    if element_of(schema) is None or not isinstance(schema, Atomic):
+        raise NotVectorizable(f"unpacks {schema} with *")
     return Rowwise("slice", (made, start, stop, Constant(None)), schema), schema
 
 
@@ -208,7 +214,7 @@ def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _Tr
         raise NotVectorizable("makes a list")
     kinds = {schema for _, schema in found}
     if len(found) < 2 or len(kinds) != 1 or not kinds <= {INT, FLOAT, STR}:
-        raise NotVectorizable(f"calls {name}() with {', '.join(schema_repr(schema) for _, schema in found)}")
+        raise NotVectorizable(f"calls {name}() with {', '.join(str(schema) for _, schema in found)}")
     (kind,) = kinds
     op = "<" if name == "min" else ">"
 
@@ -250,7 +256,7 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
     if name == "get" and is_record_table(owner) and len(given) == 3:
         return looked_up(owner.value, of(given[1]), of(given[2]))  # type: ignore[attr-defined]
     found = of(owner)
-    if isinstance(found[1], NamedFields):
+    if isinstance(found[1], Record):
         return method_of_record(name, found, given[1:], of)
     if found[1] == MATCH and name in ("group", "groups", "groupdict"):
         return of_match(name, found[0], given[1:])
@@ -265,11 +271,11 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
         return Invoke(name, made), BOOL
     if name == "partition" and kinds == (STR, STR):
         parts = tuple(Rowwise(f"str.partition.{number}", made, STR) for number in range(3))
-        return Make(parts), (STR, STR, STR)
-    kind = METHODS.get(f"{kinds[0]}.{name}", {}).get(tuple(each if isinstance(each, str) else "" for each in kinds))
+        return Make(parts), Tuple((STR, STR, STR))
+    kind = METHODS.get(f"{kinds[0]}.{name}", {}).get(kinds)
     if kind is None:
-        told = ", ".join(map(schema_repr, kinds[1:]))
-        raise NotVectorizable(f"calls the method {name}({told}) of {schema_repr(kinds[0])}")
+        told = ", ".join(map(str, kinds[1:]))
+        raise NotVectorizable(f"calls the method {name}({told}) of {kinds[0]}")
     return Rowwise(f"{kinds[0]}.{name}", made, kind), kind
 
 
@@ -289,7 +295,7 @@ def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed
         raise NotVectorizable("calls get() in another way")
     key = of(given[0])
     default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
-    if not isinstance(key[1], str) or not isinstance(default[1], str):
+    if not isinstance(key[1], Atomic) or not isinstance(default[1], Atomic):
         raise NotVectorizable("looks up a record")
     if default[1] not in (NONE, kinds[1]):
         raise NotVectorizable(f"gives sometimes {kinds[1]} and sometimes {default[1]}")
@@ -306,8 +312,8 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     (one, left_schema), (other, right_schema) = left, right
     check_known(left_schema)
     check_known(right_schema)
-    refused = NotVectorizable(f"compares {schema_repr(left_schema)} {op} {schema_repr(right_schema)}")
-    if not isinstance(left_schema, str) or not isinstance(right_schema, str):
+    refused = NotVectorizable(f"compares {left_schema} {op} {right_schema}")
+    if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
         found = fields.compared_tuples(op, left, right, compared)
         if found is None:
             raise refused
@@ -322,15 +328,15 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     if (left_schema in ARRAYS and right_schema in ARRAYS) or (
         NONE in (left_schema, right_schema) and left_schema != right_schema
     ):
-        maybe = any(kind.endswith("?") for kind in (left_schema, right_schema))
+        maybe = any(kind.is_optional for kind in (left_schema, right_schema))
         if op in ("==", "!=") and not maybe:
             return after([one, other], Constant(op == "!="))
         if not maybe:
             raise refused
-    if any(isinstance(each, ListOf) or each == FLOAT + "?" for each in (left_schema, right_schema)):
+    if any(isinstance(each.required, ListOf) or each == Optional(FLOAT) for each in (left_schema, right_schema)):
         raise refused  # a list compares by identity first
-    same = without_none(left_schema) == without_none(right_schema) or NONE in (left_schema, right_schema)
-    if same or {left_schema, right_schema} == {"Decimal", INT}:
+    same = left_schema.required == right_schema.required or NONE in (left_schema, right_schema)
+    if same or {left_schema, right_schema} == {DECIMAL, INT}:
         return Rowwise(op, (one, other), BOOL)
     raise refused
 

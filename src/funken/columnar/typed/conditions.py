@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from funken.columnar.expressions import (
-    ARRAYS,
-    BOOL,
-    INT,
-    NONE,
-    STR,
     Choose,
     Compare,
     Constant,
@@ -21,13 +16,13 @@ from funken.columnar.expressions import (
     Rowwise,
     TypeTest,
     Unary,
-    optional,
 )
 from funken.columnar.library import is_table
 from funken.columnar.lists.calls import element_of
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.tables import is_record_table
 from funken.columnar.typed.values import Typed, after, kind_of_constant
+from funken.expr.types import ARRAYS, BOOL, INT, NONE, STR, Atomic, optional
 
 _Of = Callable[[Expression], Typed]
 _MOST_COMPARED = 16
@@ -63,7 +58,7 @@ def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
         return Contains(made, text) if native else Rowwise("in", (made, text), BOOL)
     if kind in (INT, STR, BOOL) and element_of(schema) == kind:
         return Rowwise("in", (made, text), BOOL)
-    if isinstance(made, Constant) and not isinstance(schema, str):
+    if isinstance(made, Constant) and not isinstance(schema, Atomic):
         return after([text], Constant(fields.has_key(schema, made.value)))
     raise NotVectorizable("tests with 'in' something else than constants")
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from funken.columnar.expressions import Expression, GetItem, NotVectorizable, RecordSchema, children, leaves_of
+from funken.columnar.expressions import Expression, GetItem, NotVectorizable, children
 from funken.columnar.typed.samples import Parsed, SampledText
 from funken.columnar.typed.sharing import with_parts
+from funken.expr.types import Type, atomic_fields
 
 LOADS = "json.loads"
 
 
-def loaded(given: Sequence[tuple[Expression, RecordSchema]]) -> tuple[Expression, RecordSchema]:
+def loaded(given: Sequence[tuple[Expression, Type]]) -> tuple[Expression, Type]:
     """Return the documents in texts; raise ``NotVectorizable`` if nothing is known of them."""
     if len(given) != 1 or not isinstance(given[0][1], SampledText):
         raise NotVectorizable("calls json.loads() with text that does not come from a source as it is")
@@ -34,7 +35,7 @@ def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
         elif isinstance(expression, Parsed):
             used = wanted.setdefault(id(expression), set())
             if path:
-                leaves = enumerate(leaves_of(expression.parser.schema))
+                leaves = enumerate(atomic_fields(expression.parser.schema))
                 used.update(number for number, (leaf, _) in leaves if leaf[: len(path)] == path)
             look(expression.text, ())
         elif id(expression) not in seen:

@@ -12,11 +12,6 @@ from functools import partial
 from typing import Any
 
 from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
     Argument,
     Attribute,
     Binary,
@@ -29,13 +24,11 @@ from funken.columnar.expressions import (
     Invoke,
     IsNone,
     Listed,
-    ListOf,
     Loop,
     Make,
+    MakeRecord,
     NotVectorizable,
     Raises,
-    Record,
-    RecordSchema,
     Rowwise,
     Sequence,
     Slice,
@@ -44,12 +37,8 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
     children,
-    kinds_of,
     nodes_of,
     number_as_float,
-    optional,
-    schema_repr,
-    without_none,
 )
 from funken.columnar.library import HASH, MATCH, OPERATORS, is_table
 from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_lists, listed
@@ -63,6 +52,7 @@ from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.sharing import Sharing, with_parts
 from funken.columnar.typed.tables import looked_up, table_schema
 from funken.columnar.typed.values import Typed, after, as_int, check_known, is_empty, is_none, kind_of_constant, truth
+from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Optional, Tuple, Type, optional, types_in
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
@@ -70,10 +60,10 @@ _MOST_OPENED = 100
 """So many expressions are computed for each of the values that were chosen before."""
 
 
-def check_kept(schema: RecordSchema) -> None:
+def check_kept(schema: Type) -> None:
     """Raise ``NotVectorizable`` if results are, or have in them, what no record holds, or a dict without items."""
     for kind in NOT_KEPT:
-        if kind in kinds_of(schema):
+        if kind in types_in(schema):
             raise NotVectorizable(f"makes a {kind}")
     if is_empty(schema):
         raise NotVectorizable("makes an empty dict")
@@ -82,8 +72,8 @@ def check_kept(schema: RecordSchema) -> None:
 class Inference:
     """Goes through one expression; what occurs twice in the tree is looked at once."""
 
-    def __init__(self, arguments: tuple[RecordSchema, ...]) -> None:
-        self._arguments: dict[int, RecordSchema] = dict(enumerate(arguments))
+    def __init__(self, arguments: tuple[Type, ...]) -> None:
+        self._arguments: dict[int, Type] = dict(enumerate(arguments))
         self._known: dict[tuple[int, frozenset[int]], Typed] = {}
         self._truths: dict[tuple[int, frozenset[int]], Expression] = {}
         self._opened: dict[int, Choose] = {}
@@ -153,12 +143,12 @@ class Inference:
             self.reads.fields.add(made.path)
         elif isinstance(made, Argument):
             self.reads.item(made)
-        if isinstance(schema, str) and schema.endswith("?") and self._present and self._is_present(expression):
+        if schema.is_optional and self._present and self._is_present(expression):
             if isinstance(expression, Choose) and Constant(None) in (expression.then, expression.otherwise):
                 made, schema = self.of(expression.otherwise if expression.then == Constant(None) else expression.then)
                 found = made, schema
-            if isinstance(schema, str) and schema.endswith("?"):
-                kind = without_none(schema)
+            if isinstance(schema, Optional):
+                kind = schema.required
                 return Rowwise("not none", (made,), kind), kind
         return found
 
@@ -168,7 +158,7 @@ class Inference:
         except NotVectorizable:
             return False
         self.reads.count(self.of(expression), -2)
-        return isinstance(schema, str) and schema.endswith("?")
+        return schema.is_optional
 
     def _parts_in(self, expression: Expression) -> frozenset[int]:
         """Return the numbers of the parts of an expression: what is present elsewhere makes no difference to it."""
@@ -194,7 +184,7 @@ class Inference:
                 return expression, kind_of_constant(value)
             case Make(items):
                 return self._made(items)
-            case Record(form):
+            case MakeRecord(form):
                 return changed_record(expression, self.of) if form in CHANGES else fields.record(expression, self.of)
             case GetItem(Constant(table), index, None) if table_schema(table) is not None:
                 return looked_up(table, self.of(index if isinstance(index, Expression) else Constant(index)))
@@ -241,7 +231,7 @@ class Inference:
                 made, schema = as_int(self.of(operand))
                 if schema == INT or (schema == FLOAT and op == "-"):
                     return Unary(op, made), schema
-                raise NotVectorizable(f"computes {op} of {schema_repr(schema)}")
+                raise NotVectorizable(f"computes {op} of {schema}")
             case Choose(condition, then, otherwise):
                 return self._choice(condition, then, otherwise, self.of)
             case Contains(needle, container):
@@ -270,13 +260,13 @@ class Inference:
             made += fields.spread(self.of(item.record)) if isinstance(item, Unpacked) else [self.of(item)]
         if not made:
             raise NotVectorizable("makes an empty tuple")
-        return Make(tuple(each for each, _ in made)), tuple(schema for _, schema in made)
+        return Make(tuple(each for each, _ in made)), Tuple(schema for _, schema in made)
 
     def _looped(self, loop: Loop) -> Typed:
         items, schema = self.of(loop.items)
         element = element_of(schema)
         if element is None:
-            raise NotVectorizable(f"loops over {schema_repr(schema)}")
+            raise NotVectorizable(f"loops over {schema}")
         self._arguments[loop.number] = element
         self.reads.loop((items, schema), loop.number)
         found = self.under(loop.conditions, loop.result)
@@ -328,7 +318,7 @@ class Inference:
         if one == (Constant(False), BOOL) and two == (Constant(True), BOOL):
             return negated(decides), BOOL
         schema = fields.unified(one[1], two[1])
-        for kind in kinds_of(schema):
+        for kind in types_in(schema):
             check_known(kind)
         lazy = any(self._raises(made) or (kind == STR and isinstance(made, Binary | Text)) for made, kind in (one, two))
         return Choose(decides, one[0], two[0], lazy, not self._raises(decides)), schema
@@ -384,7 +374,7 @@ class Inference:
     def _is_none(operand: Typed) -> Expression:
         made, schema = number_as_float(*operand)
         check_known(schema)
-        if isinstance(schema, str) and schema.endswith("?"):
+        if schema.is_optional:
             return is_none(made)
         return after([made], Constant(schema == NONE))
 
@@ -398,11 +388,11 @@ class Inference:
             return Binary(op, one, other), BOOL
         if op == "+" and isinstance(left_schema, ListOf) and isinstance(right_schema, ListOf):
             return joined_lists((one, left_schema), (other, right_schema))
-        if not isinstance(left_schema, str) or not isinstance(right_schema, str):
+        if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
             return fields.combined(op, left, right)
         (one, left_schema), (other, right_schema) = as_int(left), as_int(right)
-        assert isinstance(left_schema, str)
-        assert isinstance(right_schema, str)
+        assert isinstance(left_schema, Atomic)
+        assert isinstance(right_schema, Atomic)
         if left_schema == right_schema == INT and op == "**" and other == Constant(2):
             return Binary("*", one, one), INT
         kind = OPERATORS.get(op, {}).get((left_schema, right_schema))
@@ -415,7 +405,7 @@ class Inference:
                 return Binary(op, one, other), FLOAT
         elif left_schema == right_schema == STR and op == "+":
             return Binary(op, one, other), STR
-        raise NotVectorizable(f"computes {schema_repr(left[1])} {op} {schema_repr(right[1])}")
+        raise NotVectorizable(f"computes {left[1]} {op} {right[1]}")
 
     def _text(self, part: Expression) -> Expression:
         made, schema = self.of(part)

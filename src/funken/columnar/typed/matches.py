@@ -12,21 +12,11 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from funken.columnar.expressions import (
-    INT,
-    STR,
-    Constant,
-    Expression,
-    Make,
-    NotVectorizable,
-    RecordSchema,
-    Rowwise,
-    optional,
-)
+from funken.columnar.expressions import Constant, Expression, Make, NotVectorizable, Rowwise
 from funken.columnar.library import PATTERN_METHODS, literal_of
-from funken.columnar.records import DICT, NamedFields
+from funken.expr.types import DICT, INT, STR, Record, Tuple, Type, optional
 
-_Typed = tuple[Expression, RecordSchema]
+_Typed = tuple[Expression, Type]
 _REPEATS = {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}
 
 
@@ -52,7 +42,7 @@ def of_match(name: str, made: Expression, given: tuple[Any, ...]) -> _Typed:
         found = [group_of(made, each.value) for each in given or (Constant(0),)]
         if len(found) == 1:
             return found[0]
-        return Make(tuple(each for each, _ in found)), tuple(kind for _, kind in found)
+        return Make(tuple(each for each, _ in found)), Tuple(kind for _, kind in found)
     pattern = _pattern_of(made)
     if pattern is None or given or name not in ("groups", "groupdict"):
         raise NotVectorizable(f"calls the method {name}() of a match")
@@ -60,9 +50,9 @@ def of_match(name: str, made: Expression, given: tuple[Any, ...]) -> _Typed:
     found = [group_of(made, each) for each in (names if names is not None else range(1, pattern.groups + 1))]
     if not found:
         raise NotVectorizable("asks a match for groups, of which it has none")
-    kinds = tuple(kind for _, kind in found)
+    kinds = Tuple(kind for _, kind in found)
     result = Make(tuple(each for each, _ in found))
-    return result, kinds if names is None else NamedFields(kinds, DICT, names)
+    return result, kinds if names is None else Record(kinds, DICT, names)
 
 
 def group_of(made: Expression, group: int | str) -> _Typed:
@@ -71,7 +61,7 @@ def group_of(made: Expression, group: int | str) -> _Typed:
     >>> from funken.columnar.expressions import Argument
     >>> found = Rowwise("match", (Constant(re.compile("(?P<key>a)(b)?")), Argument(0)), "match?")
     >>> [group_of(found, each)[1] for each in ("key", 1, 2, 0)]
-    ['str', 'str', 'str?', 'str']
+    [str, str, str?, str]
     """
     pattern = _pattern_of(made)
     if pattern is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from funken.columnar.expressions import NONE, Constant, Expression, NotVectorizable, schema_repr
-from funken.columnar.records import DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields, is_inherited
+from funken.columnar.expressions import Constant, Expression, NotVectorizable
+from funken.columnar.records import is_inherited
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.values import Typed, after
+from funken.expr.types import DICT, DOCUMENT, NAMED_TUPLE, NONE, ROW, Record
 
 _Of = Callable[[Expression], Typed]
 
@@ -15,7 +16,7 @@ _Of = Callable[[Expression], Typed]
 def method_of_record(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:
     """Return a call of a method of a record with named fields; raise ``NotVectorizable``."""
     schema = found[1]
-    assert isinstance(schema, NamedFields)
+    assert isinstance(schema, Record)
     if name == "get" and schema.form in (DICT, DOCUMENT) and len(given) in (1, 2):
         key = given[0].value if isinstance(given[0], Constant) else None
         default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
@@ -33,7 +34,7 @@ def method_of_record(name: str, found: Typed, given: tuple[Expression, ...], of:
         return fields.as_dict(found, NAMED_TUPLE)
     if name == "as_dict" and not given:
         return fields.as_dict(found, ROW)
-    raise NotVectorizable(f"calls the method {name}() of {schema_repr(schema)}")
+    raise NotVectorizable(f"calls the method {name}() of {schema}")
 
 
 __all__ = ["method_of_record"]

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Several
 
-from funken.columnar.expressions import Expression, NotVectorizable, Raises, RecordSchema
+from funken.columnar.expressions import Expression, NotVectorizable, Raises
 from funken.columnar.typed.aliases import Given, changeable, check_aliases
 from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import Inference, check_kept
 from funken.columnar.typed.sharing import Sharing
 from funken.columnar.typed.values import Typed
+from funken.expr.types import Type
 
 
-def typed(expression: Expression, *arguments: RecordSchema) -> Typed:
+def typed(expression: Expression, *arguments: Type) -> Typed:
     """Return an expression for arguments of these schemas, and the schema of its results; raise ``NotVectorizable``.
 
+    >>> from funken.expr.types import STR
     >>> from funken.columnar.tracing import trace
-    >>> typed(trace(lambda text: text.lower(), None, 1).result, "str")
-    (Rowwise(function='str.lower', arguments=(Argument(argument=0, path=()),), kind='str'), 'str')
+    >>> typed(trace(lambda text: text.lower(), None, 1).result, STR)
+    (Rowwise(function='str.lower', arguments=(Argument(argument=0, path=()),), kind=str), str)
     """
     return typed_and_read(expression, *arguments)[0]
 
 
-def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Typed, frozenset[tuple[int, ...]]]:
+def typed_and_read(expression: Expression, *arguments: Type) -> tuple[Typed, frozenset[tuple[int, ...]]]:
     """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.tracing import trace
-    >>> typed_and_read(trace(lambda pair: pair[1] is None, None, 1).result, ("int", "str"))
-    ((Constant(value=False), 'bool'), frozenset({(1,)}))
+    >>> typed_and_read(trace(lambda pair: pair[1] is None, None, 1).result, Tuple((INT, STR)))
+    ((Constant(value=False), bool), frozenset({(1,)}))
     """
     inference = Inference(arguments)
     made, schema = inference.of(expression)
@@ -41,25 +44,26 @@ def typed_and_read(expression: Expression, *arguments: RecordSchema) -> tuple[Ty
     ) if arguments else frozenset()
 
 
-def schema_of(expression: Expression, *arguments: RecordSchema) -> RecordSchema:
+def schema_of(expression: Expression, *arguments: Type) -> Type:
     """Return the schema of an expression's results for arguments of these schemas; raise ``NotVectorizable``.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.tracing import trace
-    >>> schema_of(trace(lambda pair: (pair[1] / 2, "x" in pair[0]), None, 1).result, ("str", "int"))
-    ('float', 'bool')
+    >>> schema_of(trace(lambda pair: (pair[1] / 2, "x" in pair[0]), None, 1).result, Tuple((STR, INT)))
+    (float, bool)
     """
     return typed(expression, *arguments)[1]
 
 
 def typed_under(
-    conditions: Several[Expression], expression: Expression, *arguments: RecordSchema
+    conditions: Several[Expression], expression: Expression, *arguments: Type
 ) -> tuple[list[Expression], Typed] | None:
     """Return conditions, tested one after the other, and an expression where they are true; ``None``: they never are."""
     return Inference(arguments).under(tuple(conditions), expression)
 
 
 def looked_at(
-    expressions: Several[Expression], items: Expression | None, *arguments: RecordSchema
+    expressions: Several[Expression], items: Expression | None, *arguments: Type
 ) -> frozenset[tuple[int, ...]]:
     """Return the paths of the fields of the first argument that expressions may look at, whether they come to it or not.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import STR, Expression, RecordSchema
+from funken.columnar.expressions import Expression
 from funken.dataclass import dataclass
+from funken.expr.types import STR, Str, Type
 
 
 class DocumentParser(Protocol):
     """Parses texts that hold documents; its pickled form is all that travels."""
 
     @property
-    def schema(self) -> RecordSchema:
+    def schema(self) -> Type:
         """The schema of the documents, as far as some of them show it."""
         ...
 
@@ -23,23 +24,31 @@ class DocumentParser(Protocol):
         ...
 
 
-class SampledText(str):
-    """The kind of texts, which knows how to look at some of them; ``documents`` raises ``NotVectorizable``.
+class SampledText(Str):
+    """The type of texts, which knows how to look at some of them; ``documents`` raises ``NotVectorizable``.
 
-    >>> SampledText(lambda: None) == "str", SampledText(lambda: None) in {"str"}
-    (True, True)
+    >>> SampledText(lambda: None) == STR, STR == SampledText(lambda: None), SampledText(lambda: None) in {STR}
+    (True, True, True)
     """
 
-    documents: Callable[[], DocumentParser]
+    __slots__ = ("documents",)
 
-    def __new__(cls, documents: Callable[[], DocumentParser]) -> SampledText:
-        """Make the kind."""
-        made = super().__new__(cls, STR)
-        made.documents = documents
-        return made
+    def __init__(self, documents: Callable[[], DocumentParser]) -> None:
+        super().__init__(STR.name, STR.constant)
+        self.documents = documents
 
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        return str, (STR,)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Str)
+
+    def __hash__(self) -> int:
+        return hash(STR)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _text, ()  # what the texts hold is asked for when a job is planned only
+
+
+def _text() -> Str:
+    return STR
 
 
 @dataclass(frozen=True)

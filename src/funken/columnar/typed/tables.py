@@ -8,35 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
-    STR,
-    Constant,
-    Expression,
-    Invoke,
-    Make,
-    NotVectorizable,
-    Record,
-    RecordSchema,
-    Rowwise,
-    leaves_of,
-    schema_repr,
-)
-from funken.columnar.records import DICT, NamedFields
+from funken.columnar.expressions import Constant, Expression, Invoke, Make, MakeRecord, NotVectorizable, Rowwise
 from funken.columnar.typed.values import Typed, after
+from funken.expr.types import BOOL, DICT, FLOAT, INT, STR, Atomic, Record, Tuple, Type, atomic_fields
 
-_KINDS: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
+_KINDS: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 _MOST_ITEMS = 1000
 _Of = Callable[[Expression], Typed]
 
 
-def table_schema(table: Any) -> RecordSchema | None:
+def table_schema(table: Any) -> Type | None:
     """Return the schema of the records in a table, small enough to be compared once a block; ``None`` if it is no such table.
 
     >>> table_schema({"a": ("x", 1), "b": ("y", 2)}), table_schema({"a": {"n": 1.5}}), table_schema({"a": (1,), "b": (1, 2)})
-    (('str', 'int'), {n: float}, None)
+    ((str, int), {n: float}, None)
     """
     if type(table) is not dict or not 0 < len(table) <= _MOST_ITEMS:
         return None
@@ -52,8 +37,8 @@ def table_schema(table: Any) -> RecordSchema | None:
     types = [set(map(type, field)) for field in zip(*rows, strict=True)]
     if not rows or any(len(each) > 1 or not each <= _KINDS.keys() for each in types):
         return None
-    schema = tuple(_KINDS[each.pop()] for each in types)
-    return schema if type(first) is tuple else NamedFields(schema, DICT, tuple(first))
+    schema = Tuple(_KINDS[each.pop()] for each in types)
+    return schema if type(first) is tuple else Record(schema, DICT, tuple(first))
 
 
 def is_record_table(found: Any) -> bool:
@@ -66,11 +51,11 @@ def looked_up(table: Any, key: Typed, default: Typed | None = None) -> Typed:
     schema = table_schema(table)
     assert schema is not None
     if default is not None and default[1] != schema:
-        raise NotVectorizable(f"gives sometimes {schema_repr(schema)} and sometimes {schema_repr(default[1])}")
+        raise NotVectorizable(f"gives sometimes {schema} and sometimes {default[1]}")
     if key[1] not in (INT, STR):
-        raise NotVectorizable(f"looks up {schema_repr(key[1])}")
+        raise NotVectorizable(f"looks up {key[1]}")
     fields = []
-    for number, (_, kind) in enumerate(leaves_of(schema)):
+    for number, (_, kind) in enumerate(atomic_fields(schema)):
         of_field = Constant({name: _values(record)[number] for name, record in table.items()})
         if default is None:
             fields.append(Rowwise("item", (of_field, key[0]), kind))
@@ -87,24 +72,23 @@ def looked_up(table: Any, key: Typed, default: Typed | None = None) -> Typed:
 def field_looked_up(owner: Expression, given: tuple[Expression, ...], of: _Of) -> Typed | None:
     """Return ``table.get(key, {}).get(name, default)``; ``None`` if that is not what it is."""
     match owner:
-        case Invoke(".get", (Constant(table), key, Record(form, (), ()))) if form == DICT:
+        case Invoke(".get", (Constant(table), key, MakeRecord(form, (), ()))) if form == DICT:
             schema = table_schema(table)
         case _:
             return None
     name = given[0].value if given and isinstance(given[0], Constant) else None
-    if not isinstance(schema, NamedFields) or type(name) is not str or len(given) != 2:
+    if not isinstance(schema, Record) or type(name) is not str or len(given) != 2:
         return None
     made, kind = of(key)
     default, of_default = of(given[1])
     position = schema.position(name)
     if position is None:
         return after([made], default), of_default
-    if of_default != schema[position] or kind not in (INT, STR):
-        raise NotVectorizable(
-            f"gives sometimes {schema_repr(schema[position])} and sometimes {schema_repr(of_default)}"
-        )
+    of_field = schema[position]
+    if of_default != of_field or kind not in (INT, STR) or not isinstance(of_field, Atomic):
+        raise NotVectorizable(f"gives sometimes {of_field} and sometimes {of_default}")
     values = Constant({each: record[name] for each, record in table.items()})
-    return Rowwise("get", (values, made, default), schema[position]), of_default
+    return Rowwise("get", (values, made, default), of_field), of_field
 
 
 def _values(record: Any) -> tuple[Any, ...]:

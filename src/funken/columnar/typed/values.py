@@ -9,14 +9,9 @@ import re
 from collections.abc import Callable
 from collections.abc import Sequence as Several
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from funken.columnar.expressions import (
-    ARRAYS,
-    BOOL,
-    INT,
-    NONE,
-    STR,
     Argument,
     Choose,
     Compare,
@@ -25,21 +20,15 @@ from funken.columnar.expressions import (
     Expression,
     GetItem,
     Invoke,
-    ListOf,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
-    RecordSchema,
     Rowwise,
     Sequence,
     Unary,
     Unpacked,
-    kinds_of,
     number_as_float,
-    optional,
     schema_of_value,
-    schema_repr,
-    without_none,
 )
 from funken.columnar.library import (
     ATTRIBUTES,
@@ -54,15 +43,35 @@ from funken.columnar.library import (
 )
 from funken.columnar.lists.calls import element_of, item_of_list
 from funken.columnar.lists.parts import is_partition, unsplit
-from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields
 from funken.columnar.typed.matches import item_of_match
 from funken.columnar.typed.raising import may_raise
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    DATACLASS,
+    DICT,
+    DOCUMENT,
+    FLOAT,
+    INT,
+    NAMED_TUPLE,
+    NONE,
+    ROW,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Record,
+    Tuple,
+    Type,
+    optional,
+    types_in,
+)
 from funken.types.row import Row
 
-Typed = tuple[Expression, RecordSchema]
+Typed = tuple[Expression, Type]
 """An expression as kernels compute it, and the schema of its results."""
 
-_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str, MATCH: re.Match}
+_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
 _TYPES |= {HASH: HASH_TYPE, **{kind: cls for cls, kind in OBJECTS.items()}}
 
 
@@ -84,27 +93,27 @@ def as_int(operand: Typed) -> Typed:
     return (Constant(int(made.value)) if isinstance(made, Constant) else Invoke("int", (made,))), INT
 
 
-def check_known(schema: RecordSchema) -> None:
+def check_known(schema: Type) -> None:
     """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
-    if isinstance(schema, str) and without_none(schema) not in _TYPES and not isinstance(schema, ListOf):
+    if isinstance(schema, Atomic) and schema.required not in _TYPES and not isinstance(schema.required, ListOf):
         raise NotVectorizable(f"computes with a {schema}")
 
 
-def truth(made: Expression, schema: RecordSchema) -> Expression:
+def truth(made: Expression, schema: Type) -> Expression:
     """Return where values are true."""
     made, schema = number_as_float(made, schema)
     check_known(schema)
     if schema == BOOL:
         return made
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         if schema in ARRAYS:
             return Constant(bool(made.value)) if isinstance(made, Constant) else Unary("bool", made)
         return after([made], Constant(False)) if schema == NONE else found_text(made) or Rowwise("truth", (made,), BOOL)
-    if isinstance(schema, NamedFields) and schema.form == DATACLASS:
+    if isinstance(schema, Record) and schema.form == DATACLASS:
         cls = schema.cls
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
             raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
-    elif isinstance(schema, NamedFields) and (schema.form == DOCUMENT or "__bool__" in vars(schema.cls or dict)):
+    elif isinstance(schema, Record) and (schema.form == DOCUMENT or "__bool__" in vars(schema.cls or dict)):
         raise NotVectorizable(f"asks whether a {schema_name(schema)} is true")
     return after([made], Constant(bool(schema)))
 
@@ -133,8 +142,8 @@ def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expre
     """Return where values are of one of the classes, as kernels compute it."""
     made, schema = operand
     check_known(schema)
-    maybe = isinstance(schema, str) and schema.endswith("?")
-    own = type_of(without_none(schema) if isinstance(schema, str) else schema)
+    maybe = schema.is_optional
+    own = type_of(schema.required if isinstance(schema, Atomic) else schema)
     fits = own in classes if exact else issubclass(own, classes)
     none = type(None) in classes or (object in classes and not exact)
     if maybe and fits != none:
@@ -143,17 +152,17 @@ def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expre
     return after([made], Constant(fits))
 
 
-def is_empty(schema: RecordSchema) -> bool:
+def is_empty(schema: Type) -> bool:
     """Whether a schema is that of a record without fields, or one is in it."""
-    return not isinstance(schema, str) and (not schema or any(map(is_empty, schema)))
+    return not isinstance(schema, Atomic) and (not schema or any(map(is_empty, schema)))
 
 
-def schema_name(schema: NamedFields) -> str:
+def schema_name(schema: Record) -> str:
     """Return the name of a class of records."""
     return schema.cls.__name__ if schema.cls else schema.form
 
 
-def kind_of_constant(value: Any) -> RecordSchema:
+def kind_of_constant(value: Any) -> Type:
     """Return the schema of a constant; raise ``NotVectorizable`` if it has none."""
     schema = schema_of_value(value)
     found = schema if schema is not None else kind_of_object(value)
@@ -163,11 +172,11 @@ def kind_of_constant(value: Any) -> RecordSchema:
     return found
 
 
-def type_of(schema: RecordSchema) -> type:
+def type_of(schema: Type) -> type:
     """Return the exact type of values of a schema."""
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return list if isinstance(schema, ListOf) else _TYPES[schema]
-    if isinstance(schema, NamedFields):
+    if isinstance(schema, Record):
         return schema.cls or (dict if schema.form in (DICT, DOCUMENT) else Row)
     return tuple
 
@@ -180,7 +189,7 @@ _MOST_ORDERED = 8
 def project(record: Typed, index: int) -> Typed:
     """Return a field by its position."""
     made, schema = record
-    assert not isinstance(schema, str)
+    assert not isinstance(schema, Atomic)
     index %= len(schema)
     if isinstance(made, Argument):
         return replace(made, path=(*made.path, index)), schema[index]
@@ -192,23 +201,23 @@ def project(record: Typed, index: int) -> Typed:
 def spread(record: Typed) -> list[Typed]:
     """Return all fields of a tuple."""
     if not is_tuple(record[1]):
-        raise NotVectorizable(f"unpacks {schema_repr(record[1])}")
+        raise NotVectorizable(f"unpacks {record[1]}")
     return [project(record, index) for index in range(len(record[1]))]
 
 
-def is_tuple(schema: RecordSchema) -> bool:
+def is_tuple(schema: Type) -> TypeGuard[Composite]:
     """Whether records of a schema behave as tuples."""
-    return not isinstance(schema, str) and (
-        type(schema) is tuple or (isinstance(schema, NamedFields) and schema.form == NAMED_TUPLE)
+    return not isinstance(schema, Atomic) and (
+        type(schema) is Tuple or (isinstance(schema, Record) and schema.form == NAMED_TUPLE)
     )
 
 
-def item_schema(schema: RecordSchema, index: int) -> RecordSchema:
+def item_schema(schema: Type, index: int) -> Type:
     """Return the schema of a field by its position; raise ``NotVectorizable``."""
-    if isinstance(schema, str):
-        raise NotVectorizable(f"takes an item of {schema_repr(schema)}")
+    if isinstance(schema, Atomic):
+        raise NotVectorizable(f"takes an item of {schema}")
     if not -len(schema) <= index < len(schema):
-        raise NotVectorizable(f"takes item {index} of {schema_repr(schema)}")
+        raise NotVectorizable(f"takes item {index} of {schema}")
     return schema[index]
 
 
@@ -221,30 +230,30 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
         kinds = table_kinds(traced.value)
         assert kinds is not None
         key, kind = typed(given)
-        if not isinstance(kind, str):
+        if not isinstance(kind, Atomic):
             raise NotVectorizable("looks up a record")
         return Rowwise("item", (traced, key), kinds[1]), kinds[1]
     made, schema = record
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return _item_of_value(made, schema, typed(given), of)
-    if isinstance(schema, NamedFields) and schema.form in (DICT, DOCUMENT, ROW) and type(constant) is str:
+    if isinstance(schema, Record) and schema.form in (DICT, DOCUMENT, ROW) and type(constant) is str:
         position = schema.position(constant)
         if position is None:
-            raise NotVectorizable(f"takes the item {constant!r} of {schema_repr(schema)}")
+            raise NotVectorizable(f"takes the item {constant!r} of {schema}")
         return project(record, position)
     if type(constant) is not int:
         return _item_of_constants(made, schema, typed(given), of)
-    if isinstance(schema, NamedFields) and schema.form in (DICT, DOCUMENT, DATACLASS):
-        raise NotVectorizable(f"takes item {constant} of {schema_repr(schema)}")
+    if isinstance(schema, Record) and schema.form in (DICT, DOCUMENT, DATACLASS):
+        raise NotVectorizable(f"takes item {constant} of {schema}")
     if of is not None and len(schema) != of:
-        raise NotVectorizable(f"unpacks {of} values from {schema_repr(schema)}")
+        raise NotVectorizable(f"unpacks {of} values from {schema}")
     item_schema(schema, constant)
     return project(record, constant)
 
 
-def _item_of_constants(made: Expression, schema: RecordSchema, index: Typed, of: int | None) -> Typed:
+def _item_of_constants(made: Expression, schema: Type, index: Typed, of: int | None) -> Typed:
     """Return the item at a computed place of a tuple of constants of one kind."""
-    items = made.items if isinstance(made, Make) and type(schema) is tuple and of is None else ()
+    items = made.items if isinstance(made, Make) and type(schema) is Tuple and of is None else ()
     table = table_of_items([each.value for each in items if isinstance(each, Constant)])
     kinds = table_kinds(table)
     if kinds is None or len(table) != 2 * len(items) or index[1] != INT:
@@ -252,7 +261,7 @@ def _item_of_constants(made: Expression, schema: RecordSchema, index: Typed, of:
     return Rowwise("item", (Constant(table), index[0]), kinds[1]), kinds[1]
 
 
-def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) -> Typed:
+def _item_of_value(made: Expression, schema: Atomic, index: Typed, of: int | None) -> Typed:
     if isinstance(schema, ListOf):
         return item_of_list(made, schema, index, of)
     if of is not None:
@@ -267,21 +276,21 @@ def _item_of_value(made: Expression, schema: str, index: Typed, of: int | None) 
 def attribute(record: Typed, name: str) -> Typed:
     """Return an attribute."""
     made, schema = record
-    if isinstance(schema, NamedFields) and schema.form not in (DICT, DOCUMENT):
+    if isinstance(schema, Record) and schema.form not in (DICT, DOCUMENT):
         position = schema.position(name)
         if position is not None and not (schema.form == ROW and (hasattr(Row, name) or name.startswith("_"))):
             return project(record, position)
-    elif isinstance(schema, str) and name in ATTRIBUTES.get(schema, {}):
+    elif isinstance(schema, Atomic) and name in ATTRIBUTES.get(schema, {}):
         kind = ATTRIBUTES[schema][name]
         return Rowwise(f"@{schema}.{name}", (made,), kind), kind
-    raise NotVectorizable(f"uses the attribute {name!r} of {schema_repr(schema)}")
+    raise NotVectorizable(f"uses the attribute {name!r} of {schema}")
 
 
 def cut(record: Typed, bounds: list[Typed]) -> Typed:
     """Return a slice of a text, of a list of texts or of a tuple."""
     made, schema = record
     if (
-        isinstance(schema, str)
+        isinstance(schema, Atomic)
         and (schema == STR or element_of(schema))
         and all(kind in (INT, NONE) for _, kind in bounds)
     ):
@@ -290,11 +299,11 @@ def cut(record: Typed, bounds: list[Typed]) -> Typed:
         part = slice(*(each.value for each, _ in bounds if isinstance(each, Constant)))
         kept = [project(record, index) for index in range(len(schema))[part]]
         if kept:
-            return after([made], Make(tuple(each for each, _ in kept))), tuple(kind for _, kind in kept)
-    raise NotVectorizable(f"takes a slice of {schema_repr(schema)}")
+            return after([made], Make(tuple(each for each, _ in kept))), Tuple(kind for _, kind in kept)
+    raise NotVectorizable(f"takes a slice of {schema}")
 
 
-def record(made: Record, of: _Of) -> Typed:
+def record(made: MakeRecord, of: _Of) -> Typed:
     """Return a record with named fields, as the tuple of its fields."""
     dropped: list[Expression] = []
     fields: dict[str, Typed] = {}
@@ -303,25 +312,25 @@ def record(made: Record, of: _Of) -> Typed:
         dropped += [fields[again][0] for again in new if again in fields]
         fields |= new
     items, schemas = zip(*fields.values(), strict=True) if fields else ((), ())
-    return after(dropped, Make(items)), NamedFields(schemas, made.form, tuple(fields), made.cls)
+    return after(dropped, Make(items)), Record(schemas, made.form, tuple(fields), made.cls)
 
 
 def _named(each: Expression, of: _Of) -> dict[str, Typed]:
     if not isinstance(each, Unpacked):
         raise NotVectorizable("makes a Row without names: declare its type, output_type=Types.ROW([...])")
     found = of(each.record)
-    if not isinstance(found[1], NamedFields) or found[1].form != DICT:
-        raise NotVectorizable(f"unpacks {schema_repr(found[1])} with **")
+    if not isinstance(found[1], Record) or found[1].form != DICT:
+        raise NotVectorizable(f"unpacks {found[1]} with **")
     return {name: project(found, index) for index, name in enumerate(found[1].names)}
 
 
 def as_dict(found: Typed, form: str) -> Typed:
     """Return the fields of a named tuple or row as a dict."""
     made, schema = found
-    if not isinstance(schema, NamedFields) or schema.form != form:
-        raise NotVectorizable(f"makes a dict of {schema_repr(schema)}")
+    if not isinstance(schema, Record) or schema.form != form:
+        raise NotVectorizable(f"makes a dict of {schema}")
     items = tuple(project(found, index)[0] for index in range(len(schema)))
-    return after([made], Make(items)), NamedFields(schema, DICT, schema.names)
+    return after([made], Make(items)), Record(schema, DICT, schema.names)
 
 
 def combined(op: str, left: Typed, right: Typed) -> Typed:
@@ -329,22 +338,22 @@ def combined(op: str, left: Typed, right: Typed) -> Typed:
     (one, left_schema), (other, right_schema) = left, right
     if op == "+" and is_tuple(left_schema) and is_tuple(right_schema):
         items = spread(left) + spread(right)
-        return after([one, other], Make(tuple(each for each, _ in items))), tuple(schema for _, schema in items)
-    if op == "|" and all(isinstance(each, NamedFields) and each.form == DICT for each in (left_schema, right_schema)):
-        assert isinstance(left_schema, NamedFields)
-        assert isinstance(right_schema, NamedFields)
+        return after([one, other], Make(tuple(each for each, _ in items))), Tuple(schema for _, schema in items)
+    if op == "|" and all(isinstance(each, Record) and each.form == DICT for each in (left_schema, right_schema)):
+        assert isinstance(left_schema, Record)
+        assert isinstance(right_schema, Record)
         merged = {name: project(left, index) for index, name in enumerate(left_schema.names)}
         merged |= {name: project(right, index) for index, name in enumerate(right_schema.names)}
-        schema = NamedFields((each for _, each in merged.values()), DICT, tuple(merged))
+        schema = Record((each for _, each in merged.values()), DICT, tuple(merged))
         return after([one, other], Make(tuple(each for each, _ in merged.values()))), schema
-    raise NotVectorizable(f"computes {schema_repr(left_schema)} {op} {schema_repr(right_schema)}")
+    raise NotVectorizable(f"computes {left_schema} {op} {right_schema}")
 
 
-def has_key(schema: RecordSchema, key: Any) -> bool:
+def has_key(schema: Type, key: Any) -> bool:
     """Whether a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
-    if isinstance(schema, NamedFields) and schema.form == DICT:
+    if isinstance(schema, Record) and schema.form == DICT:
         return key in schema.names
-    if isinstance(schema, NamedFields) and schema.form == DOCUMENT and key in schema.names:
+    if isinstance(schema, Record) and schema.form == DOCUMENT and key in schema.names:
         return True
     raise NotVectorizable("tests with 'in' something else than constants")
 
@@ -355,9 +364,9 @@ def compared_tuples(op: str, left: Typed, right: Typed, compared: _Compared) -> 
     Python takes equal objects for equal without asking them, so a NaN may equal itself there: floats are left out.
     """
     one, other = left[1], right[1]
-    if not is_tuple(one) or not is_tuple(other) or not (kinds_of(one) | kinds_of(other)) <= {INT, STR, BOOL}:
+    if not is_tuple(one) or not is_tuple(other) or not (types_in(one) | types_in(other)) <= {INT, STR, BOOL}:
         return None
-    if any(isinstance(each, NamedFields) and _overrides(each) for each in (one, other)):
+    if any(isinstance(each, Record) and _overrides(each) for each in (one, other)):
         return None
     pairs = list(zip(spread(left), spread(right), strict=False))
     if op in ("==", "!="):
@@ -378,26 +387,26 @@ def compared_tuples(op: str, left: Typed, right: Typed, compared: _Compared) -> 
     return after([left[0], right[0]], found)
 
 
-def _overrides(schema: NamedFields) -> bool:
+def _overrides(schema: Record) -> bool:
     return any(hook in vars(schema.cls) for hook in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
 
 
-def _alike(one: NamedFields, other: NamedFields) -> bool:
+def _alike(one: Record, other: Record) -> bool:
     return (one.form, one.names, one.cls) == (other.form, other.names, other.cls)
 
 
-def unified(one: RecordSchema, other: RecordSchema) -> RecordSchema:
+def unified(one: Type, other: Type) -> Type:
     """Return the schema of values that are sometimes of one schema, sometimes of another."""
     if one == other:
         return one
-    if isinstance(one, str) and isinstance(other, str):
-        if NONE in (one, other) or without_none(one) == without_none(other):
+    if isinstance(one, Atomic) and isinstance(other, Atomic):
+        if NONE in (one, other) or one.required == other.required:
             return optional(other if one == NONE else one)
-    elif type(one) is type(other) is tuple and len(one) == len(other):
-        return tuple(unified(*pair) for pair in zip(one, other, strict=True))
-    elif isinstance(one, NamedFields) and isinstance(other, NamedFields) and _alike(one, other):
-        return NamedFields(map(unified, one, other), one.form, one.names, one.cls)
-    raise NotVectorizable(f"gives sometimes {schema_repr(one)} and sometimes {schema_repr(other)}")
+    elif isinstance(one, Tuple) and isinstance(other, Tuple) and len(one) == len(other):
+        return Tuple(unified(*pair) for pair in zip(one, other, strict=True))
+    elif isinstance(one, Record) and isinstance(other, Record) and _alike(one, other):
+        return Record(map(unified, one, other), one.form, one.names, one.cls)
+    raise NotVectorizable(f"gives sometimes {one} and sometimes {other}")
 
 
 __all__ = [

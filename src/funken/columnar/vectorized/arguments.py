@@ -12,33 +12,36 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import (
+from funken.columnar.expressions import is_text
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
+from funken.columnar.vectorized.functions import BatchFormat
+from funken.columnar.vectorized.schemas import OBJECT, structure_of
+from funken.errors import ValueDoesNotFit
+from funken.expr.types import (
     ARRAYS,
     BOOL,
+    DICT,
     FLOAT,
     HIGHEST,
     INT,
     LOWEST,
+    ROW,
     STR,
-    RecordSchema,
-    is_text,
-    leaves_of,
+    Atomic,
+    Record,
+    Type,
+    atomic_fields,
 )
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
-from funken.columnar.records import DICT, ROW, NamedFields
-from funken.columnar.vectorized.functions import BatchFormat
-from funken.columnar.vectorized.schemas import OBJECT, structure_of
-from funken.errors import ValueDoesNotFit
 from funken.types.row import Row
 
-_KINDS: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
+_KINDS: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 
 
 def columns_of_records(records: list[Any]) -> Columns:
     """Return columns of records whatever they are; raises ``ValueDoesNotFit`` if their fields differ.
 
     >>> [leaf.kind for leaf in columns_of_records([(1, "a", None), (2, "b", 3)]).leaves]
-    ['int', 'str', 'object']
+    [int, str, object]
     """
     structure = structure_of(records)
     leaves = [_by_content(values) for values in values_of_leaves(records, structure)]
@@ -68,12 +71,12 @@ def argument_of(block: Columns, form: BatchFormat) -> Any:
     return _arrow(block.schema, columns, block.length, form)
 
 
-def record_of(schema: RecordSchema, values: Iterator[Any]) -> Any:
+def record_of(schema: Type, values: Iterator[Any]) -> Any:
     """Return a record whose leaves are these values."""
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return next(values)
     fields = [record_of(each, values) for each in schema]
-    if not isinstance(schema, NamedFields):
+    if not isinstance(schema, Record):
         return tuple(fields)
     if schema.form == DICT:
         return dict(zip(schema.names, fields, strict=True))
@@ -93,32 +96,32 @@ def _array(leaf: Column, length: int) -> Array:
     return found
 
 
-def _top(schema: RecordSchema, leaves: Iterator[Column], length: int) -> Iterator[Column]:
+def _top(schema: Type, leaves: Iterator[Column], length: int) -> Iterator[Column]:
     """Yield the columns of a table: a field that is a record itself is one of Python objects."""
-    for each in [schema] if isinstance(schema, str) else schema:
-        if isinstance(each, str):
+    for each in [schema] if isinstance(schema, Atomic) else schema:
+        if isinstance(each, Atomic):
             yield next(leaves)
         else:
-            inner = [next(leaves) for _ in leaves_of(each)]
+            inner = [next(leaves) for _ in atomic_fields(each)]
             yield column_of(Columns(each, inner, length).to_list(), OBJECT)
 
 
-def _names(schema: RecordSchema) -> list[str]:
-    if isinstance(schema, NamedFields):
+def _names(schema: Type) -> list[str]:
+    if isinstance(schema, Record):
         return list(schema.names)
-    return ["value"] if isinstance(schema, str) else [f"f{number}" for number in range(len(schema))]
+    return ["value"] if isinstance(schema, Atomic) else [f"f{number}" for number in range(len(schema))]
 
 
-def _pandas(schema: RecordSchema, columns: list[Column], length: int) -> Any:
+def _pandas(schema: Type, columns: list[Column], length: int) -> Any:
     import pandas as pd  # noqa: PLC0415 - takes 0.5 s, and is needed by few programs
 
     arrays = [np.array(_array(each, length)) for each in columns]
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return pd.Series(arrays[0], name="value")
     return pd.DataFrame(dict(zip(_names(schema), arrays, strict=True)))
 
 
-def _arrow(schema: RecordSchema, columns: list[Column], length: int, form: BatchFormat) -> Any:
+def _arrow(schema: Type, columns: list[Column], length: int, form: BatchFormat) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
 
     arrays = []
@@ -134,10 +137,10 @@ def _arrow(schema: RecordSchema, columns: list[Column], length: int, form: Batch
     if form is BatchFormat.POLARS:
         import polars as pl  # noqa: PLC0415 - not a dependency of Funken
 
-        if isinstance(schema, str):
+        if isinstance(schema, Atomic):
             return pl.Series("value", pl.from_arrow(arrays[0]))
         return pl.from_arrow(pa.Table.from_arrays(arrays, _names(schema)))
-    return arrays[0] if isinstance(schema, str) else pa.RecordBatch.from_arrays(arrays, _names(schema))
+    return arrays[0] if isinstance(schema, Atomic) else pa.RecordBatch.from_arrays(arrays, _names(schema))
 
 
 __all__ = ["argument_of", "columns_of_records", "record_of"]

@@ -10,28 +10,33 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from funken.columnar.expressions import (
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.faults import reads
+from funken.columnar.kernels.columns import Column, Columns, column_of
+from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
+from funken.columnar.records import field_getter, form_of, has_form
+from funken.expr.types import (
     BOOL,
+    DICT,
     FLOAT,
     HIGHEST,
     INT,
     LOWEST,
     NONE,
     NUMBER,
+    ROW,
     STR,
+    Atomic,
     ListOf,
-    NotVectorizable,
-    RecordSchema,
+    Record,
+    Tuple,
+    Type,
     optional,
 )
-from funken.columnar.faults import reads
-from funken.columnar.kernels.columns import Column, Columns, column_of
-from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
-from funken.columnar.records import DICT, ROW, NamedFields, form_of
 from funken.types.row import Row
 
 _HELD = (BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA)
-_KINDS: dict[type, str] = {
+_KINDS: dict[type, Atomic] = {
     int: INT, float: FLOAT, bool: BOOL, str: STR, **{cls: kind for cls, kind in OBJECTS.items() if kind in _HELD}
 }  # fmt: skip
 _NOTHING = type(None)
@@ -53,7 +58,7 @@ def columns_of_alike(records: list[Any]) -> Columns:
     return Columns(_taken(records, leaves), leaves, len(records))
 
 
-def _taken(values: list[Any], leaves: list[Column]) -> RecordSchema:
+def _taken(values: list[Any], leaves: list[Column]) -> Type:
     """Return the schema of values, and append their columns to ``leaves``."""
     types = set(map(type, values))
     kind = _kind(values, types)
@@ -64,16 +69,16 @@ def _taken(values: list[Any], leaves: list[Column]) -> RecordSchema:
         names = ", ".join(sorted(cls.__qualname__ for cls in types))
         raise NotVectorizable(f"has elements with values of the types {names} in the same place")
     structure = _structure(values[0])
-    named = isinstance(structure, NamedFields)
-    alike = all(map(structure.holds, values)) if named else len(set(map(len, values))) == 1
+    named = isinstance(structure, Record)
+    alike = all(has_form(value, structure) for value in values) if named else len(set(map(len, values))) == 1
     if not alike or not structure:
         raise NotVectorizable(f"has elements with {'different' if structure else 'no'} fields")
-    fields = [structure.field(number) if named else itemgetter(number) for number in range(len(structure))]
+    fields = [field_getter(structure, number) if named else itemgetter(number) for number in range(len(structure))]
     schemas = [_taken(list(map(field, values)), leaves) for field in fields]
-    return NamedFields(schemas, structure.form, structure.names, structure.cls) if named else tuple(schemas)
+    return structure.with_fields(schemas) if named else Tuple(schemas)
 
 
-def _kind(values: list[Any], types: set[type]) -> str | None:
+def _kind(values: list[Any], types: set[type]) -> Atomic | None:
     """Return the kind of single values; ``None``: they are records, or of several types."""
     missing, types = _NOTHING in types, types - {_NOTHING}
     if not types:
@@ -88,7 +93,8 @@ def _kind(values: list[Any], types: set[type]) -> str | None:
         items = list(chain.from_iterable(there))
         if not items:
             raise NotVectorizable("has elements with lists, and nothing in them shows what they hold")
-        return ListOf(_taken(items, []), missing=missing)
+        lists = ListOf(_taken(items, []))
+        return optional(lists) if missing else lists
     kind = _KINDS.get(cls)
     if kind is None:
         return None
@@ -97,7 +103,7 @@ def _kind(values: list[Any], types: set[type]) -> str | None:
     return optional(kind) if missing else kind
 
 
-def _column(values: list[Any], kind: str) -> Column:
+def _column(values: list[Any], kind: Atomic) -> Column:
     try:
         return column_of(values, kind)
     except UnicodeEncodeError:
@@ -110,13 +116,13 @@ def _structure(record: Any) -> Any:
     if cls is tuple:
         return record
     if cls is dict and all(type(name) is str for name in record):
-        return NamedFields(record, DICT, tuple(record))
+        return Record((NONE,) * len(record), DICT, tuple(record))
     if cls is Row and record._fields:
-        return NamedFields(record._fields, ROW, tuple(record._fields))
+        return Record((NONE,) * len(record._fields), ROW, tuple(record._fields))
     form = form_of(cls)
     if form is None:
         raise NotVectorizable(f"has elements with values of the type {cls.__qualname__}, of which there are no columns")
-    return NamedFields(form[1], form[0], form[1], cls)
+    return Record((NONE,) * len(form[1]), form[0], form[1], cls)
 
 
 __all__ = ["columns_of_alike"]

@@ -11,26 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    HIGHEST,
-    INT,
-    STR,
-    RecordSchema,
-    leaves_of,
-    schema_repr,
-    without_none,
-)
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of
 from funken.columnar.library import OBJECTS
-from funken.columnar.records import DICT, ROW, NamedFields, form_of
+from funken.columnar.records import form_of
 from funken.columnar.vectorized.arguments import columns_of_records, record_of
 from funken.columnar.vectorized.schemas import OBJECT
 from funken.errors import ValueDoesNotFit
+from funken.expr.types import (
+    BOOL,
+    DICT,
+    FLOAT,
+    HIGHEST,
+    INT,
+    ROW,
+    STR,
+    Atomic,
+    Composite,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
+)
 from funken.types.row import Row
 
-_CLASSES: dict[str, type] = {kind: cls for cls, kind in OBJECTS.items()} | {
+_CLASSES: dict[Atomic, type] = {kind: cls for cls, kind in OBJECTS.items()} | {
     INT: int,
     FLOAT: float,
     BOOL: bool,
@@ -39,17 +43,17 @@ _CLASSES: dict[str, type] = {kind: cls for cls, kind in OBJECTS.items()} | {
 _INTEGERS, _BOOLS, _FLOATS = "iu", "b", "f"
 
 
-def columns_made(made: Any, schema: RecordSchema, length: int | None) -> Columns:
+def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
     """Return what a function has made as columns; ``length``: so many records are expected, ``None``: any number.
 
     Raises ``ValueDoesNotFit`` for another length or type.
 
-    >>> columns_made((np.array([1, 2]), 0.5), ("int", "float"), 2).to_list()
+    >>> columns_made((np.array([1, 2]), 0.5), Tuple((INT, FLOAT)), 2).to_list()
     [(1, 0.5), (2, 0.5)]
     """
     parts = _taken_apart(_plain(made), schema, "the result")
     length = _length_of(parts, length)
-    kinds = [kind for _, kind in leaves_of(schema)]
+    kinds = [kind for _, kind in atomic_fields(schema)]
     leaves = [_column(found, kind, length, where) for (where, found), kind in zip(parts, kinds, strict=True)]
     return Columns(schema, leaves, length)
 
@@ -95,24 +99,24 @@ class _Table(dict[str, Any]):
     """The columns of a table by name."""
 
 
-def _structure_made(made: Any) -> RecordSchema:
+def _structure_made(made: Any) -> Type:
     if isinstance(made, _Table) or (type(made) is dict and made and all(type(name) is str for name in made)):
         inner = [OBJECT if isinstance(made, _Table) else _structure_made(each) for each in made.values()]
-        return NamedFields(inner, DICT, tuple(made))
+        return Record(inner, DICT, tuple(made))
     if type(made) is tuple and made:
-        return tuple(map(_structure_made, made))
+        return Tuple(map(_structure_made, made))
     if type(made) is Row and made._fields:
-        return NamedFields(map(_structure_made, made._values), ROW, tuple(made._fields))
+        return Record(map(_structure_made, made._values), ROW, tuple(made._fields))
     cls: Any = type(made)
     form = form_of(cls)
     if form is None:
         return OBJECT
-    return NamedFields((_structure_made(getattr(made, name)) for name in form[1]), form[0], form[1], type(made))
+    return Record((_structure_made(getattr(made, name)) for name in form[1]), form[0], form[1], type(made))
 
 
-def _taken_apart(made: Any, schema: RecordSchema, where: str) -> list[tuple[str, Any]]:
+def _taken_apart(made: Any, schema: Type, where: str) -> list[tuple[str, Any]]:
     """Return the arrays of the leaves, each after what messages call it."""
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         if isinstance(made, _Table):
             if len(made) != 1:
                 raise _unlike(where, schema, f"a table of the columns {', '.join(map(repr, made))}")
@@ -123,15 +127,15 @@ def _taken_apart(made: Any, schema: RecordSchema, where: str) -> list[tuple[str,
         told = f"a table of the columns {', '.join(map(repr, made))}" if isinstance(made, _Table) else _told(made)
         raise _unlike(where, schema, told)
     found = []
-    names = schema.names if isinstance(schema, NamedFields) else range(len(schema))
+    names = schema.names if isinstance(schema, Record) else range(len(schema))
     for name, field, inner in zip(names, fields, schema, strict=True):
         found += _taken_apart(_nested(field, inner), inner, f"the field {name!r} of {where}")
     return found
 
 
-def _fields_of(made: Any, schema: tuple[RecordSchema, ...]) -> list[Any] | None:
+def _fields_of(made: Any, schema: Composite) -> list[Any] | None:
     """Return the fields of a record or table in the order of a schema; ``None`` if there are other fields."""
-    names = schema.names if isinstance(schema, NamedFields) else None
+    names = schema.names if isinstance(schema, Record) else None
     if isinstance(made, _Table) and names is None:
         return list(made.values()) if len(made) == len(schema) else None
     if type(made) is Row:
@@ -140,17 +144,17 @@ def _fields_of(made: Any, schema: tuple[RecordSchema, ...]) -> list[Any] | None:
         if names is None or set(made) != set(names):
             return None
         return [made[name] for name in names]
-    if names is not None and isinstance(schema, NamedFields) and type(made) is schema.cls:
+    if names is not None and isinstance(schema, Record) and type(made) is schema.cls:
         return [getattr(made, name) for name in names]
     if type(made) is tuple and (names is None or getattr(schema, "form", DICT) == ROW) and len(made) == len(schema):
         return list(made)
     return None
 
 
-def _nested(field: Any, schema: RecordSchema) -> Any:
+def _nested(field: Any, schema: Type) -> Any:
     """Return a column of records, as tables have it, as a record of columns."""
     cls: Any = type(field)
-    if isinstance(schema, str) or isinstance(field, dict | Row) or cls is tuple or form_of(cls):
+    if isinstance(schema, Atomic) or isinstance(field, dict | Row) or cls is tuple or form_of(cls):
         return field
     records = _values(field, "a field")
     listed = records.tolist() if isinstance(records, np.ndarray) else records.to_pylist()
@@ -253,7 +257,7 @@ def _is_array(found: Any) -> bool:
     return isinstance(found, np.ndarray) or type(found).__module__.partition(".")[0] == "pyarrow"
 
 
-def _column(found: Any, kind: str, length: int, where: str) -> Column:
+def _column(found: Any, kind: Atomic, length: int, where: str) -> Column:
     """Return a leaf as a column of a kind; raises ``ValueDoesNotFit``."""
     if not _is_array(found):
         listed = np.empty(1, np.object_)
@@ -279,9 +283,9 @@ def _column(found: Any, kind: str, length: int, where: str) -> Column:
     return _of_objects(_as_list(found), kind, where)
 
 
-def _of_objects(values: list[Any], kind: str, where: str) -> Column:
-    wanted = _CLASSES[without_none(kind)]
-    allowed = {wanted, type(None)} if kind.endswith("?") else {wanted}
+def _of_objects(values: list[Any], kind: Atomic, where: str) -> Column:
+    wanted = _CLASSES[kind.required]
+    allowed = {wanted, type(None)} if kind.is_optional else {wanted}
     if wanted is float:
         values = [float(each) if type(each) is int else each for each in values]
     for each in values:
@@ -315,9 +319,9 @@ def _told(found: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _unlike(where: str, schema: RecordSchema, told: str) -> ValueDoesNotFit:
+def _unlike(where: str, schema: Type, told: str) -> ValueDoesNotFit:
     return ValueDoesNotFit(
-        f"{where} is declared as {schema_repr(schema)}, but the function returned {told}. Convert it there, as in "
+        f"{where} is declared as {schema}, but the function returned {told}. Convert it there, as in "
         ".astype(), or declare another output_type"
     )
 

@@ -10,10 +10,10 @@ import types
 import typing
 from typing import Any
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, optional, schema_repr
 from funken.columnar.library import DATE, DATETIME, DECIMAL, OBJECTS
-from funken.columnar.records import DICT, ROW, NamedFields, form_of
+from funken.columnar.records import field_getter, form_of, has_form
 from funken.errors import ValueDoesNotFit
+from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, Atomic, Object, Record, Tuple, Type, optional
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -26,21 +26,21 @@ from funken.types.info import (
 )
 from funken.types.row import Row
 
-OBJECT = "object"
-"""The kind of values of which nothing is known."""
+OBJECT = Object("object")
+"""The type of values of which nothing is known."""
 
-_VALUES: dict[type, str] = {int: INT, float: FLOAT, bool: BOOL, str: STR, **OBJECTS}
+_VALUES: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR, **OBJECTS}
 _BASIC = {
     BasicType.LONG: INT, BasicType.DOUBLE: FLOAT, BasicType.BOOLEAN: BOOL, BasicType.STRING: STR, BasicType.BIG_DEC: DECIMAL
 }  # fmt: skip
 _TIMES = {TimeType.DATE: DATE, TimeType.TIMESTAMP: DATETIME}
 
 
-def schema_declared(declared: Any) -> RecordSchema | None:
+def schema_declared(declared: Any) -> Type | None:
     """Return the schema of a declaration; ``None``: there are no columns of that type. Raises ``TypeError`` for no type.
 
     >>> schema_declared((str, float | None)), schema_declared({"x": int}), schema_declared(Types.TUPLE([Types.LONG()]))
-    (('str', 'float?'), {x: int}, ('int',))
+    ((str, float?), {x: int}, (int,))
     >>> schema_declared(Types.SHORT())
     """
     if isinstance(declared, list):
@@ -50,7 +50,7 @@ def schema_declared(declared: Any) -> RecordSchema | None:
     return _of_python(declared)
 
 
-def _of_type_information(declared: TypeInformation) -> RecordSchema | None:
+def _of_type_information(declared: TypeInformation) -> Type | None:
     match declared:
         case BasicTypeInfo(basic):
             return _BASIC.get(basic)
@@ -58,29 +58,29 @@ def _of_type_information(declared: TypeInformation) -> RecordSchema | None:
             return _TIMES.get(time)
         case TupleTypeInfo(fields) | RowTypeInfo(fields) if fields:
             found = [_of_type_information(each) for each in fields]
-            schemas = tuple(each for each in found if each is not None)
+            schemas = Tuple(each for each in found if each is not None)
             if len(schemas) < len(found):
                 return None
             if isinstance(declared, RowTypeInfo):
-                return NamedFields(schemas, ROW, tuple(declared.get_field_names()))
+                return Record(schemas, ROW, tuple(declared.get_field_names()))
             return schemas
     return None
 
 
-def _of_python(declared: Any) -> RecordSchema:
+def _of_python(declared: Any) -> Type:
     if isinstance(declared, type) and declared in _VALUES:
         return _VALUES[declared]
     origin, given = typing.get_origin(declared), typing.get_args(declared)
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         kind = _of_python(given[0] if given[1] is type(None) else given[1])
-        if isinstance(kind, str):
+        if isinstance(kind, Atomic):
             return optional(kind)
     elif origin is tuple and given and ... not in given:
-        return tuple(map(_of_python, given))
+        return Tuple(map(_of_python, given))
     elif isinstance(declared, tuple) and declared:
-        return tuple(map(_of_python, declared))
+        return Tuple(map(_of_python, declared))
     elif isinstance(declared, dict) and declared and all(type(name) is str for name in declared):
-        return NamedFields(map(_of_python, declared.values()), DICT, tuple(declared))
+        return Record(map(_of_python, declared.values()), DICT, tuple(declared))
     elif isinstance(declared, type):
         return _of_class(declared)
     raise TypeError(
@@ -88,10 +88,10 @@ def _of_python(declared: Any) -> RecordSchema:
     )
 
 
-def _of_class(cls: type) -> RecordSchema:
+def _of_class(cls: type) -> Type:
     if typing.is_typeddict(cls):
         hints = typing.get_type_hints(cls)
-        return NamedFields(map(_of_python, hints.values()), DICT, tuple(hints))
+        return Record(map(_of_python, hints.values()), DICT, tuple(hints))
     form = form_of(cls)
     if form is None:
         raise TypeError(
@@ -102,10 +102,10 @@ def _of_class(cls: type) -> RecordSchema:
     hints = typing.get_type_hints(cls)
     if missing := [name for name in names if name not in hints]:
         raise TypeError(f"the field {missing[0]!r} of {cls.__qualname__} has no annotation, which would be its type")
-    return NamedFields((_of_python(hints[name]) for name in names), kind, names, cls)
+    return Record((_of_python(hints[name]) for name in names), kind, names, cls)
 
 
-def structure_of(records: list[Any]) -> RecordSchema:
+def structure_of(records: list[Any]) -> Type:
     """Return how records are put together, all of them alike: a schema whose leaves are ``OBJECT``.
 
     Raises ``ValueDoesNotFit`` with the first record that is made of other fields.
@@ -114,42 +114,42 @@ def structure_of(records: list[Any]) -> RecordSchema:
     {x: object, y: (object, object)}
     """
     structure = _structure(records[0])
-    if not isinstance(structure, str):
+    if not isinstance(structure, Atomic):
         for number, record in enumerate(records):
             if not _has(record, structure):
-                other = schema_repr(_structure(record))
+                other = str(_structure(record))
                 raise ValueDoesNotFit(
                     f"a vectorized function takes columns, but record {number} of the block, {other}, has other fields than the "
-                    f"first, {schema_repr(structure)}. Give all records the same fields in the function before"
+                    f"first, {structure}. Give all records the same fields in the function before"
                 )
     return structure
 
 
-def _structure(record: Any) -> RecordSchema:
+def _structure(record: Any) -> Type:
     cls: Any = type(record)
     if cls is tuple and record:
-        return tuple(map(_structure, record))
+        return Tuple(map(_structure, record))
     if cls is dict and record and all(type(name) is str for name in record):
-        return NamedFields(map(_structure, record.values()), DICT, tuple(record))
+        return Record(map(_structure, record.values()), DICT, tuple(record))
     if cls is Row and record._fields and len(record._fields) == len(record._values):
-        return NamedFields(map(_structure, record._values), ROW, tuple(record._fields))
+        return Record(map(_structure, record._values), ROW, tuple(record._fields))
     form = form_of(cls) if cls not in _VALUES else None
     if form is None:
         return OBJECT
     kind, names = form
-    return NamedFields((_structure(getattr(record, name)) for name in names), kind, names, cls)
+    return Record((_structure(getattr(record, name)) for name in names), kind, names, cls)
 
 
-def _has(record: Any, structure: RecordSchema) -> bool:
-    if isinstance(structure, str):
+def _has(record: Any, structure: Type) -> bool:
+    if isinstance(structure, Atomic):
         return True
-    if not isinstance(structure, NamedFields):
+    if not isinstance(structure, Record):
         return type(record) is tuple and len(record) == len(structure) and all(map(_has, record, structure))
     if structure.form == DICT:
         same = type(record) is dict and len(record) == len(structure) and all(map(record.__contains__, structure.names))
     else:
-        same = structure.holds(record)
-    return same and all(_has(structure.field(index)(record), each) for index, each in enumerate(structure))
+        same = has_form(record, structure)
+    return same and all(_has(field_getter(structure, index)(record), each) for index, each in enumerate(structure))
 
 
 __all__ = ["OBJECT", "schema_declared", "structure_of"]

@@ -7,30 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
-    NUMBER,
-    STR,
     Choose,
     Constant,
     Expression,
     Invoke,
     Listed,
-    ListOf,
     Make,
+    MakeRecord,
     NotVectorizable,
-    Record,
     Rowwise,
     Text,
-    schema_repr,
-    without_none,
 )
 from funken.columnar.library import DATE, DATETIME, DECIMAL, TIMEDELTA
-from funken.columnar.records import DICT, NAMED_TUPLE, NamedFields, has_documents
+from funken.columnar.records import has_documents
 from funken.columnar.typed.values import Typed, is_none, project
 from funken.columnar.writing.json_values import JsonOptions, value_as_json
+from funken.expr.types import BOOL, DICT, FLOAT, INT, NAMED_TUPLE, NONE, NUMBER, STR, Atomic, ListOf, Record
 
 DUMPS = "json.dumps"
 _AS_TEXT = (DATETIME, DATE, TIMEDELTA, DECIMAL)
@@ -64,7 +56,7 @@ def _as_tuples(value: Expression) -> Expression:
     match value:
         case Listed(items) | Make(items) if items:
             return Make(tuple(map(_as_tuples, items)))
-        case Record():
+        case MakeRecord():
             return replace(value, items=tuple(map(_as_tuples, value.items)))
     return value
 
@@ -83,15 +75,15 @@ def dumped(found: Typed, options: JsonOptions) -> Typed:
 
 def _parts(found: Typed, options: JsonOptions) -> list[Expression]:
     made, schema = found
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         return [_single(made, schema, options)]
     names: list[str] | None = None
-    if isinstance(schema, NamedFields) and schema.form != NAMED_TUPLE:
+    if isinstance(schema, Record) and schema.form != NAMED_TUPLE:
         if schema.form != DICT or has_documents(schema):
-            raise NotVectorizable(f"calls json.dumps() with {schema_repr(schema)}")
+            raise NotVectorizable(f"calls json.dumps() with {schema}")
         names = sorted(schema.names) if options.sort_keys else list(schema.names)
     count = len(schema)
-    order = [schema.names.index(each) for each in names] if isinstance(schema, NamedFields) and names else range(count)
+    order = [schema.names.index(each) for each in names] if isinstance(schema, Record) and names else range(count)
     parts: list[Expression] = [Constant("[" if names is None else "{")]
     for place, number in enumerate(order):
         name = "" if names is None else f"{value_as_json(names[place], options)}{options.key}"
@@ -99,15 +91,15 @@ def _parts(found: Typed, options: JsonOptions) -> list[Expression]:
     return [*parts, Constant("]" if names is None else "}")]
 
 
-def _single(made: Expression, kind: str, options: JsonOptions) -> Expression:
+def _single(made: Expression, kind: Atomic, options: JsonOptions) -> Expression:
     if kind == NONE:
         return Constant("null")
-    if isinstance(kind, ListOf) or kind == NUMBER:
-        if isinstance(kind, ListOf) and has_documents(kind.element):
+    if isinstance(kind.required, ListOf) or kind == NUMBER:
+        if has_documents(kind):
             raise NotVectorizable(f"calls json.dumps() with {kind}")
         return Rowwise("json value", (made, Constant(options)), STR)
-    if kind.endswith("?"):
-        there = without_none(kind)
+    if kind.is_optional:
+        there = kind.required
         text = _single(Rowwise("not none", (made,), there), there, options)
         return Choose(is_none(made), Constant("null"), text if there != INT else Invoke("str", (text,)), lazy=True)
     if kind == INT:

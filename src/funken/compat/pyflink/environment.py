@@ -9,7 +9,7 @@ from typing import Any
 
 from funken import config
 from funken.api import environment as native
-from funken.api.jobs.targets import RuntimeExecutionMode
+from funken.api.options import RuntimeExecutionMode
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
@@ -33,7 +33,6 @@ from funken.connectors.files.source import FileSource
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.driver.job import Runner
 from funken.timing.watermarks import WatermarkStrategy
 
 
@@ -269,8 +268,8 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         width = self.get_parallelism()
         return flink_json(self.graph, width if width > 0 else os.cpu_count() or 1, self.get_max_parallelism())
 
-    def _compiled(self, name: str | None, runner: Runner | None) -> PhysicalPlan:
-        return shipped(super()._compiled(name, runner), self._dependencies)
+    def _prepared(self, plan: PhysicalPlan) -> PhysicalPlan:
+        return shipped(plan, self._dependencies)
 
     def _submit(self, name: str | None) -> Any:
         client = super()._submit(name)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -32,6 +32,7 @@ from funken.connectors.formats.arrow_columns import schema_of_file
 from funken.connectors.lake import ParquetRows
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
+from funken.expr.types import Type
 from funken.io.durations import DurationLike, duration_ms
 
 _KNOWN = {"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"}
@@ -91,7 +92,7 @@ class DeltaSource(Source):
         """Where the table is."""
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the rows: the columns of data files, and behind them those by which the table is partitioned."""
         try:
             table = self.place.open(SourceNotReadable, self.version)
@@ -208,10 +209,10 @@ class DeltaReader(QueuedReader):
         self._place = place
         self._rows: ParquetRows | None = None
         #: of the columns that are read, if they are: the schema, and which of its leaves
-        self._columns: tuple[RecordSchema | None, Sequence[int] | None] = None, None
+        self._columns: tuple[Type | None, Sequence[int] | None] = None, None
         self._count = context.metrics.counter("numRecordsRead")
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Make blocks of columns."""
         self._columns = schema, wanted
         self.close()  # what it has read may lack fields; it goes on at the next row

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import IO, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups, batch_of_columns
@@ -27,6 +27,7 @@ from funken.connectors.formats.record_types import RecordShape, as_document, sha
 from funken.connectors.formats.stored_types import StoredLeaves
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
+from funken.expr.types import Type
 from funken.types.arrow import parquet_file
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
@@ -67,7 +68,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         assert not isinstance(split.position, tuple)
         return ArrowRecords(self._groups(file, split), self._shape(), self.fields, split.position or 0)
 
-    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the schema of the record type; without one, of what a file has."""
         shape = self._shape()
         if shape is not None:
@@ -88,7 +89,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         file: IO[bytes],
         split: FileSplit,
         context: ConnectorContext,
-        schema: RecordSchema,
+        schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:
         """Read the same as columns."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.avro_schema import (
@@ -29,6 +29,7 @@ from funken.connectors.formats.record_types import as_document, from_documents, 
 from funken.connectors.reading.decoding import Attempts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.expr.types import Type
 from funken.types.info import RowTypeInfo, TypeInformation
 
 _SEARCHED = 1 << 16
@@ -86,7 +87,7 @@ class AvroFormat(FileFormat, BulkFormat):
         assert not isinstance(split.position, tuple)
         return AvroRecords(self, file, split, split.position or 0)
 
-    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the schema of the records: that of ``schema``, or of what a file was written with."""
         if self.schema is not None:
             return avro_record_schema(parsed(self.schema), self.record_type, "AvroFormat")
@@ -98,7 +99,7 @@ class AvroFormat(FileFormat, BulkFormat):
         return avro_record_schema(written, self.record_type, "AvroFormat")
 
     def column_reader(
-        self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema,
+        self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:  # fmt: skip
         """Read the same as columns."""

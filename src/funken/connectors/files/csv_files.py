@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import RecordSchema
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of, decompressed
 from funken.connectors.files.csv_rows import CsvRow, Joined, NoRow, Raw, rows_of_lines, text_of, without_mark
@@ -31,6 +30,7 @@ from funken.connectors.formats.text_columns import Delimiters
 from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
+from funken.expr.types import Type
 from funken.io.filesystem import absolute, locate
 from funken.types.info import Types
 
@@ -92,7 +92,7 @@ class CsvReaderFormat(FileFormat):
         """Return what positions count."""
         return "row"
 
-    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the schema of the records; no file is looked into."""
         return self.schema.record_schema()
 
@@ -101,7 +101,7 @@ class CsvReaderFormat(FileFormat):
         file: IO[bytes],
         split: FileSplit,
         context: ConnectorContext,
-        schema: RecordSchema,
+        schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:
         """Read the same as columns."""
@@ -199,7 +199,7 @@ class CsvColumnRecords(CsvRecords):
     """The same as blocks of columns, of pieces that end where a record does; from a doubtful quote on, rows."""
 
     def __init__(
-        self, format: CsvReaderFormat, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema,
+        self, format: CsvReaderFormat, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: Type,
         wanted: Sequence[int] | None,
     ) -> None:  # fmt: skip
         self._columns = schema, wanted

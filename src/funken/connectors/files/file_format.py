@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Protocol
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import compression_of
 from funken.connectors.files.paths import split_pattern
 from funken.dataclass import dataclass
+from funken.expr.types import Type
 from funken.io.filesystem import FileStatus
 from funken.types.info import TypeInformation
 
@@ -99,7 +100,7 @@ class FileFormat:
         """
         return "record"
 
-    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the schema of the records, if ``column_reader`` makes columns of them; raise ``NotVectorizable`` if not.
 
         ``first`` opens a file of the source, for a format that has to look into one; it raises ``NotVectorizable`` without any.
@@ -107,7 +108,7 @@ class FileFormat:
         >>> from funken import Types
         >>> from funken.connectors.files.arrow_files import ParquetFormat
         >>> ParquetFormat(Types.TUPLE([Types.INT(), Types.STRING()])).record_schema(first=lambda: open("never opened", "rb"))
-        ('int', 'str')
+        (int, str)
         """
         raise NotVectorizable(f"{type(self).__name__} makes no columns")
 
@@ -116,7 +117,7 @@ class FileFormat:
         file: IO[bytes],
         split: FileSplit,
         context: ConnectorContext,
-        schema: RecordSchema,
+        schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:
         """Return what reads a split as blocks of columns, or lists where a chunk has no such form; positions are ``reader``'s.

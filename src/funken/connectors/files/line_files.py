@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import IO, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.compression import NAMES, compressed, decompressed
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
@@ -33,6 +33,7 @@ from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, 
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.expr.types import Type
 from funken.types.info import TypeInformation
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class LineFormat(FileFormat):
         """Return what positions count: lines of a stream, bytes of a range."""
         return "line" if split.whole else "byte"
 
-    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the schema of the records, by the first lines of a file if they are not declared."""
         if type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
             raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
@@ -90,7 +91,7 @@ class LineFormat(FileFormat):
         file: IO[bytes],
         split: FileSplit,
         context: ConnectorContext,
-        schema: RecordSchema,
+        schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:
         """Read the same as columns."""

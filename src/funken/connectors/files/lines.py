@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import IO, Any
 
-from funken.columnar.expressions import STR, NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
 from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.texts import lines_of_text
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.expr.types import STR, Type
 
 CHUNK = 1 << 18
 """Bytes per read: few calls per line, and yet within the processor's cache (4 MiB cost 40 %)."""
@@ -314,18 +315,18 @@ class StreamFormat(Charset, FileFormat):
         """
         return "line" if split.whole else "byte"
 
-    def record_schema(self, first: Callable[[], IO[bytes]]) -> RecordSchema:
+    def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
 
         >>> StreamFormat.text_line_format().record_schema(first=lambda: open("never opened", "rb"))
-        'str'
+        str
         """
         if type(self) is not StreamFormat or not is_utf_8(self.name) or self.errors != "strict":
             raise NotVectorizable(f"reads text by {self!r}")
         return STR
 
     def column_reader(
-        self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: RecordSchema, wanted: Sequence[int] | None
+        self, file: IO[bytes], split: FileSplit, context: ConnectorContext, schema: Type, wanted: Sequence[int] | None
     ) -> RecordReader:  # fmt: skip
         r"""Read the same as columns of texts.
 
@@ -333,7 +334,7 @@ class StreamFormat(Charset, FileFormat):
         >>> from funken.io.filesystem import FileStatus
         >>> split = FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14)
         >>> file, context = io.BytesIO(b"to be\nor not\n"), ConnectorContext("lines", 0, 1)
-        >>> StreamFormat().column_reader(file, split, context, "str", None).next().to_list()
+        >>> StreamFormat().column_reader(file, split, context, STR, None).next().to_list()
         ['to be', 'or not']
         """
         assert not isinstance(split.position, tuple)

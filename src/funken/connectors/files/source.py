@@ -19,7 +19,7 @@ from dataclasses import field, replace
 from typing import IO, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -43,6 +43,7 @@ from funken.errors import (
     InvalidProgram,
     SourceNotReadable,
 )
+from funken.expr.types import Type
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
@@ -140,7 +141,7 @@ class FileSource(Source):
         """
         return FileSource.for_format(stream_format, *paths)
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records, where the format makes columns; it may look into one file for it.
 
         >>> from typing import NamedTuple
@@ -327,9 +328,9 @@ class FileReader(QueuedReader):
         self._file: IO[bytes] | None = None
         self._counted = 0
         #: the schema of columns, and the fields that are wanted; ``None``: records are
-        self._columns: tuple[RecordSchema, Sequence[int] | None] | None = None
+        self._columns: tuple[Type, Sequence[int] | None] | None = None
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Return columns of the wanted fields, also of what is left of a split."""
         self._columns = schema, wanted
         if self._reader is not None:

@@ -7,14 +7,29 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from funken.columnar.expressions import ARRAYS, BOOL, FLOAT, INT, STR, ListOf, RecordSchema, fields_of_leaves, leaves_of
 from funken.columnar.library import DATE
-from funken.columnar.records import DICT, NOT_READ, ROW, NamedFields, name_of
+from funken.columnar.records import NOT_READ, name_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
 from funken.connectors.formats.arrow_values import array_of, check_singles
 from funken.connectors.formats.declared import names_of
 from funken.connectors.formats.record_types import RecordShape
 from funken.connectors.formats.stored_types import has_other_values
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    DICT,
+    FLOAT,
+    INT,
+    ROW,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Record,
+    Type,
+    atomic_fields,
+    outer_fields,
+)
 from funken.types.arrow import python_values
 from funken.types.info import RowTypeInfo, TupleTypeInfo
 from funken.types.parsing import without_zone
@@ -123,14 +138,15 @@ class ArrowColumns(ArrowRecords):
     _rows = _COLUMN_ROWS
 
     def __init__(
-        self, groups: RowGroups, shape: RecordShape | None, fields: Sequence[str] | None, done: int, schema: RecordSchema,
+        self, groups: RowGroups, shape: RecordShape | None, fields: Sequence[str] | None, done: int, schema: Type,
         wanted: Sequence[int] | None,
     ) -> None:  # fmt: skip
         super().__init__(groups, shape, fields, done)
+        assert isinstance(schema, Composite)
         self._schema = schema
         names = names_of(schema, shape)
         self._leaves = wanted
-        self._wanted = names if wanted is None else [names[number] for number in fields_of_leaves(schema, wanted)]
+        self._wanted = names if wanted is None else [names[number] for number in outer_fields(schema, wanted)]
         #: whether the file has the columns that the schema names
         self._fits = names == self._names
         # Of a file with other columns all are read: a function may ask for those that the schema does not know.
@@ -155,20 +171,20 @@ class ArrowColumns(ArrowRecords):
         return [_completed(record, self._schema) for record in records] if pruned else records
 
 
-def _completed(record: Any, schema: RecordSchema) -> Any:
+def _completed(record: Any, schema: Type) -> Any:
     """Return a dict with the fields that were left out of it marked as not read, also in lists."""
     if isinstance(schema, ListOf) and isinstance(record, list):
         return [_completed(item, schema.element) for item in record]
-    if not isinstance(schema, NamedFields) or not isinstance(record, dict):
+    if not isinstance(schema, Record) or not isinstance(record, dict):
         return record
     fields = zip(schema.names, schema, strict=True)
     return {name: _completed(record[name], inner) if name in record else NOT_READ for name, inner in fields}
 
 
-def _fields_of(schema: RecordSchema, groups: RowGroups, wanted: Collection[int]) -> Iterator[str]:
+def _fields_of(schema: Composite, groups: RowGroups, wanted: Collection[int]) -> Iterator[str]:
     """Yield columns, or the fields within those that can be read without the others, of leaves."""
     found: dict[str, None] = {}
-    for number, (path, kind) in enumerate(leaves_of(schema)):
+    for number, (path, kind) in enumerate(atomic_fields(schema)):
         if number in wanted:
             name = name_of(schema, path[:1])
             if name not in groups.types or not has_fields(schema[path[0]], groups.types[name]):
@@ -178,11 +194,11 @@ def _fields_of(schema: RecordSchema, groups: RowGroups, wanted: Collection[int])
     yield from found
 
 
-def _of_items(kind: str, name: str, paths: Sequence[str]) -> list[str]:
+def _of_items(kind: Atomic, name: str, paths: Sequence[str]) -> list[str]:
     """Return what a column is called, or fields of the items of its lists: between these names are two of the file's own."""
-    if not isinstance(kind, ListOf) or kind.read is None or isinstance(kind.element, str):
+    if not isinstance(kind, ListOf) or kind.read is None or isinstance(kind.element, Atomic):
         return [name]
-    leaves = [name_of(kind.element, path) for path, _ in leaves_of(kind.element)]
+    leaves = [name_of(kind.element, path) for path, _ in atomic_fields(kind.element)]
     within = {path: path[len(name) + 1 :].split(".", 2)[-1] for path in paths if path.startswith(f"{name}.")}
     chosen = {leaves[number] for number in kind.read or [0]}
     found = [
@@ -204,20 +220,21 @@ def _converted(name: str, column: Any, wanted: Any) -> Any:
 # ---- the other way
 
 
-def places_of(schema: RecordSchema, record_type: Any, names: Sequence[str]) -> list[int] | None:
+def places_of(schema: Type, record_type: Any, names: Sequence[str]) -> list[int] | None:
     """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
 
     ``record_type`` is what the file has been declared to hold; without one, columns have the names of fields.
 
+    >>> from funken.expr.types import Tuple
     >>> from funken import Types
-    >>> places_of(("str", "int"), Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])
+    >>> places_of(Tuple((STR, INT)), Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])
     [0, 1]
-    >>> places_of(NamedFields(("int", "str"), DICT, ("n", "item")), None, ["item", "n"])
+    >>> places_of(Record((INT, STR), DICT, ("n", "item")), None, ["item", "n"])
     [1, 0]
     """
-    if isinstance(schema, str) or any(not isinstance(kind, str) for kind in schema):
+    if isinstance(schema, Atomic) or any(not isinstance(kind, Atomic) for kind in schema):
         return None
-    fields = list(schema.names) if isinstance(schema, NamedFields) else []
+    fields = list(schema.names) if isinstance(schema, Record) else []
     in_order = not fields and (
         isinstance(record_type, TupleTypeInfo | RowTypeInfo)
         or (_is_class(record_type) and not is_dataclass(record_type))
@@ -227,8 +244,8 @@ def places_of(schema: RecordSchema, record_type: Any, names: Sequence[str]) -> l
     by_name = record_type is None or not (
         _is_class(record_type) or isinstance(record_type, TupleTypeInfo | RowTypeInfo)
     )
-    same = isinstance(schema, NamedFields) and schema.cls is not None and schema.cls is record_type
-    row = isinstance(schema, NamedFields) and schema.form in (ROW, DICT) and isinstance(record_type, RowTypeInfo)
+    same = isinstance(schema, Record) and schema.cls is not None and schema.cls is record_type
+    row = isinstance(schema, Record) and schema.form in (ROW, DICT) and isinstance(record_type, RowTypeInfo)
     if not (by_name or same or row) or any(name not in fields for name in names):
         return None
     return [fields.index(name) for name in names]
@@ -244,8 +261,8 @@ def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     Raises what Arrow raises for values that a type has no place for.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> from funken.columnar.records import DICT, NamedFields
-    >>> block = columns_of([{"n": 1}, {"n": 2}], NamedFields(("int",), DICT, ("n",)))
+    >>> from funken.columnar.records import DICT, Record
+    >>> block = columns_of([{"n": 1}, {"n": 2}], Record((INT,), DICT, ("n",)))
     >>> batch_of_columns(block, None, None).to_pylist()
     [{'n': 1}, {'n': 2}]
     """
@@ -257,7 +274,7 @@ def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     if places is None:
         return None
     if schema is None:
-        if any(kind not in ARRAYS for kind in block.schema):
+        if not isinstance(block.schema, Composite) or any(kind not in ARRAYS for kind in block.schema):
             return None  # the type of other values is found in more records than a block has
         arrays = [_array(arrow, block.leaves[place], block.length, None) for place in places]
         return arrow.RecordBatch.from_arrays(arrays, names=names)
@@ -304,11 +321,11 @@ def _array_of_lists(arrow: Any, column: Any, wanted: Any) -> Any:
     return arrow.ListArray.from_arrays(offsets, items, type=wanted)
 
 
-def _array_of_items(arrow: Any, block: Columns, schema: RecordSchema, wanted: Any, leaves: list[Column]) -> Any:
-    if isinstance(schema, str):
+def _array_of_items(arrow: Any, block: Columns, schema: Type, wanted: Any, leaves: list[Column]) -> Any:
+    if isinstance(schema, Atomic):
         return _array(arrow, leaves.pop(0), block.length, wanted)
     names = [field.name for field in wanted] if arrow.types.is_struct(wanted) else None
-    if not isinstance(schema, NamedFields) or list(schema.names) != names:
+    if not isinstance(schema, Record) or list(schema.names) != names:
         return None
     arrays = [
         _array_of_items(arrow, block, inner, field.type, leaves) for inner, field in zip(schema, wanted, strict=True)

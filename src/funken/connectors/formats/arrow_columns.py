@@ -18,29 +18,33 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import (
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
+from funken.columnar.records import NOT_READ, as_documents, have_fields
+from funken.expr.types import (
     ARRAYS,
     BOOL,
+    DICT,
     FLOAT,
     HIGHEST,
     INT,
     NONE,
     NUMBER,
     STR,
+    Atomic,
+    Composite,
     ListOf,
-    NotVectorizable,
-    RecordSchema,
-    leaves_of,
+    Object,
+    Record,
+    Type,
+    atomic_fields,
     optional,
-    without_none,
 )
-from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
-from funken.columnar.records import DICT, NOT_READ, NamedFields, as_documents, have_fields
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
-_PYTHON: dict[str, set[type]] = {
+_PYTHON: dict[Atomic, set[type]] = {
     INT: {int}, FLOAT: {float}, BOOL: {bool}, STR: {str}, BYTES: {bytes}, DATE: {datetime.date}, DATETIME: {datetime.datetime},
     TIMEDELTA: {datetime.timedelta}, DECIMAL: {decimal.Decimal}, NUMBER: {int, float},
 }  # fmt: skip
@@ -50,16 +54,16 @@ _DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
 # ---- schemas
 
 
-def kind_of_type(type_: Any) -> str:
+def kind_of_type(type_: Any) -> Atomic:
     """Return the kind of the values of a type of Arrow; its own name, if there is none.
 
     >>> import pyarrow as pa
     >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8())), kind_of_type(pa.time32("s"))
-    ('int', 'str', 'list of int', 'time32[s]')
+    (int, str, list of int, time32[s])
     """
     of = importlib.import_module("pyarrow").types
     if of.is_dictionary(type_):
-        return STR if of.is_string(type_.value_type) or of.is_large_string(type_.value_type) else str(type_)
+        return STR if of.is_string(type_.value_type) or of.is_large_string(type_.value_type) else Object(str(type_))
     if of.is_integer(type_):
         return INT
     if of.is_float32(type_) or of.is_float64(type_):
@@ -68,14 +72,14 @@ def kind_of_type(type_: Any) -> str:
         return DATETIME if of.is_timestamp(type_) else TIMEDELTA
     if _is_list(type_):
         element = kind_of_type(type_.value_type)
-        return ListOf(element) if is_held(element) else str(type_)
+        return ListOf(element) if is_held(element) else Object(str(type_))
     for test, kind in (
         (of.is_boolean, BOOL), (of.is_string, STR), (of.is_large_string, STR), (of.is_date, DATE), (of.is_null, NONE),
         (of.is_decimal128, DECIMAL), (of.is_binary, BYTES), (of.is_large_binary, BYTES),
     ):  # fmt: skip
         if test(type_):
             return kind
-    return str(type_)
+    return Object(str(type_))
 
 
 def _is_list(type_: Any) -> bool:
@@ -83,18 +87,19 @@ def _is_list(type_: Any) -> bool:
     return bool(of.is_list(type_) or of.is_large_list(type_))
 
 
-def is_held(kind: str) -> bool:
+def is_held(kind: Atomic) -> bool:
     """Whether a column can hold values of a kind.
 
-    >>> is_held("int?"), is_held("time32[s]"), is_held(ListOf("int")), is_held(ListOf("time32[s]"))
+    >>> is_held(optional(INT)), is_held(Object("time32[s]")), is_held(ListOf(INT)), is_held(ListOf(Object("time32[s]")))
     (True, False, True, False)
     """
-    if isinstance(kind, ListOf):
-        return all(is_held(inner) for _, inner in leaves_of(kind.element))
-    return kind == NUMBER or without_none(kind) in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
+    single = kind.required
+    if isinstance(single, ListOf):
+        return all(is_held(inner) for _, inner in atomic_fields(single.element))
+    return kind == NUMBER or single in (*ARRAYS, NONE, DATETIME, TIMEDELTA, DATE, DECIMAL, BYTES)
 
 
-def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -> RecordSchema:
+def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -> Type:
     """Return the schema of the values of a type of Arrow: of a struct that of dicts, also in lists.
 
     ``nullable`` are the fields that have nulls, by their names: those of this type begin with its ``name`` and a dot.
@@ -107,9 +112,7 @@ def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -
         fields = [type_.field(index) for index in range(type_.num_fields)]
         names = tuple(each.name for each in fields)
         if names and len(set(names)) == len(names):
-            return NamedFields(
-                [schema_of_type(each.type, nullable, f"{name}.{each.name}") for each in fields], DICT, names
-            )
+            return Record([schema_of_type(each.type, nullable, f"{name}.{each.name}") for each in fields], DICT, names)
     kind = kind_of_type(type_)
     if _is_list(type_) and not isinstance(kind, ListOf):
         of_dicts = ListOf(schema_of_type(type_.value_type))
@@ -117,7 +120,7 @@ def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -
     return optional(kind) if name in nullable and is_held(kind) else kind
 
 
-def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
+def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> Record:
     """Return the schema of dicts with the fields of a schema of Arrow; ``nullable`` are those that have nulls.
 
     >>> import pyarrow as pa
@@ -128,35 +131,35 @@ def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> NamedFields:
     if not names or len(set(names)) < len(names):
         raise NotVectorizable("its files have no columns" if not names else "its files have two columns of one name")
     schemas = [schema_of_type(schema.field(index).type, nullable, name) for index, name in enumerate(names)]
-    return NamedFields(schemas, DICT, names)
+    return Record(schemas, DICT, names)
 
 
 # ---- from Arrow
 
 
-def column_of_array(array: Any, kind: str, pruned: bool = False) -> Column | None:
+def column_of_array(array: Any, kind: Atomic, pruned: bool = False) -> Column | None:
     """Return an array as a column; ``None`` if it has a null, or values that the kind has no place for.
 
     ``pruned``: it is known that structs in lists have the fields of the kind, of which some that are not read may be left out.
 
     >>> import pyarrow as pa
-    >>> column_of_array(pa.array([1, 2], pa.int8()), "int").to_list(2), column_of_array(pa.array([1, None]), "int")
+    >>> column_of_array(pa.array([1, 2], pa.int8()), INT).to_list(2), column_of_array(pa.array([1, None]), INT)
     ([1, 2], None)
     """
     from funken.columnar.kernels.columns import Column, column_of  # noqa: PLC0415 - loads NumPy
 
-    if pruned and isinstance(kind, ListOf) and kind.read is not None and kind == without_none(kind):
+    if pruned and isinstance(kind, ListOf) and kind.read is not None:
         return _lists_of_array(array, kind, pruned)
-    if schema_of_type(array.type) not in (as_documents(without_none(kind)), NONE if kind.endswith("?") else kind):
+    if schema_of_type(array.type) not in (as_documents(kind.required), NONE if kind.is_optional else kind):
         return None
-    if isinstance(kind, ListOf) and kind == without_none(kind):
+    if isinstance(kind, ListOf):
         return _lists_of_array(array, kind, pruned)
     if kind in (DATETIME, DATE) and not array.null_count:
         times: Column | None = importlib.import_module("funken.columnar.kernels.times").times_of(array)
         if times is not None:
             return times
-    if isinstance(kind, ListOf):
-        there = _lists_of_array(array.drop_null(), ListOf(kind.element, read=kind.read), pruned)
+    if isinstance(kind.required, ListOf):
+        there = _lists_of_array(array.drop_null(), kind.required, pruned)
         columns = importlib.import_module("funken.columnar.kernels.columns")
         return None if there is None else columns.lists_or_none(there, array.is_valid().to_pylist())
     if kind not in ARRAYS:
@@ -177,7 +180,7 @@ def _lists_of_array(array: Any, kind: ListOf, pruned: bool) -> Column | None:
     if array.null_count or not _is_list(array.type):
         return None
     items, read = array.flatten(), dict[int, Any]()
-    leaves = enumerate(leaves_of(kind.element))
+    leaves = enumerate(atomic_fields(kind.element))
     numbers = {path: number for number, (path, _) in leaves if kind.read is None or number in kind.read}
     if not _take_apart(kind.element, items, (), numbers, read, pruned) or len(read) < len(numbers):
         return None
@@ -197,7 +200,7 @@ def _text(array: Any) -> Any:
 
 
 def columns_of_batch(
-    schema: RecordSchema, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None,
+    schema: Type, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None,
     *, pruned: bool = False,
 ) -> Columns | None:  # fmt: skip
     """Return a block of the arrays of a schema's fields (``None``: not read); ``None`` if they are not of these kinds.
@@ -205,13 +208,17 @@ def columns_of_batch(
     ``wanted`` are the leaves that are read, all of which have to be there; without it, it is those that are there. ``pruned``: it
     is known that structs have the fields of the schema, of which others than those that are read may be left out.
 
+    >>> from funken.expr.types import Tuple
     >>> import pyarrow as pa
-    >>> columns_of_batch(("str", "int"), [None, pa.array([1, 2])], 2).to_list()
+    >>> columns_of_batch(Tuple((STR, INT)), [None, pa.array([1, 2])], 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
     read: dict[int, Any] = {}
     chosen = None if wanted is None else set(wanted)
-    numbers = {path: number for number, (path, _) in enumerate(leaves_of(schema)) if chosen is None or number in chosen}
+    numbers = {
+        path: number for number, (path, _) in enumerate(atomic_fields(schema)) if chosen is None or number in chosen
+    }
+    assert isinstance(schema, Composite)
     parts = [_take_apart(inner, arrays[index], (index,), numbers, read, pruned) for index, inner in enumerate(schema)]
     if not all(parts):
         return None
@@ -224,7 +231,7 @@ def _take_apart(
     schema: Any, array: Any, path: tuple[int, ...], leaves: Mapping[Any, int], read: dict[int, Any], pruned: bool
 ) -> bool:
     """Put the arrays of a field's leaves where they belong; false if it is no struct of these fields, or null somewhere."""
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         if array is not None and path in leaves:
             read[leaves[path]] = array
         return True
@@ -240,31 +247,31 @@ def _take_apart(
     return all([_take_apart(schema[number], each, (*path, number), leaves, read, pruned) for number, each in within])
 
 
-def has_fields(schema: RecordSchema, type_: Any) -> bool:
+def has_fields(schema: Type, type_: Any) -> bool:
     """Whether structs of Arrow have the fields of a schema, and so have those within them.
 
     >>> import pyarrow as pa
-    >>> has_fields(NamedFields(("int",), DICT, ("id",)), pa.struct([("id", pa.int64())])), has_fields("int", pa.int64())
+    >>> has_fields(Record((INT,), DICT, ("id",)), pa.struct([("id", pa.int64())])), has_fields(INT, pa.int64())
     (True, True)
     """
-    if isinstance(schema, ListOf) and _is_list(type_):
-        return has_fields(schema.element, type_.value_type)
-    if isinstance(schema, str):
+    if isinstance(schema.required, ListOf) and _is_list(type_):
+        return has_fields(schema.required.element, type_.value_type)
+    if isinstance(schema, Atomic):
         return True
     names = tuple(field.name for field in type_) if importlib.import_module("pyarrow").types.is_struct(type_) else None
-    if not isinstance(schema, NamedFields) or schema.names != names:
+    if not isinstance(schema, Record) or schema.names != names:
         return False
     return all(has_fields(inner, field.type) for inner, field in zip(schema, type_, strict=True))
 
 
 def _block_of(
-    schema: RecordSchema, read: Mapping[int, Any], convert: Callable[[Any, str], Column | None], length: int
+    schema: Type, read: Mapping[int, Any], convert: Callable[[Any, Atomic], Column | None], length: int
 ) -> Columns | None:
     """Return a block of what is read of some leaves, in their places ``NOT_READ`` of the others; ``None`` if one does not fit."""
     from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
 
     leaves = []
-    for number, (_, kind) in enumerate(leaves_of(schema)):
+    for number, (_, kind) in enumerate(atomic_fields(schema)):
         column = convert(read[number], kind) if number in read else Column(kind, NOT_READ, constant=True)
         if column is None:
             return None
@@ -275,22 +282,23 @@ def _block_of(
 # ---- from Python values
 
 
-def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Column | None:
+def column_of_values(values: list[Any], kind: Atomic, checked: bool = False) -> Column | None:
     """Return a column of the values of a field; ``None`` if they are not of its kind. ``checked``: their types are.
 
-    >>> column_of_values([1, 2], "int").to_list(2), column_of_values([1, 2.0], "int"), column_of_values([1 << 70], "int")
+    >>> from funken.expr.types import Optional
+    >>> column_of_values([1, 2], INT).to_list(2), column_of_values([1, 2.0], INT), column_of_values([1 << 70], INT)
     ([1, 2], None, None)
-    >>> column_of_values([1, None], "int?").to_list(2), column_of_values([1, None], "int")
+    >>> column_of_values([1, None], Optional(INT)).to_list(2), column_of_values([1, None], INT)
     ([1, None], None)
     """
     from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
-    if isinstance(kind, ListOf):
-        return _lists_of_values(values, kind, checked)
-    expected = _PYTHON.get(without_none(kind))
+    if isinstance(kind.required, ListOf):
+        return _lists_of_values(values, kind, kind.required, checked)
+    expected = _PYTHON.get(kind.required)
     if expected is not None and not checked:
         found = set(map(type, values))
-        if kind.endswith("?"):
+        if kind.is_optional:
             found.discard(type(None))
         if not found <= expected:
             return None
@@ -300,41 +308,42 @@ def column_of_values(values: list[Any], kind: str, checked: bool = False) -> Col
         return None
 
 
-def _lists_of_values(values: list[Any], kind: ListOf, checked: bool) -> Column | None:
+def _lists_of_values(values: list[Any], kind: Atomic, lists: ListOf, checked: bool) -> Column | None:
     """Return lists; ``None`` if some are none, or have items of another schema."""
     from funken.columnar.kernels.columns import lists_or_none, lists_with, values_of_leaves  # noqa: PLC0415 - loads NumPy
 
-    there = [each for each in values if each is not None] if kind.endswith("?") else values
+    there = [each for each in values if each is not None] if kind.is_optional else values
     if not checked and not set(map(type, there)) <= {list}:
         return None
     items = list(itertools.chain.from_iterable(there))
-    documents = as_documents(kind.element)  # what is read is made of these
+    documents = as_documents(lists.element)  # what is read is made of these
     if not have_fields(items, documents):
         return None
     leaves = dict(enumerate(values_of_leaves(items, documents)))
-    content = columns_of_values(kind.element, leaves, len(items), leaves if checked else ())
+    content = columns_of_values(lists.element, leaves, len(items), leaves if checked else ())
     if content is None:
         return None
     counts = importlib.import_module("numpy").fromiter(map(len, there), "int64", len(there))
-    lists = lists_with(kind.element, counts, content)
-    return lists_or_none(lists, [each is not None for each in values]) if kind.endswith("?") else lists
+    found = lists_with(lists.element, counts, content)
+    return lists_or_none(found, [each is not None for each in values]) if kind.is_optional else found
 
 
 def columns_of_values(
-    schema: RecordSchema, values: Mapping[int, list[Any] | Column], length: int, checked: Collection[int] = ()
+    schema: Type, values: Mapping[int, list[Any] | Column], length: int, checked: Collection[int] = ()
 ) -> Columns | None:
     """Return a block of the values of some of a schema's fields (of its leaves); ``None`` if they are not of their kinds.
 
     The types of ``checked`` fields are known to be those of their kinds. Some may be columns already.
 
-    >>> columns_of_values(("str", "int"), {1: [1, 2]}, 2).to_list()
+    >>> from funken.expr.types import Tuple
+    >>> columns_of_values(Tuple((STR, INT)), {1: [1, 2]}, 2).to_list()
     [(<not read>, 1), (<not read>, 2)]
     """
     given = {number: (each, number in checked) for number, each in values.items()}
     return _block_of(schema, given, _column_of_given, length)
 
 
-def _column_of_given(given: tuple[Any, bool], kind: str) -> Column | None:
+def _column_of_given(given: tuple[Any, bool], kind: Atomic) -> Column | None:
     values, checked = given
     return column_of_values(values, kind, checked) if isinstance(values, list) else values
 

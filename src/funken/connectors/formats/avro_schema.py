@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
-from funken.columnar.records import DICT, NamedFields
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
 from funken.connectors.formats.avro_values import own_defaults, with_defaults, writer_of
 from funken.connectors.formats.declared import names_of, schema_of_records
@@ -27,6 +26,20 @@ from funken.connectors.formats.stored_types import StoredLeaves
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
+from funken.expr.types import (
+    BOOL,
+    DICT,
+    FLOAT,
+    INT,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Object,
+    Record,
+    Type,
+    atomic_fields,
+)
 from funken.types.row import Row, make_row
 
 
@@ -120,14 +133,14 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
         records, make = self._documents(messages), self._make
         return records if make is None else [make(record) for record in records]
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records."""
         if type(self) is not AvroSchema:
             return super().record_schema()
         return avro_record_schema(self._parsed, self.record_type, "AvroSchema")
 
     def messages_to_columns(
-        self, schema: RecordSchema, wanted: Sequence[int] | None
+        self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
         """Return what makes columns of messages."""
         columns = AvroColumns(
@@ -177,16 +190,17 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 class AvroColumns:
     """Makes columns of what ``fastavro`` reads, which has the same fields in every record.
 
-    >>> columns = AvroColumns(NamedFields(("str", "int"), DICT, ("item", "n")), wanted=[1])
+    >>> columns = AvroColumns(Record((STR, INT), DICT, ("item", "n")), wanted=[1])
     >>> columns.of_documents([{"item": "tea", "n": 3}]).to_list(), columns.of_documents([{"item": "tea", "n": None}])
     ([{'item': <not read>, 'n': 3}], None)
     """
 
-    def __init__(self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
+    def __init__(self, schema: Type, wanted: Sequence[int] | None, shape: RecordShape | None = None) -> None:
+        assert isinstance(schema, Composite)
         self._schema = schema
         self._names = names_of(schema, shape)
         self._wanted = {
-            number: path for number, (path, _) in enumerate(leaves_of(schema)) if wanted is None or number in wanted
+            number: path for number, (path, _) in enumerate(atomic_fields(schema)) if wanted is None or number in wanted
         }
         self._required = (
             None if shape is None else shape.required.union(self._names[path[0]] for path in self._wanted.values())
@@ -216,7 +230,7 @@ class AvroColumns:
         return values
 
 
-def avro_record_schema(schema: Any, record_type: Any, who: str) -> RecordSchema:
+def avro_record_schema(schema: Any, record_type: Any, who: str) -> Type:
     """Return the schema of records that are read by a parsed schema; raise ``NotVectorizable`` if they are none.
 
     >>> sale = parsed('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": ["null", "string"]}, '
@@ -231,27 +245,25 @@ def avro_record_schema(schema: Any, record_type: Any, who: str) -> RecordSchema:
     return _schema_of_dicts(schema["fields"])
 
 
-def _schema_of_dicts(fields: Sequence[Any]) -> NamedFields:
-    return NamedFields(
-        [_schema_of_values(each["type"]) for each in fields], DICT, tuple(each["name"] for each in fields)
-    )
+def _schema_of_dicts(fields: Sequence[Any]) -> Record:
+    return Record([_schema_of_values(each["type"]) for each in fields], DICT, tuple(each["name"] for each in fields))
 
 
-def _schema_of_values(schema: Any) -> RecordSchema:
+def _schema_of_values(schema: Any) -> Type:
     """Return the schema of the values of a type of Avro; a union with null has that of the other type."""
     if isinstance(schema, list):
         there = [each for each in schema if each != "null"]
-        return _schema_of_values(there[0]) if len(there) == 1 else "union of Avro"
+        return _schema_of_values(there[0]) if len(there) == 1 else Object("union of Avro")
     if isinstance(schema, dict) and schema["type"] == "record" and schema["fields"]:
         return _schema_of_dicts(schema["fields"])
     if isinstance(schema, dict) and schema["type"] == "array":
         found = ListOf(_schema_of_values(schema["items"]))
-        return found if is_held(found) else "array of Avro"
+        return found if is_held(found) else Object("array of Avro")
     name = schema if isinstance(schema, str) else schema.get("logicalType", schema["type"])
-    return _KINDS.get(name, f"{name} of Avro") if isinstance(name, str) else "type of Avro"
+    return _KINDS.get(name, Object(f"{name} of Avro")) if isinstance(name, str) else Object("type of Avro")
 
 
-_KINDS = {
+_KINDS: dict[str, Atomic] = {
     "int": INT, "long": INT, "float": FLOAT, "double": FLOAT, "boolean": BOOL, "string": STR, "bytes": BYTES, "date": DATE,
     "timestamp-millis": DATETIME, "timestamp-micros": DATETIME, "local-timestamp-millis": DATETIME,
     "local-timestamp-micros": DATETIME, "decimal": DECIMAL, "enum": STR,

@@ -16,13 +16,13 @@ from dataclasses import field
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import RecordSchema
 from funken.connectors.formats.declared import schema_of_records, without_null
 from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
 from funken.connectors.formats.text_columns import CsvColumns, Quoting, csv_record_schema, fields_of, texts_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
+from funken.expr.types import Composite, Type
 from funken.types.delimited import TextColumn, ValueTexts, parser_of
 
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
@@ -201,20 +201,19 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
         return record
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records."""
         if type(self) is not CsvSchema:
             return super().record_schema()
         return csv_record_schema(self, schema_of_records(self.record_type, self._shape))
 
-    def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
+    def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         """Return what makes columns of lines."""
         return self.columns(schema, wanted).of_lines
 
-    def columns(
-        self, schema: RecordSchema, wanted: Sequence[int] | None, names: Sequence[str] | None = None
-    ) -> CsvColumns:
+    def columns(self, schema: Type, wanted: Sequence[int] | None, names: Sequence[str] | None = None) -> CsvColumns:
         """Return what makes columns of text whose columns have these names, in their order (``None``: those declared)."""
+        assert isinstance(schema, Composite)
         if names is None:
             return CsvColumns(self, self._parsers, self._types(), schema, wanted)
         return CsvColumns(

@@ -12,19 +12,18 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from funken.columnar.expressions import ListOf, NotVectorizable, RecordSchema, optional
-from funken.columnar.records import DICT, ROW, NamedFields, form_of
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.records import form_of
 from funken.connectors.formats.arrow_columns import is_held, kind_of_type
 from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
+from funken.expr.types import DICT, ROW, Atomic, Composite, ListOf, Object, Record, Tuple, Type, optional
 from funken.types.info import OfElements, RowTypeInfo, TupleTypeInfo, Types
 
 _OTHER_THAN_ARROWS = (Types.INSTANT(), Types.BIG_INT())
 """Types whose values are others than those of the type of Arrow that stands for them."""
 
 
-def schema_of_records(
-    record_type: Any, shape: RecordShape, of_type: Callable[[Any], RecordSchema] | None = None
-) -> RecordSchema:
+def schema_of_records(record_type: Any, shape: RecordShape, of_type: Callable[[Any], Type] | None = None) -> Composite:
     """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
 
     ``of_type`` returns the schema of the values of a type of Arrow, where that is what is declared.
@@ -43,48 +42,48 @@ def schema_of_records(
         for of, each in zip(declared, shape.types(), strict=True)
     ]
     if isinstance(record_type, TupleTypeInfo):
-        return tuple(kinds)
+        return Tuple(kinds)
     if isinstance(record_type, RowTypeInfo):
         if not record_type.field_names:
             raise NotVectorizable("reads rows whose fields have no names")
-        return NamedFields(kinds, ROW, shape.names)
+        return Record(kinds, ROW, shape.names)
     if not isinstance(record_type, type):
-        return NamedFields(kinds, DICT, shape.names)
+        return Record(kinds, DICT, shape.names)
     form = form_of(record_type)
     if form is None or form[1] != shape.names:
         raise NotVectorizable(f"an object of {record_type.__name__} may do more than to keep values")
     kinds = [
-        optional(kind) if isinstance(kind, str) and is_held(kind) and _may_be_none(hint) else kind
+        optional(kind) if isinstance(kind, Atomic) and is_held(kind) and _may_be_none(hint) else kind
         for hint, kind in zip(declared, kinds, strict=True)
     ]
-    return NamedFields(kinds, form[0], shape.names, record_type)
+    return Record(kinds, form[0], shape.names, record_type)
 
 
 def _may_be_none(hint: Any) -> bool:
     return typing.get_origin(hint) in (types.UnionType, typing.Union) and type(None) in typing.get_args(hint)
 
 
-def _schema_of_field(declared: Any, type_: Any) -> RecordSchema:
+def _schema_of_field(declared: Any, type_: Any) -> Type:
     """Return the schema of values of a declared type, which ``type_`` of Arrow has a place for."""
     if declared in _OTHER_THAN_ARROWS:
-        return repr(declared)  # no column holds these
+        return Object(repr(declared))  # no column holds these
     kind = kind_of_type(type_)
     declared, of = without_null(declared), importlib.import_module("pyarrow").types
     if declared is not None and of.is_list(type_) and not _is_plain_list(kind, declared):
         found = ListOf(_schema_of_field(element_declared(declared), type_.value_type))
         return found if is_held(found) else kind
     if of.is_list(type_) and element_declared(declared) in _OTHER_THAN_ARROWS:
-        return str(type_)
+        return Object(str(type_))
     if declared is None or not of.is_struct(type_):
         return kind  # of what a schema of Arrow has within a struct, nothing is made but dicts
     try:
         within = schema_of_records(declared, shape_of(declared, "a record within a record"))
     except NotVectorizable:
         return kind
-    return within if isinstance(within, NamedFields) else kind
+    return within if isinstance(within, Record) else kind
 
 
-def _is_plain_list(kind: RecordSchema, declared: Any) -> bool:
+def _is_plain_list(kind: Type, declared: Any) -> bool:
     return isinstance(kind, ListOf) and element_declared(declared) not in _OTHER_THAN_ARROWS
 
 
@@ -110,9 +109,9 @@ def element_declared(declared: Any) -> Any:
     return typing.get_args(declared)[0] if typing.get_origin(declared) is list else None
 
 
-def names_of(schema: RecordSchema, shape: RecordShape | None) -> tuple[str, ...]:
+def names_of(schema: Type, shape: RecordShape | None) -> tuple[str, ...]:
     """Return the names of the columns that the fields of a schema are read from."""
-    if isinstance(schema, NamedFields):
+    if isinstance(schema, Record):
         return schema.names
     assert shape is not None
     return shape.names

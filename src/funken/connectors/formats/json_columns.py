@@ -22,18 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import (
-    ARRAYS,
-    NUMBER,
-    ListOf,
-    NotVectorizable,
-    RecordSchema,
-    kinds_of,
-    leaves_of,
-    optional,
-    without_none,
-)
-from funken.columnar.records import DOCUMENT, NamedFields
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
 from funken.connectors.formats.declared import element_declared, names_of, schema_of_records, without_null
 from funken.connectors.formats.json_types import (
@@ -46,6 +35,26 @@ from funken.connectors.formats.json_types import (
 )
 from funken.connectors.formats.record_types import RecordShape, field_types, flat_shape, getter
 from funken.connectors.formats.text_columns import is_text
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    DOCUMENT,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBER,
+    STR,
+    Atomic,
+    Composite,
+    ListOf,
+    Object,
+    Optional,
+    Record,
+    Type,
+    atomic_fields,
+    optional,
+    types_in,
+)
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
@@ -53,19 +62,19 @@ if TYPE_CHECKING:
 _LINE_FEED, _BRACE, _END = 10, ord("{"), ord("}")
 _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
 _UNCHANGEABLE = (type(None), bool, int, float, str)
-_TYPES: dict[str, Any] = {
-    "int": int,
-    "str": str,
-    "bool": bool,
-    "int?": int | None,
-    "str?": str | None,
-    "bool?": bool | None,
+_TYPES: dict[Type, Any] = {
+    INT: int,
+    STR: str,
+    BOOL: bool,
+    Optional(INT): int | None,
+    Optional(STR): str | None,
+    Optional(BOOL): bool | None,
     NUMBER: int | float,
 }
 """Kinds of fields whose values the parser checks. It would take ``1`` for a float."""
 
 
-def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
+def json_record_schema(record_type: Any, shape: RecordShape) -> Type:
     """Return the schema of documents of a declared type; raise ``NotVectorizable`` if they cannot become columns.
 
     >>> from funken import Types
@@ -78,12 +87,10 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> RecordSchema:
     if (name := odd_name(shape)) is not None:
         raise NotVectorizable(f"the parser cannot look for its field {name!r}")
     kinds = [
-        _of_declared(kind, str(each.type), of)
+        _of_declared(kind, Object(str(each.type)), of)
         for kind, each, of in zip(schema, shape.types(), declared_fields(record_type, shape), strict=True)
     ]
-    if isinstance(schema, NamedFields):
-        return NamedFields(kinds, schema.form, schema.names, schema.cls)
-    return tuple(kinds)
+    return schema.with_fields(kinds)
 
 
 def declared_fields(record_type: Any, shape: RecordShape) -> Sequence[Any]:
@@ -101,12 +108,12 @@ def declared_fields(record_type: Any, shape: RecordShape) -> Sequence[Any]:
     return found or [None] * len(shape.names)
 
 
-def _of_declared(kind: RecordSchema, otherwise: str, declared: Any) -> RecordSchema:
+def _of_declared(kind: Type, otherwise: Atomic, declared: Any) -> Type:
     """Return the schema of a field whose values are those of a declared type; ``otherwise`` stands for others."""
     try:
         strict_type(declared, _checked_record())
     except NeedsConversionError:
-        return kind if single_of(declared) and isinstance(kind, str) and is_held(kind) else otherwise
+        return kind if single_of(declared) and isinstance(kind, Atomic) and is_held(kind) else otherwise
     return _of_json(kind, otherwise)
 
 
@@ -127,19 +134,20 @@ def _checked_record(*around: Any) -> Callable[[Any], Any]:
     return of_record
 
 
-def _of_json(schema: RecordSchema, otherwise: str) -> RecordSchema:
+def _of_json(schema: Type, otherwise: Atomic) -> Type:
     """Return a schema with kinds of values as JSON has them; ``otherwise`` stands for others."""
-    if isinstance(schema, NamedFields) and all(map(_PLAIN_NAME.fullmatch, schema.names)):
-        fields = [_of_json(each, f"{each} of JSON") for each in schema]
-        return NamedFields(fields, schema.form, schema.names, schema.cls)
-    return schema if isinstance(schema, str) and _is_of_json(schema) else otherwise
+    if isinstance(schema, Record) and all(map(_PLAIN_NAME.fullmatch, schema.names)):
+        fields = [_of_json(each, Object(f"{each} of JSON")) for each in schema]
+        return schema.with_fields(fields)
+    return schema if isinstance(schema, Atomic) and _is_of_json(schema) else otherwise
 
 
-def _is_of_json(kind: str) -> bool:
+def _is_of_json(kind: Atomic) -> bool:
     """Whether a kind is one of values as JSON has them, or of lists of such."""
-    if isinstance(kind, ListOf):
-        return _of_json(kind.element, "") == kind.element and all(map(_is_of_json, kinds_of(kind.element)))
-    return without_none(kind) in ARRAYS
+    single = kind.required
+    if isinstance(single, ListOf):
+        return _of_json(single.element, NONE) == single.element and all(map(_is_of_json, types_in(single.element)))
+    return single in ARRAYS
 
 
 def odd_name(shape: RecordShape) -> str | None:
@@ -147,7 +155,7 @@ def odd_name(shape: RecordShape) -> str | None:
     return next((name for name in shape.names if not _PLAIN_NAME.fullmatch(name)), None)
 
 
-def sampled_schema(documents: Sequence[Any]) -> RecordSchema:
+def sampled_schema(documents: Sequence[Any]) -> Type:
     """Return the schema of dicts with the fields that these all have; raise ``NotVectorizable`` if there are none.
 
     Of a field with values of several types nothing is known.
@@ -165,31 +173,35 @@ def sampled_schema(documents: Sequence[Any]) -> RecordSchema:
     return schema
 
 
-def _schema_of_objects(documents: Sequence[Any]) -> NamedFields | None:
+def _schema_of_objects(documents: Sequence[Any]) -> Record | None:
     names = [
         name for name in documents[0] if _PLAIN_NAME.fullmatch(name) and all(name in document for document in documents)
     ]
     schemas = [_schema_of_values([document[name] for document in documents]) for name in names]
-    return NamedFields(schemas, DOCUMENT, tuple(names)) if names else None
+    return Record(schemas, DOCUMENT, tuple(names)) if names else None
 
 
-def _schema_of_values(values: Sequence[Any]) -> RecordSchema:
+def _schema_of_values(values: Sequence[Any]) -> Type:
     types = set(map(type, values))
     if list in types and types <= {list, type(None)}:
         items = list(itertools.chain.from_iterable(each for each in values if each is not None))
-        found = _schema_of_values(items) if items else ""
-        known = items and all(map(is_held, kinds_of(found)))
-        return ListOf(found, missing=type(None) in types) if known else "list of JSON"
+        found = _schema_of_values(items) if items else Object("list of JSON")
+        if not items or not all(map(is_held, types_in(found))):
+            return Object("list of JSON")
+        return optional(ListOf(found)) if type(None) in types else ListOf(found)
     return (_schema_of_objects(values) if types == {dict} else None) or _kind_of(types)
 
 
-def _kind_of(types: set[type]) -> str:
+def _kind_of(types: set[type]) -> Atomic:
     if types == {int, float}:
         return NUMBER
-    there = sorted(each.__name__ for each in types - {type(None)})
-    if len(there) == 1 and there[0] in ARRAYS:
-        return optional(there[0]) if type(None) in types else there[0]
-    return f"{' or '.join(there) or 'None'} of JSON"
+    there = types - {type(None)}
+    if len(there) == 1 and (single := _SINGLE.get(next(iter(there)))) is not None:
+        return optional(single) if type(None) in types else single
+    return Object(f"{' or '.join(sorted(each.__name__ for each in there)) or 'None'} of JSON")
+
+
+_SINGLE: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 
 
 class JsonColumns:
@@ -209,10 +221,11 @@ class JsonColumns:
     """
 
     def __init__(
-        self, schema: RecordSchema, wanted: Sequence[int] | None, shape: RecordShape | None = None, record_type: Any = None
+        self, schema: Type, wanted: Sequence[int] | None, shape: RecordShape | None = None, record_type: Any = None
     ) -> None:  # fmt: skip
+        assert isinstance(schema, Composite)
         self._schema = schema
-        leaves = dict(enumerate(leaves_of(schema)))
+        leaves = dict(enumerate(atomic_fields(schema)))
         names = names_of(schema, shape)
         if wanted is not None:
             leaves = {number: leaves[number] for number in wanted}
@@ -350,7 +363,7 @@ def _values_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 def _decoder_of(
-    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
+    schema: Sequence[Type], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
     record_type: Any, converted: Mapping[int, Any],
 ) -> Any:  # fmt: skip
     """Return what makes objects of documents, with the fields at some ``paths`` of a schema.
@@ -363,7 +376,7 @@ def _decoder_of(
 
 
 def _object_type(
-    schema: Sequence[RecordSchema], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
+    schema: Sequence[Type], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
     record_type: Any, converted: Mapping[int, Any] = MappingProxyType({}),
 ) -> Any:  # fmt: skip
     msgspec = importlib.import_module("msgspec")
@@ -379,11 +392,11 @@ def _object_type(
             expected = converted[number]
         elif number not in within:
             expected = strict_type(of, _checked_record(record_type))
-        elif isinstance(each, NamedFields):
+        elif isinstance(each, Record):
             fields.append((_field(number), _record_within(each, within[number], of)))
             continue
         else:
-            expected = _list_of(each, of) if isinstance(each, ListOf) else _leaf_type(each, of)
+            expected = _list_of(each, of) if isinstance(each.required, ListOf) else _leaf_type(each, of)
         # Without a default here, documents without the field are parsed one by one.
         if shape is not None and name not in shape.required:
             default = shape.defaults(name)
@@ -397,48 +410,53 @@ def _object_type(
     return msgspec.defstruct("Document", fields, rename=by_name, kw_only=True, gc=False)
 
 
-def _leaf_type(kind: RecordSchema, declared: Any) -> Any:
+def _leaf_type(kind: Type, declared: Any) -> Any:
     """Return what the parser makes of single values, of a kind or of a declared type."""
     single = "" if declared is None else single_of(declared)
     if not single:
-        return _TYPES.get(str(kind), Any)
-    return scalar_type(single) | None if str(kind).endswith("?") else scalar_type(single)
+        return _TYPES.get(kind, Any)
+    return scalar_type(single) | None if kind.is_optional else scalar_type(single)
 
 
-def _record_within(schema: NamedFields, paths: Iterable[tuple[int, ...]], declared: Any) -> Any:
+def _record_within(schema: Record, paths: Iterable[tuple[int, ...]], declared: Any) -> Any:
     """Return what the parser makes of records within records, which are no nulls."""
     of = without_null(declared)
     return _object_type(schema, schema.names, paths, None if of is None else flat_shape(of, "JsonSchema"), of)
 
 
-def _list_of(kind: ListOf, declared: Any) -> Any:
+def _list_of(kind: Type, declared: Any) -> Any:
     """Return what the parser makes of lists, and checks."""
-    element, of = kind.element, element_declared(without_null(declared))
-    if isinstance(element, NamedFields):
-        leaves = enumerate(leaves_of(element))
-        inner = _record_within(element, [path for n, (path, _) in leaves if kind.read is None or n in kind.read], of)
+    lists = kind.required
+    assert isinstance(lists, ListOf)
+    element, of = lists.element, element_declared(without_null(declared))
+    if isinstance(element, Record):
+        leaves = enumerate(atomic_fields(element))
+        inner = _record_within(element, [path for n, (path, _) in leaves if lists.read is None or n in lists.read], of)
     else:
-        inner = _list_of(element, of) if isinstance(element, ListOf) else _leaf_type(element, of)
+        inner = _list_of(element, of) if isinstance(element.required, ListOf) else _leaf_type(element, of)
     made: Any = list[inner]  # type: ignore[valid-type]
-    return made | None if kind.endswith("?") else made
+    return made | None if kind.is_optional else made
 
 
-def _is_checked(kind: RecordSchema) -> bool:
+def _is_checked(kind: Type) -> bool:
     """Whether the parser checks values of a kind, also all in lists."""
-    return _is_checked(kind.element) if isinstance(kind, ListOf) else kind in _TYPES
+    return _is_checked(kind.required.element) if isinstance(kind.required, ListOf) else kind in _TYPES
 
 
-def _objects_in(kind: RecordSchema) -> ListOf | None:
-    """Return the kind of lists, if their items are objects, or lists of such."""
-    within = isinstance(kind, ListOf) and (isinstance(kind.element, NamedFields) or _objects_in(kind.element))
-    return kind if within else None  # type: ignore[return-value]
+def _objects_in(kind: Type) -> Atomic | None:
+    """Return the type of lists, if their items are objects, or lists of such."""
+    lists = kind.required
+    within = isinstance(lists, ListOf) and (isinstance(lists.element, Record) or _objects_in(lists.element))
+    return kind if within and isinstance(kind, Atomic) else None
 
 
-def _lists_where_there(values: list[Any], kind: ListOf) -> Column | None:
+def _lists_where_there(values: list[Any], kind: Atomic) -> Column | None:
     """Return lists of the parser's objects, which may be null, as a column; ``None`` if they are not of their kinds."""
-    if not kind.endswith("?"):
-        return lists_of_objects(values, kind)
-    found = lists_of_objects([each for each in values if each is not None], kind)
+    lists = kind.required
+    assert isinstance(lists, ListOf)
+    if not kind.is_optional:
+        return lists_of_objects(values, lists)
+    found = lists_of_objects([each for each in values if each is not None], lists)
     columns = importlib.import_module("funken.columnar.kernels.columns")
     return None if found is None else columns.lists_or_none(found, [each is not None for each in values])
 
@@ -449,14 +467,14 @@ def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
     counts = importlib.import_module("numpy").fromiter(map(len, values), "int64", len(values))
     items = list(itertools.chain.from_iterable(values))
     found: dict[int, Any] = {}
-    leaves = list(leaves_of(of.element))
+    leaves = list(atomic_fields(of.element))
     for number, (path, kind) in enumerate(leaves):
         if of.read is not None and number not in of.read:
             continue
         found[number] = _values_of(".".join(map(_field, path)))(items) if path else items
         within = _objects_in(kind)
         if within is not None:
-            found[number] = lists_of_objects(found[number], within)
+            found[number] = _lists_where_there(found[number], within)
             if found[number] is None:
                 return None
     checked = {number for number, (_, kind) in enumerate(leaves) if _is_checked(kind)}

@@ -22,20 +22,8 @@ from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import (
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
-    NUMBER,
-    STR,
-    ListOf,
-    NotVectorizable,
-    RecordSchema,
-    leaves_of,
-    without_none,
-)
-from funken.columnar.records import DICT, NOT_READ, NamedFields
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.records import NOT_READ
 from funken.connectors.formats.json_columns import (
     JsonColumns,
     TypedDocuments,
@@ -48,6 +36,7 @@ from funken.connectors.formats.json_types import JsonLeaves, parsed_exactly, sin
 from funken.connectors.formats.record_types import RecordShape, as_document, from_documents, shape_of, shape_of_dicts
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
+from funken.expr.types import BOOL, DICT, FLOAT, INT, NONE, NUMBER, STR, Atomic, ListOf, Record, Type, atomic_fields
 from funken.types.instants import Instant
 from funken.types.parsing import decimal_text, instant_text, limits
 
@@ -129,7 +118,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
             records = [value for value in records if value is not None]
         return records
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of documents of a declared type; others may have any fields."""
         if type(self) is not JsonSchema:
             return super().record_schema()
@@ -142,14 +131,14 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         """Whether the documents have no declared type."""
         return type(self) is JsonSchema and self.record_type is None
 
-    def schema_of_sample(self, messages: Sequence[bytes]) -> RecordSchema:
+    def schema_of_sample(self, messages: Sequence[bytes]) -> Type:
         """Return the schema of dicts with the fields that all of these documents have."""
         try:
             return sampled_schema(list(map(parsed, messages)))
         except ValueError:
             raise NotVectorizable(f"reads JSON, but a file does not begin with it; {_DECLARE}") from None
 
-    def lines_to_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
+    def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
         """Return what makes columns of lines with a document in each."""
         if self.record_type is not None:
             return JsonColumns(schema, wanted, _shape_of(self.record_type), self.record_type).of_lines
@@ -179,7 +168,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
             return True
         shape, schema = _shape_of(self.record_type), getattr(block, "schema", None)
         leaves = getattr(block, "leaves", ())
-        if not isinstance(schema, NamedFields) or schema.names != shape.names or len(leaves) != len(schema):
+        if not isinstance(schema, Record) or schema.names != shape.names or len(leaves) != len(schema):
             return False
         return all(map(fits_column, declared_fields(self.record_type, shape), schema, leaves))
 
@@ -188,7 +177,7 @@ def fits_column(declared: Any, kind: Any, column: Column) -> bool:
     """Whether a column has values of a declared type alone, which are in documents as they are.
 
     >>> from funken.columnar.kernels.columns import column_of
-    >>> [fits_column(int, "int", column_of([2**40], "int")), fits_column(str, "int", column_of([1], "int"))]
+    >>> [fits_column(int, INT, column_of([2**40], INT)), fits_column(str, INT, column_of([1], INT))]
     [True, False]
     """
     single = single_of(declared)
@@ -311,7 +300,7 @@ def documents_of(block: Block) -> list[bytes] | None:
     r"""Return the documents of records, as ``JsonSchema`` writes them one by one; ``None``: they have other values than JSON has.
 
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> sales = NamedFields(("str", "float"), DICT, ("item", "price"))
+    >>> sales = Record((STR, FLOAT), DICT, ("item", "price"))
     >>> documents_of(columns_of([{"item": "tea", "price": 0.5}, {"item": "né", "price": float("inf")}], sales))
     [b'{"item": "tea", "price": 0.5}', b'{"item": "n\\u00e9", "price": Infinity}']
     """
@@ -329,13 +318,13 @@ def documents_of(block: Block) -> list[bytes] | None:
 def _written(block: Columns) -> list[str]:
     if not block.length:
         return []
-    kinds = [kind for _, kind in leaves_of(block.schema)]
+    kinds = [kind for _, kind in atomic_fields(block.schema)]
     texts = [_texts_of(column, kind, block.length) for column, kind in zip(block.leaves, kinds, strict=True)]
     return _writer_of(block.schema)(zip(*texts, strict=True))
 
 
 @functools.lru_cache(maxsize=256)
-def _writer_of(schema: RecordSchema) -> Callable[[Iterable[Any]], list[str]]:
+def _writer_of(schema: Type) -> Callable[[Iterable[Any]], list[str]]:
     """Generate what puts the texts of leaves together: formatting by ``%`` would take twice the time."""
     variables = itertools.count()
     text = "".join(_pieces(schema, variables, outermost=True))
@@ -344,13 +333,13 @@ def _writer_of(schema: RecordSchema) -> Callable[[Iterable[Any]], list[str]]:
     return writer
 
 
-def _pieces(schema: RecordSchema, variables: Iterator[int], *, outermost: bool = False) -> Iterator[str]:
+def _pieces(schema: Type, variables: Iterator[int], *, outermost: bool = False) -> Iterator[str]:
     """Yield literals that are a record as JSON, side by side."""
-    if isinstance(schema, str):
+    if isinstance(schema, Atomic):
         yield f"f'{{v{next(variables)}}}'"
         return
     names = None
-    if isinstance(schema, NamedFields):
+    if isinstance(schema, Record):
         if schema.form != DICT and not outermost:
             raise _OtherValuesError
         names = schema.names
@@ -362,11 +351,11 @@ def _pieces(schema: RecordSchema, variables: Iterator[int], *, outermost: bool =
     yield repr("[]" if not schema else "]" if names is None else "}")
 
 
-def _texts_of(column: Column, kind: str, length: int) -> list[Any]:
+def _texts_of(column: Column, kind: Atomic, length: int) -> list[Any]:
     """Return the values of a leaf as JSON, or what is JSON when it is formatted."""
-    if isinstance(kind, ListOf) and not kind.endswith("?") and not column.constant:
+    if isinstance(kind, ListOf) and not column.constant:
         return _texts_of_lists(column, length)
-    text = _TEXTS.get(without_none(kind))
+    text = _TEXTS.get(kind.required)
     if text is None or column.data is NOT_READ:
         raise _OtherValuesError
     if column.constant:
@@ -381,7 +370,7 @@ def _texts_of(column: Column, kind: str, length: int) -> list[Any]:
         if written is not None:
             return list(written.to_list(length))
     values = column.to_list(length)
-    if kind.endswith("?"):
+    if kind.is_optional:
         return ["null" if value is None else text(value) for value in values]
     if kind == FLOAT and importlib.import_module("numpy").isfinite(column.data).all():
         text = float.__repr__
@@ -391,7 +380,7 @@ def _texts_of(column: Column, kind: str, length: int) -> list[Any]:
 def _texts_of_lists(column: Column, length: int) -> list[str]:
     lists = importlib.import_module("funken.columnar.kernels.columns").lists_of(column, length)
     schema = lists.content().schema
-    if isinstance(schema, NamedFields) and schema.form != DICT:
+    if isinstance(schema, Record) and schema.form != DICT:
         raise _OtherValuesError
     written = _written(lists.content())
     offsets = (lists.offsets - lists.offsets[0]).tolist()
@@ -418,7 +407,7 @@ def _text_of_number(value: float) -> str:
     return int.__repr__(value) if isinstance(value, int) else _text_of_float(value)
 
 
-_TEXTS: dict[str, Callable[[Any], str]] = {
+_TEXTS: dict[Atomic, Callable[[Any], str]] = {
     INT: int.__repr__, FLOAT: _text_of_float, BOOL: {False: "false", True: "true"}.__getitem__, STR: encode_basestring_ascii,
     NONE: {None: "null"}.__getitem__, NUMBER: _text_of_number,
 }  # fmt: skip

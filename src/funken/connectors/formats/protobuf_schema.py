@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, cast
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.formats.arrow_columns import columns_of_values
 from funken.connectors.formats.declared import names_of, schema_of_records
 from funken.connectors.formats.protobuf_values import declared_of, fields_of, fill
@@ -21,6 +21,7 @@ from funken.connectors.formats.record_types import as_document, field_types, fro
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidProgram
+from funken.expr.types import Type, atomic_fields
 
 
 def _protobuf(module: str) -> Any:
@@ -102,7 +103,7 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         make = self._make
         return list(found) if make is None else [make(fields_of(each, self._declared)) for each in found]
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of records of a declared type; others are messages."""
         if type(self) is not ProtobufSchema:
             return super().record_schema()
@@ -113,10 +114,10 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
         return schema_of_records(self.record_type, shape_of(self.record_type, "ProtobufSchema"))
 
     def messages_to_columns(
-        self, schema: RecordSchema, wanted: Sequence[int] | None
+        self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
         """Return what makes columns of messages: of their fields that are numbers, text and bytes, or enums."""
-        names, leaves = names_of(schema, shape_of(self.record_type, "ProtobufSchema")), leaves_of(schema)
+        names, leaves = names_of(schema, shape_of(self.record_type, "ProtobufSchema")), atomic_fields(schema)
         fields = {
             number: _fields_at(self._class.DESCRIPTOR, names, schema, leaves[number][0])
             for number in (range(len(leaves)) if wanted is None else wanted)

@@ -19,18 +19,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, ListOf, NotVectorizable, RecordSchema, without_none
-from funken.columnar.records import NOT_READ, NamedFields
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.records import NOT_READ
 from funken.connectors.formats.arrow_batches import places_of
 from funken.connectors.formats.arrow_columns import columns_of_batch
 from funken.dataclass import dataclass
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Composite, ListOf, Object, Type
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
 _LINE_FEED, _ASCII = 10, 128
 _MARK = b"\xef\xbb\xbf"
-_ARROW = {INT: "int64", FLOAT: "float64", BOOL: "bool_", STR: "string"}
+_ARROW: dict[Type, str] = {INT: "int64", FLOAT: "float64", BOOL: "bool_", STR: "string"}
 _JAVA_LOW, _JAVA_HIGH = 1e-3, 1e7
 """Java writes floats between these without an exponent."""
 _NAN_OF = re.compile(rb"nan\(", re.IGNORECASE)
@@ -67,9 +68,10 @@ def count_of(data: bytes, byte: bytes) -> int:
 def fields_of(block: Block, record_type: Any, names: Sequence[str]) -> list[Column] | None:
     """Return the fields that lines have, in their order; ``None`` if records have to be made for that.
 
+    >>> from funken.expr.types import Tuple
     >>> from funken import Types
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> block = columns_of([("tea", 1), ("jam", 2)], ("str", "int"))
+    >>> block = columns_of([("tea", 1), ("jam", 2)], Tuple((STR, INT)))
     >>> [field.to_list(2) for field in fields_of(block, Types.TUPLE([Types.STRING(), Types.INT()]), ["f0", "f1"])]
     [['tea', 'jam'], [1, 2]]
     """
@@ -216,7 +218,7 @@ class CsvColumns:
     """Makes columns of pieces of delimited text; ``order`` says which column of the text each field is."""
 
     def __init__(
-        self, csv_schema: Any, parsers: Sequence[Callable[[str], Any]], types: Sequence[Any], schema: RecordSchema,
+        self, csv_schema: Any, parsers: Sequence[Callable[[str], Any]], types: Sequence[Any], schema: Composite,
         wanted: Sequence[int] | None, order: Sequence[int] | None = None, width: int | None = None,
     ) -> None:  # fmt: skip
         self.delimiters = Delimiters(csv_schema.delimiter, csv_schema.quote)
@@ -226,7 +228,7 @@ class CsvColumns:
         self._is_comment = re.compile(b"(?:^|\n) *" + re.escape(comment.encode())).search if comment else None
         order = list(range(len(schema))) if order is None else list(order)
         wanted = range(len(schema)) if wanted is None else wanted
-        kinds = [without_none(str(kind)) for kind in schema]
+        kinds = [kind.required for kind in schema]
         #: of the fields that Arrow converts: field and column of the text; text that nobody reads is none of them
         self._read = [
             (number, f"{order[number]}") for number in range(len(schema)) if number in wanted or kinds[number] != STR
@@ -326,11 +328,12 @@ class CsvColumns:
         from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
         for number, parsed in values.items():
-            kind = str(self._schema[number])
+            kind = self._schema[number]
             if number not in self._wanted:
                 continue
-            if None in parsed and not kind.endswith("?"):
+            if None in parsed and not kind.is_optional:
                 return None
+            assert isinstance(kind, Atomic)
             made.leaves[number] = column_of(parsed, kind)
         return made
 
@@ -347,7 +350,7 @@ def _reals(array: Any, kind: Any, data: bytes) -> Any:
     return array
 
 
-def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:
+def csv_record_schema(csv_schema: Any, schema: Composite) -> Composite:
     """Return the schema, if text of this form can become columns; raise ``NotVectorizable`` if not."""
     if csv_schema.charset.lower().replace("_", "-") not in ("utf-8", "utf8"):
         raise NotVectorizable(f"reads text that is {csv_schema.charset}, and not UTF-8")
@@ -355,11 +358,9 @@ def csv_record_schema(csv_schema: Any, schema: RecordSchema) -> RecordSchema:
         character = getattr(csv_schema, name)
         if character is not None and not character.isascii():
             raise NotVectorizable(f"has a {name} that is not ASCII: {character!r}")
-    plain = [isinstance(kind, str) and not isinstance(kind, ListOf) for kind in schema]
-    kinds = [kind if is_plain else "value of CSV" for kind, is_plain in zip(schema, plain, strict=True)]
-    return (
-        NamedFields(kinds, schema.form, schema.names, schema.cls) if isinstance(schema, NamedFields) else tuple(kinds)
-    )
+    plain = [isinstance(kind, Atomic) and not isinstance(kind.required, ListOf) for kind in schema]
+    kinds = [kind if is_plain else Object("value of CSV") for kind, is_plain in zip(schema, plain, strict=True)]
+    return schema.with_fields(kinds)
 
 
 __all__ = [

@@ -15,12 +15,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import STR, NotVectorizable, RecordSchema
-from funken.columnar.records import NamedFields
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.typed.samples import SampledText
 from funken.connectors.formats.json_columns import JsonColumns, sampled_schema
 from funken.connectors.formats.text_columns import is_text
 from funken.dataclass import dataclass
+from funken.expr.types import STR, Atomic, Type
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -70,7 +70,7 @@ def _column(array: Any) -> Columns:
     return Columns(STR, [Column(STR, array)], len(array))
 
 
-def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None) -> RecordSchema:
+def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None) -> Type:
     """Return the schema of texts; raise ``NotVectorizable`` if they are in another charset than UTF-8.
 
     ``sample`` returns some of them, and is called if somebody wants to know what is in them; it may raise ``NotVectorizable``.
@@ -88,18 +88,15 @@ def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None)
     return SampledText(documents)
 
 
-def with_samples(schema: RecordSchema, sample: Callable[[int], Sequence[str]]) -> RecordSchema:
+def with_samples(schema: Type, sample: Callable[[int], Sequence[str]]) -> Type:
     """Return a schema whose texts can be looked at: ``sample`` returns some of a leaf, by its number."""
     numbers = itertools.count()
 
-    def of(inner: RecordSchema) -> RecordSchema:
-        if isinstance(inner, str):
+    def of(inner: Type) -> Type:
+        if isinstance(inner, Atomic):
             number = next(numbers)
             return text_schema("utf-8", functools.partial(sample, number)) if inner == STR else inner
-        fields = map(of, inner)
-        if isinstance(inner, NamedFields):
-            return NamedFields(fields, inner.form, inner.names, inner.cls)
-        return tuple(fields)
+        return inner.with_fields(map(of, inner))
 
     return of(schema)
 
@@ -115,7 +112,7 @@ class JsonTexts:
     (None, None)
     """
 
-    schema: RecordSchema
+    schema: Type
 
     @staticmethod
     def like(texts: Sequence[str]) -> JsonTexts:
@@ -138,7 +135,7 @@ class JsonTexts:
 
 
 @functools.lru_cache(maxsize=64)
-def _columns_of(schema: RecordSchema, wanted: tuple[int, ...] | None) -> JsonColumns:
+def _columns_of(schema: Type, wanted: tuple[int, ...] | None) -> JsonColumns:
     return JsonColumns(schema, wanted)
 
 

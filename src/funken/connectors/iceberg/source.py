@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema, fields_of_leaves
-from funken.columnar.records import NOT_READ, NamedFields
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.records import NOT_READ
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -33,6 +33,7 @@ from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
 from funken.connectors.lake import block_of_table
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
+from funken.expr.types import Record, Type, outer_fields
 from funken.types.arrow import parquet_file, python_rows
 
 
@@ -73,7 +74,7 @@ class IcebergSource(Source):
         table = self.catalog.table(self.table, SourceNotReadable)
         return table, table.scan(snapshot_id=snapshot, selected_fields=columns or self.columns)
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the rows."""
         try:
             return schema_of_file(self.scan(self.snapshot_id)[1].projection().as_arrow())
@@ -127,13 +128,13 @@ class IcebergReader(QueuedReader):
         self._rows: Any = []
         self._given = 0
         #: of the columns that are read, if they are: the schema, and which of its leaves
-        self._schema: NamedFields | None = None
+        self._schema: Record | None = None
         self._wanted: Sequence[int] | None = None
         self._count = context.metrics.counter("numRecordsRead")
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Make blocks of columns; those that are not wanted are not read."""
-        assert isinstance(schema, NamedFields)
+        assert isinstance(schema, Record)
         self._schema, self._wanted = schema, wanted
         self._planned, self._batches = {}, None  # it goes on at the next row
 
@@ -197,7 +198,7 @@ class IcebergReader(QueuedReader):
         if self._schema is None or self._wanted is None:
             return ()
         names = self._schema.names
-        return tuple(names[number] for number in fields_of_leaves(self._schema, self._wanted)) or names[:1]
+        return tuple(names[number] for number in outer_fields(self._schema, self._wanted)) or names[:1]
 
     def _open(self, split: IcebergSplit) -> Iterator[Any]:
         if split.snapshot not in self._planned:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import RecordSchema
 from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
 from funken.connectors.context import ConnectorContext
 from funken.connectors.kafka.client import LastError, confluent, made, message_of
@@ -27,6 +26,7 @@ from funken.connectors.librdkafka.native import messages_of
 from funken.connectors.librdkafka.runs import Run
 from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.errors import SourceNotReadable
+from funken.expr.types import Type
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class KafkaReader(SourceReader):
         self._messages: Messages | None = None
         self._fetcher: Fetcher | None = None
 
-    def read_record_columns(self, schema: RecordSchema, wanted: Sequence[int] | None) -> None:
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
         """Return columns of the wanted fields, where the values have that form."""
         of_messages = self._deserializer.messages_to_columns(schema, wanted)
         self._by_lines = of_messages is None

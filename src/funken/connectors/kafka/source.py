@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import Boundedness, Source
 from funken.connectors.context import ConnectorContext, declares
 from funken.connectors.formats.texts import text_schema
@@ -24,6 +24,7 @@ from funken.connectors.reading.decoding import MalformedRecordPolicy
 from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
+from funken.expr.types import Type
 from funken.io.durations import duration_ms
 
 DISCOVERY_INTERVAL = 300_000
@@ -103,7 +104,7 @@ class KafkaSource(Source):
         schema = self.deserializer
         return schema.never_waits and declares(schema, "never_waits", "deserialize")
 
-    def record_schema(self) -> RecordSchema:
+    def record_schema(self) -> Type:
         """Return the schema of the records, where the deserializer of values makes columns.
 
         If only messages show what they have, the newest of some partitions are looked at.
@@ -119,15 +120,15 @@ class KafkaSource(Source):
             return text_schema(self.deserializer.charset, self._texts)
         if self.deserializer.needs_sample:
             return self._schema_of_sample(self._sample())
-        schema: RecordSchema = self.deserializer.record_schema()
+        schema: Type = self.deserializer.record_schema()
         return schema
 
     def _texts(self) -> list[str]:
         return [message.decode(errors="replace") for message in self._sample()]
 
-    def _schema_of_sample(self, messages: list[bytes]) -> RecordSchema:
+    def _schema_of_sample(self, messages: list[bytes]) -> Type:
         try:
-            schema: RecordSchema = self.deserializer.schema_of_sample(messages)
+            schema: Type = self.deserializer.schema_of_sample(messages)
         except NotVectorizable:
             raise NotVectorizable(f"its newest messages have no fields in common; {_DECLARE}") from None
         return schema

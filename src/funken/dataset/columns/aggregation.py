@@ -54,6 +54,7 @@ def column_aggregation(
 class ColumnAggregation:
     """One record per key, as columns; ``spills`` says whether what is too much goes to disk, or ``is_full`` is told.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.api.aggregations import Aggregations, FieldAggregator
     >>> from funken.dataset.memory.manager import MemoryManager
@@ -61,7 +62,7 @@ class ColumnAggregation:
     >>> share = MemoryManager(8192, 1, SpillSpace()).share("sum")
     >>> function = DataSetFunction(FieldAggregator(((Aggregations.SUM, (1,)),), "sum"))
     >>> sums = ColumnAggregation(share, Key(((0,),)), ColumnReduce(function))
-    >>> sums.add(block_of(columns_of([("a", 1), ("b", 2), ("a", 3)], ("str", "int")))), sums.add([("a", 1)])
+    >>> sums.add(block_of(columns_of([("a", 1), ("b", 2), ("a", 3)], Tuple((STR, INT))))), sums.add([("a", 1)])
     (True, False)
     >>> [list(block) for block in sums.poured()]
     [[('a', 4), ('b', 2)]]

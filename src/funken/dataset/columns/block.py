@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class ColumnBlock:
     """Records as columns, in the place of a list.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> block = ColumnBlock(columns_of([("a", 1), ("b", 2), ("c", 3)], ("str", "int")))
+    >>> block = ColumnBlock(columns_of([("a", 1), ("b", 2), ("c", 3)], Tuple((STR, INT))))
     >>> len(block), list(block)[1], block[-1], list(block[::2])
     (3, ('b', 2), ('c', 3), [('a', 1), ('c', 3)])
     """

@@ -11,24 +11,20 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import (
-    FLOAT,
     Argument,
     Binary,
     Choose,
     Expression,
     Make,
     NotVectorizable,
-    RecordSchema,
     Rowwise,
-    is_plain,
-    kinds_of,
-    leaves_of,
     schema_of_value,
 )
 from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.tracing import Traced, trace
 from funken.dataset.columns.keys import leaf_at
 from funken.dataset.plan.functions import DataSetFunction
+from funken.expr.types import FLOAT, Composite, Type, atomic_fields, is_plain, types_in
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -40,8 +36,9 @@ Hows = tuple[str, ...]
 class ColumnReduce:
     """A function that makes one record of two, over columns; results are None where it has to be called instead.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> pairs = columns_of([("a", 1), ("b", 2), ("a", 3)], ("str", "int"))
+    >>> pairs = columns_of([("a", 1), ("b", 2), ("a", 3)], Tuple((STR, INT)))
     >>> added = ColumnReduce(DataSetFunction(lambda one, other: (one[0], one[1] + other[1])))
     >>> added.by_key(pairs, [0]).to_list(), added.of_all(pairs, ("z", 5))
     ([('a', 4), ('b', 2)], ('z', 11))
@@ -53,9 +50,9 @@ class ColumnReduce:
     def __init__(self, function: DataSetFunction) -> None:
         self._parts = getattr(function.target, "column_parts", None)
         self._target: Any = None if function.rich or function.method is not None else function.target
-        self._hows: dict[RecordSchema, tuple[Traced, Hows] | None] = {}
+        self._hows: dict[Type, tuple[Traced, Hows] | None] = {}
         self._traced = _traced(self._target) if self._parts is None else None
-        self._paired: dict[RecordSchema, Traced | None] = {}
+        self._paired: dict[Type, Traced | None] = {}
 
     @property
     def can_be_read(self) -> bool:
@@ -86,19 +83,19 @@ class ColumnReduce:
             hows[leaf] = how
         return tuple(hows)
 
-    def _read(self, schema: RecordSchema) -> tuple[Traced, Hows] | None:
+    def _read(self, schema: Type) -> tuple[Traced, Hows] | None:
         if self._traced is None:
             return None
         try:
             traced, folds = reduce_folds(self._target, None, schema)
         except NotVectorizable:
             return None
-        own = [Argument(0, path) for path, _ in leaves_of(schema)]
+        own = [Argument(0, path) for path, _ in atomic_fields(schema)]
         if any(fold.of != argument for fold, argument in zip(folds, own, strict=True)):
             return None
         return traced, tuple(fold.how for fold in folds)
 
-    def _pairs(self, schema: RecordSchema) -> Expression | None:
+    def _pairs(self, schema: Type) -> Expression | None:
         if self._traced is None:
             return None
         if schema not in self._paired:
@@ -159,7 +156,7 @@ def _traced(target: Any) -> Traced | None:
         return None
 
 
-def _typed(traced: Traced, schema: RecordSchema) -> Traced | None:
+def _typed(traced: Traced, schema: Type) -> Traced | None:
     try:
         made, found = traced.typed(schema, schema)
     except NotVectorizable:
@@ -169,12 +166,12 @@ def _typed(traced: Traced, schema: RecordSchema) -> Traced | None:
     return None if _computes_floats(made.result, schema) else made
 
 
-def _computes_floats(expression: Expression, schema: RecordSchema) -> bool:
+def _computes_floats(expression: Expression, schema: Type) -> bool:
     """Whether a float of the result is more than one of the arguments'."""
-    if FLOAT not in kinds_of(schema):
+    if FLOAT not in types_in(schema):
         return False
     match expression:
-        case Make(items):
+        case Make(items) if isinstance(schema, Composite):
             return any(_computes_floats(item, inner) for item, inner in zip(items, schema, strict=True))
         case Choose(_, then, otherwise):
             return _computes_floats(then, schema) or _computes_floats(otherwise, schema)

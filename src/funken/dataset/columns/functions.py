@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import NONE, Argument, Expression, Make, NotVectorizable, RecordSchema, is_plain
+from funken.columnar.expressions import Argument, Expression, Make, NotVectorizable
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.tracing import Traced, trace
 from funken.dataset.columns.block import block_of
 from funken.dataset.plan.functions import DataSetFunction
+from funken.expr.types import NONE, Atomic, Tuple, Type, is_plain
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 class ColumnFunction:
     """A function of one or two records.
 
+    >>> from funken.expr.types import INT, STR
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> pairs = columns_of([("a", 1), ("b", 2)], ("str", "int"))
+    >>> pairs = columns_of([("a", 1), ("b", 2)], Tuple((STR, INT)))
     >>> list(ColumnFunction(DataSetFunction(lambda pair: (pair[1] * 2, pair[0])), 1).mapped(pairs))
     [(2, 'a'), (4, 'b')]
     >>> list(ColumnFunction(DataSetFunction(lambda pair: pair[1] > 1), 1).kept(pairs))
@@ -37,10 +39,10 @@ class ColumnFunction:
 
     def __init__(self, function: DataSetFunction, arguments: int) -> None:
         self._target = function.target
-        self._typed: dict[tuple[RecordSchema, ...], tuple[Expression, RecordSchema] | None] = {}
+        self._typed: dict[tuple[Type, ...], tuple[Expression, Type] | None] = {}
         self._traced = _traced(function, arguments)
 
-    def _expression(self, *schemas: RecordSchema) -> tuple[Expression, RecordSchema] | None:
+    def _expression(self, *schemas: Type) -> tuple[Expression, Type] | None:
         traced = self._traced
         if traced is None:
             return None
@@ -75,7 +77,7 @@ class ColumnFunction:
     def kept(self, block: Columns) -> Block | None:
         """Return the records for which the function is true, which may be none."""
         found = self._expression(block.schema)
-        if found is None or not isinstance(found[1], str):
+        if found is None or not isinstance(found[1], Atomic):
             return None
         from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.evaluation import mask_of  # noqa: PLC0415 - loads NumPy
@@ -92,8 +94,9 @@ class ColumnFunction:
 class ColumnFlatMap:
     """A function that returns or yields the results of a record.
 
+    >>> from funken.expr.types import STR
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> lines = columns_of(["to be", "", "or"], "str")
+    >>> lines = columns_of(["to be", "", "or"], STR)
     >>> list(ColumnFlatMap(DataSetFunction(str.split)).given(lines))
     ['to', 'be', 'or']
     >>> list(ColumnFlatMap(DataSetFunction(lambda line: (line, line + "!"))).given(lines[2:]))
@@ -104,7 +107,7 @@ class ColumnFlatMap:
 
     def __init__(self, function: DataSetFunction) -> None:
         self._target: Any = _split if function.target is str.split else function.target
-        self._typed: dict[RecordSchema, tuple[TracedFlatMap, RecordSchema] | None] = {}
+        self._typed: dict[Type, tuple[TracedFlatMap, Type] | None] = {}
         self._traced = None
         if not function.rich and function.method is None:
             with contextlib.suppress(NotVectorizable):
@@ -159,4 +162,4 @@ def paired(first: Columns, second: Columns) -> Block:
     """Return pairs of the records of two blocks."""
     from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
 
-    return block_of(Made((first.schema, second.schema), [*first.leaves, *second.leaves], first.length))
+    return block_of(Made(Tuple((first.schema, second.schema)), [*first.leaves, *second.leaves], first.length))

@@ -47,15 +47,16 @@ class ColumnHashJoin:
 
     After ``finish`` another probe side may ``begin``, as long as ``reusable`` is set: the build side stays.
 
+    >>> from funken.expr.types import INT, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> memory, key = MemoryManager(16384, 1, SpillSpace()), Key(((0,),))
     >>> join = ColumnHashJoin(memory.share("join"), key, key, keep_probe=True)
     >>> for start in range(0, 10_000, 1000):
-    ...     taken = join.add(block_of(columns_of([(n, 1) for n in range(start, start + 1000)], ("int", "int"))))
+    ...     taken = join.add(block_of(columns_of([(n, 1) for n in range(start, start + 1000)], Tuple((INT, INT)))))
     >>> join.begin()
-    >>> probe = block_of(columns_of([(n, 2) for n in range(9_999, 10_002)], ("int", "int")))
+    >>> probe = block_of(columns_of([(n, 2) for n in range(9_999, 10_002)], Tuple((INT, INT))))
     >>> pairs = [*join.probe(probe), *join.finish()]
     >>> sum(one.length for one, other in pairs if one and other), sum(other.length for one, other in pairs if one is None)
     (1, 2)

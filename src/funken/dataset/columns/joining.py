@@ -14,6 +14,7 @@ from funken.dataset.columns.keys import key_leaves
 from funken.dataset.memory.blocks import Block, Blocks, PushBack, weighed, weight
 from funken.dataset.memory.manager import Share
 from funken.dataset.plan.keys import Key
+from funken.expr.types import INT
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -27,14 +28,15 @@ _POURED = 1 << 13
 class ColumnTable:
     """The records of a build side by key; ``size`` is what it has reserved of its share, which others may use, too.
 
+    >>> from funken.expr.types import FLOAT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> key = Key(((0,),))
     >>> table = ColumnTable(MemoryManager(8192, 1, SpillSpace()).share("join"), key, key)
-    >>> table.add(block_of(columns_of([(1, "a"), (2, "b")], ("int", "str"))))
+    >>> table.add(block_of(columns_of([(1, "a"), (2, "b")], Tuple((INT, STR)))))
     True
-    >>> probe = block_of(columns_of([(2, 0.5), (3, 0.5)], ("int", "float")))
+    >>> probe = block_of(columns_of([(2, 0.5), (3, 0.5)], Tuple((INT, FLOAT))))
     >>> table.can_probe(probe), [(one.to_list(), other.to_list()) for one, other in table.pairs(probe)]
     (True, [([(2, 'b')], [(2, 0.5)])])
     """
@@ -189,7 +191,7 @@ class ColumnTable:
 def int_leaf(columns: Columns, key: Key) -> int | None:
     """Return the number of the column of ints that a key is; None if it is anything else."""
     leaves = key_leaves(columns, key)
-    return leaves[0] if leaves and len(leaves) == 1 and columns.leaves[leaves[0]].kind == "int" else None
+    return leaves[0] if leaves and len(leaves) == 1 and columns.leaves[leaves[0]].kind == INT else None
 
 
 def _cost(block: Block) -> int:

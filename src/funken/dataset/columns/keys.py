@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import INT, STR, leaves_of
 from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.order import Descending, Order
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.dataset.plan.record_type import Path
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, atomic_fields
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 OrderLeaves = list[tuple[int, bool]]
 """Numbers of columns, and whether each is descending."""
 
-_TYPES = {"int": int, "float": float, "bool": bool, "str": str}
+_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 
 def leaf_at(block: Any, path: Path) -> int | None:
     """Return the number of the column that a path leads to; None if it leads to none.
 
+    >>> from funken.expr.types import Tuple
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> leaf_at(columns_of([(1, ("a", 2.0))], ("int", ("str", "float"))), (1, 0))
+    >>> leaf_at(columns_of([(1, ("a", 2.0))], Tuple((INT, Tuple((STR, FLOAT))))), (1, 0))
     1
     """
-    return next((leaf for leaf, (own, _) in enumerate(leaves_of(block.schema)) if own == path), None)
+    return next((leaf for leaf, (own, _) in enumerate(atomic_fields(block.schema)) if own == path), None)
 
 
 def key_leaves(block: Any, key: Key) -> list[int] | None:
@@ -47,14 +48,15 @@ def key_leaves(block: Any, key: Key) -> list[int] | None:
 def order_leaves(block: Any, fields: Sequence[tuple[Path, bool]] | None) -> OrderLeaves | None:
     """Return the columns of a block that an order compares, one after the other; None if it needs the records.
 
+    >>> from funken.expr.types import Tuple
     >>> from funken.columnar.kernels.columns import columns_of
-    >>> pairs = columns_of([(1, ("a", 2.0)), (2, ("b", float("nan")))], ("int", ("str", "float")))
+    >>> pairs = columns_of([(1, ("a", 2.0)), (2, ("b", float("nan")))], Tuple((INT, Tuple((STR, FLOAT)))))
     >>> order_leaves(pairs, [((1,), True), ((0,), False)]), order_leaves(pairs[:1], [((1,), True), ((0,), False)])
     (None, [(1, True), (2, True), (0, False)])
     """
     found: OrderLeaves = []
     for path, descending in fields or ():
-        inside = [leaf for leaf, (own, _) in enumerate(leaves_of(block.schema)) if own[: len(path)] == path]
+        inside = [leaf for leaf, (own, _) in enumerate(atomic_fields(block.schema)) if own[: len(path)] == path]
         if not inside:
             return None
         found += [(leaf, descending) for leaf in inside]

@@ -10,11 +10,13 @@ import marshal
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from funken.expr.types import FLOAT, INT, STR, Composite, Tuple
+
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
     from funken.dataset.memory.blocks import Block
 
-_LIFTED = {int: "int", float: "float", str: "str"}
+_LIFTED = {int: INT, float: FLOAT, str: STR}
 """Kinds of fields that become columns; an array of bools would not be smaller."""
 _VERSION = 2
 """Of marshal's format: every value is written where it is used, floats as eight bytes."""
@@ -33,8 +35,8 @@ def lifted(block: Block) -> Columns | None:
     first = block[0] if block else ()
     if type(first) is not tuple or not first:
         return None
-    kinds = tuple(_LIFTED.get(type(value), "") for value in first)
-    if not all(kinds):
+    kinds = Tuple(_LIFTED[type(value)] for value in first if type(value) in _LIFTED)
+    if len(kinds) < len(first):
         return None
     leaves = _of_numbers(block, first, kinds) or _of_fields(block, kinds)
     if leaves is None:
@@ -44,7 +46,7 @@ def lifted(block: Block) -> Columns | None:
     return Made(kinds, leaves, len(block))
 
 
-def _of_numbers(block: Block, first: tuple[Any, ...], kinds: tuple[str, ...]) -> list[Column] | None:
+def _of_numbers(block: Block, first: tuple[Any, ...], kinds: Composite) -> list[Column] | None:
     """Return columns of floats and of ints of 32 bits, which ``marshal`` writes at once; None if there is anything else."""
     if type(block) is not list or not all(map(_is_short, first)):
         return None
@@ -61,7 +63,7 @@ def _is_short(value: Any) -> bool:
     return type(value) is float or (type(value) is int and -_WIDE <= value < _WIDE)
 
 
-def _of_fields(block: Block, kinds: tuple[str, ...]) -> list[Column] | None:
+def _of_fields(block: Block, kinds: Composite) -> list[Column] | None:
     """Return the columns of tuples with such fields; None if there is anything else."""
     if set(map(type, block)) != {tuple} or set(map(len, block)) != {len(kinds)}:
         return None
@@ -71,6 +73,6 @@ def _of_fields(block: Block, kinds: tuple[str, ...]) -> list[Column] | None:
     from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
 
     try:
-        return [column_of(field, kind) for field, kind in zip(fields, kinds, strict=True)]
+        return [column_of(field, _LIFTED[type(field[0])]) for field in fields]
     except (OverflowError, UnicodeEncodeError):  # more than 64 bits, or a text that has no encoding
         return None

@@ -29,13 +29,14 @@ class ColumnMerge:
 
     ``whole`` is a table of the entire build side from an earlier merge; if the side fits, ``whole`` is one afterwards.
 
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.columns.block import block_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> memory, keys = MemoryManager(8192, 2, SpillSpace()), (Key(((0,),)), Key(((0,),)))
     >>> def side(text):
-    ...     return iter([block_of(columns_of([(n // 2, text) for n in range(1000)], ("int", "str")))])
+    ...     return iter([block_of(columns_of([(n // 2, text) for n in range(1000)], Tuple((INT, STR))))])
     >>> merge = ColumnMerge(side("b"), side("p"), keys, memory.share("merge"), memory.share("merge"))
     >>> found = [pair for one, other in merge.pairs() for pair in zip(one.to_list(), other.to_list())]
     >>> len(found), found == sorted(found), found[1], merge.whole, list(merge.by_record(None))

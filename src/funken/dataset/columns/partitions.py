@@ -26,13 +26,14 @@ _GATHERED = 4
 class SpilledColumns:
     """The columns of one partition in the spill file of a share; small parts are put together before they are written.
 
+    >>> from funken.expr.types import INT
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> memory = MemoryManager(64 * 1024, 1, SpillSpace())
     >>> spilled = SpilledColumns(memory.share("join"))
     >>> for start in range(0, 1000, 10):
-    ...     spilled.add(columns_of(list(range(start, start + 10)), "int"))
+    ...     spilled.add(columns_of(list(range(start, start + 10)), INT))
     >>> spilled.flush()
     >>> [part.length for part in spilled.parts()][:3], spilled.records, memory.used
     ([80, 80, 80], 1000, 0)

@@ -37,6 +37,7 @@ Run = list[tuple[Extent, Any]]
 class ColumnSorter:
     """Sorts any number of records in a share of memory, as columns if all are.
 
+    >>> from funken.expr.types import INT
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
@@ -44,7 +45,7 @@ class ColumnSorter:
     >>> memory = MemoryManager(8192, 1, SpillSpace())
     >>> sorter = ColumnSorter(memory.share("sort"), order_of((SortField(()),), "sort"))
     >>> for n in range(50):
-    ...     sorter.add(block_of(columns_of(list(range(n, 10_000, 50)), "int")))
+    ...     sorter.add(block_of(columns_of(list(range(n, 10_000, 50)), INT)))
     >>> [n for block in sorter.blocks() for n in block] == list(range(10_000)), memory.peak < 8192 * 1.2, memory.space.files
     (True, True, 1)
     """

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, RecordSchema, leaves_of
 from funken.columnar.folds import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import (
     Array,
@@ -37,6 +36,7 @@ from funken.columnar.lists.folds import ADD, ALL, GREATEST, KEEP, ListFold
 from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.dataclass import dataclass
+from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, Atomic, Type, atomic_fields
 from funken.operators.window.contents import Pane
 
 _FEWEST = 64
@@ -102,16 +102,17 @@ class ColumnPane(Protocol):
 class KeyedArrays:
     """One record per key; a leaf that is the key itself (``is_key``) is not kept.
 
-    >>> kept = KeyedArrays(("str", "int"), is_key=(True, False))
-    >>> slots = kept.find(column_of(["a", "b", "a"], "str"), 3)
+    >>> from funken.expr.types import STR, Tuple
+    >>> kept = KeyedArrays(Tuple((STR, INT)), is_key=(True, False))
+    >>> slots = kept.find(column_of(["a", "b", "a"], STR), 3)
     >>> kept.put([0, 1], [("a", 5), ("b", -7)])
     >>> slots.tolist(), len(kept), kept.bounds[1], dict(kept.entries(np.array([1, 0])))
     ([0, 1, 0], 2, (-7, 5), {'b': ('b', -7), 'a': ('a', 5)})
     """
 
-    def __init__(self, schema: RecordSchema, is_key: Sequence[bool] | None = None) -> None:
+    def __init__(self, schema: Type, is_key: Sequence[bool] | None = None) -> None:
         self.schema = schema
-        self.leaves = leaves_of(schema)
+        self.leaves = atomic_fields(schema)
         self.is_key = [False] * len(self.leaves) if is_key is None else is_key
         self.slots = Slots()
         self.state: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for _, kind in self.leaves]
@@ -221,7 +222,7 @@ class KeyedArrays:
         return self.entries(np.arange(len(self)))
 
 
-def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], str]], arrays: Sequence[Array]) -> list[Column]:
+def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], Atomic]], arrays: Sequence[Array]) -> list[Column]:
     """Return leaves as they are kept as columns."""
     return [column_from(array, kind) for (_, kind), array in zip(leaves, arrays, strict=True)]
 
@@ -301,7 +302,7 @@ def listed_records(fold: ListFold, block: Columns) -> ListedRecords:
 class ListPane:
     """One window; ``schema`` is that of the records."""
 
-    def __init__(self, fold: ListFold, schema: RecordSchema) -> None:
+    def __init__(self, fold: ListFold, schema: Type) -> None:
         self.schema = schema
         self._fold = fold
         self._slots = Slots()
@@ -399,15 +400,16 @@ class KeyedLists:
     """A list per key; ``schema`` is that of the records.
 
     >>> from funken.columnar.kernels.columns import column_of
-    >>> kept = KeyedLists("int")
-    >>> kept.find(column_of(["a", "b", "a"], "str"), 3).tolist()
+    >>> from funken.expr.types import STR
+    >>> kept = KeyedLists(INT)
+    >>> kept.find(column_of(["a", "b", "a"], STR), 3).tolist()
     [0, 1, 0]
     >>> kept.put([1, 0], [[5, 6], [7]])
     >>> list(kept.entries(np.array([0, 1])))
     [('a', [7]), ('b', [5, 6])]
     """
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: Type) -> None:
         self.schema = schema
         self.slots = Slots()
         self.log = ListLog(schema)
@@ -449,7 +451,7 @@ class KeyedLists:
             yield from zip(keys[part], lists[part].to_list(), strict=True)
 
 
-def listed(schema: RecordSchema, counts: Array, records: Columns) -> Columns:
+def listed(schema: Type, counts: Array, records: Columns) -> Columns:
     """Return lists of so many records each, one after the other, as a block of values."""
     column = lists_with(schema, counts, records)
     return Columns(column.kind, [column], len(counts))

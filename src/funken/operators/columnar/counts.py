@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, leaves_of
 from funken.columnar.kernels.columns import Array, Columns, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import LEAF_TYPES, grown
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.loops.converting import wrapped
+from funken.expr.types import INT, atomic_fields
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.contents import (
     Contribution,
@@ -318,7 +318,7 @@ class ListedCounts(CountArrays):
     def _folded(self, counts: Array, records: Columns) -> Columns:
         schema, count, most = self.spec.contents_schema, len(counts), int(counts.max())
         of_record, firsts = np.repeat(np.arange(count), counts), np.cumsum(counts) - counts
-        bounds, leaves, states = KeyedArrays(schema), leaves_of(schema), []
+        bounds, leaves, states = KeyedArrays(schema), atomic_fields(schema), []
         for number, contribution in enumerate(self.contributions(records)):
             reach(bounds, number, contribution, most)
             state: Array = np.zeros(count, LEAF_TYPES[leaves[number][1]])

@@ -10,12 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, STR, Constant, Expression, RecordSchema, Rowwise, leaves_of
+from funken.columnar.expressions import Constant, Expression, Rowwise
 from funken.columnar.flat_maps.emissions import Emission, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, lists_of
 from funken.columnar.kernels.evaluation import ExpressionEvaluation, FallBackToRows
 from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
+from funken.expr.types import INT, STR, Tuple, Type, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
 from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap, ColumnarProcess
@@ -83,9 +84,9 @@ class ColumnarElementLogic(ProcessLogic):
         if self._asks_time and (stamps is None or int(stamps.min()) == MIN_TIMESTAMP):
             raise FallBackToRows("a record without a timestamp")
         stamp = Column(INT, None, True) if stamps is None or not self._asks_time else Column(INT, stamps)
-        given = Columns((block.schema, INT), [*block.leaves, stamp], block.length, stamps)
+        given = Columns(Tuple((block.schema, INT)), [*block.leaves, stamp], block.length, stamps)
         whole = ExpressionEvaluation(given.length, {0: value_of(given)})
-        schemas: dict[str | None, RecordSchema] = {**dict(self._traced.sides)}
+        schemas: dict[str | None, Type] = {**dict(self._traced.sides)}
         if self._schema is not None:
             schemas[None] = self._schema
         made: dict[str | None, list[Made | None]] = {side: [] for side in schemas}
@@ -104,7 +105,7 @@ def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap) -> ColumnPath[Columns]:
     return ColumnPath(lambda block: given_of(emissions, schema, block), *functions)
 
 
-def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Columns) -> Columns:
+def given_of(emissions: tuple[Emission, ...], schema: Type, block: Columns) -> Columns:
     """Return all results for a block, with the timestamps of their records, in order; raises ``FallBackToRows``.
 
     What several places of the function have in common is computed once: a condition of one is mostly the opposite of another's.
@@ -115,11 +116,11 @@ def given_of(emissions: tuple[Emission, ...], schema: RecordSchema, block: Colum
         return combined([_computed(each, schema, whole, guarded) for each in emissions], schema, block)
 
 
-def combined(parts: list[Made | None], schema: RecordSchema, block: Columns) -> Columns:
+def combined(parts: list[Made | None], schema: Type, block: Columns) -> Columns:
     """Return the results of several emissions for a block, with the timestamps of their records, in order."""
     made = [each for each in parts if each is not None]
     if not made:
-        return Columns(schema, [Column(kind, None, True) for _, kind in leaves_of(schema)], 0)
+        return Columns(schema, [Column(kind, None, True) for _, kind in atomic_fields(schema)], 0)
     results, origins = joined([each.results for each in made]), np.concatenate([each.origins for each in made])
     if len(made) > 1:
         lengths = [each.results.length for each in made]
@@ -143,7 +144,7 @@ class Made:
 _Guarded = dict[tuple[int, ...], tuple[ExpressionEvaluation, Any]]
 
 
-def _computed(emission: Emission, schema: RecordSchema, whole: ExpressionEvaluation, guarded: _Guarded) -> Made | None:
+def _computed(emission: Emission, schema: Type, whole: ExpressionEvaluation, guarded: _Guarded) -> Made | None:
     """Return the results of an emission; ``None`` if there are none.
 
     ``guarded`` are the records for which the first guards of an emission are true: others begin with the same ones.

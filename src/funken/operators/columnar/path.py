@@ -15,13 +15,13 @@ import numpy as np
 
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.dependencies import same
-from funken.columnar.expressions import RecordSchema
 from funken.columnar.faults import noted
 from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, joined
 from funken.columnar.kernels.packing import packed
 from funken.columnar.records import NOT_READ
 from funken.errors import FunkenError
+from funken.expr.types import Type
 from funken.expr.watch import SAMPLE, CostWatch, Way
 from funken.operators.base import Output
 from funken.operators.stateless import UserFunctionOperator
@@ -70,10 +70,11 @@ class ColumnPath(Generic[T]):
     ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done. Unless it ``changes`` something then,
     whatever it raises is a fault of a kernel: the functions are called for each record from then on.
 
+    >>> from funken.expr.types import INT
     >>> from funken.columnar.block import RowBlock
     >>> from funken.columnar.kernels.columns import columns_of
     >>> lengths = ColumnPath(len)
-    >>> lengths(columns_of([1, 2, 3], "int")), lengths(RowBlock([1, 2, 3]))
+    >>> lengths(columns_of([1, 2, 3], INT)), lengths(RowBlock([1, 2, 3]))
     (3, None)
     """
 
@@ -125,7 +126,7 @@ class WatchedPath:
     """
 
     def __init__(
-        self, operator: UserFunctionOperator, path: ColumnPath[Columns], catches: bool, schema: RecordSchema | None,
+        self, operator: UserFunctionOperator, path: ColumnPath[Columns], catches: bool, schema: Type | None,
         drops_none: bool = False,
     ) -> None:  # fmt: skip
         self._operator = operator

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import FLOAT, HIGHEST, INT, LOWEST, STR, Argument, Make, leaves_of
+from funken.columnar.expressions import Argument, Make
 from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
@@ -24,6 +24,7 @@ from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, runni
 from funken.columnar.keyed.kept import grown, objects
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.loops.converting import narrowed, wrapped
+from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.contents import Contribution, KeyedArrays, leaf_columns
@@ -48,7 +49,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._shape = spec.schema
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
         self._path = ColumnPath(self._reduced, *functions, changes=True)
-        self._leaves = leaves_of(spec.schema)
+        self._leaves = atomic_fields(spec.schema)
         key = spec.traced_key.result
         #: whether a leaf of the aggregate is the key, and need not be kept
         self._is_key = [
@@ -197,7 +198,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         self._spec = spec
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
         self._path = ColumnPath(self._take, *functions, partials=True, changes=True)
-        self._pane = KeyedArrays((spec.schema, INT))
+        self._pane = KeyedArrays(Tuple((spec.schema, INT)))
         self._returns = 0
 
     def process_block(self, block: Block) -> None:

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from funken.columnar.expressions import INT, leaves_of
 from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
@@ -27,6 +26,7 @@ from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
 from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
+from funken.expr.types import INT, Atomic, atomic_fields
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.columnar.contents import Contribution, leaf_columns, listed
 from funken.operators.columnar.windows import KeyedWindowArrays
@@ -194,7 +194,7 @@ class ArraySessions(KeyedWindowArrays):
 class SessionContents(Protocol):
     """What sessions keep of their records, in fields of the table."""
 
-    kinds: list[str]
+    kinds: list[Atomic]
     """The types of the fields."""
 
     def contributions(self, block: Columns) -> list[Contribution]:
@@ -230,8 +230,8 @@ class FoldedSessions:
     def __init__(self, arrays: ArraySessions) -> None:
         self._arrays = arrays
         self._schema = arrays.spec.contents_schema
-        self._leaves = leaves_of(self._schema)
-        self.kinds = [kind for _, kind in self._leaves]
+        self._leaves = atomic_fields(self._schema)
+        self.kinds: list[Atomic] = [kind for _, kind in self._leaves]
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds."""
@@ -287,7 +287,7 @@ class ListedSessions:
     """
 
     def __init__(self, arrays: ArraySessions) -> None:
-        self.kinds = [INT]
+        self.kinds: list[Atomic] = [INT]
         self._schema = arrays.spec.schema
         self._log = ListLog(self._schema)
         self._free: Array = np.empty(0, np.int64)
@@ -347,7 +347,7 @@ class ListedSessions:
 class SessionTable:
     """The sessions of all keys; ``order`` tells which was opened first, of two with one end."""
 
-    def __init__(self, kinds: list[str]) -> None:
+    def __init__(self, kinds: list[Atomic]) -> None:
         self.slots = Slots()
         self.count = 0
         self._next_row = 0

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import HIGHEST, INT, LOWEST, RecordSchema
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import computed, evaluate
 from funken.columnar.records import with_items_read
 from funken.columnar.tracing import Traced
 from funken.connectors.base import SourceReader
+from funken.expr.types import HIGHEST, INT, LOWEST, Type
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -81,7 +81,7 @@ def _index_block(indices: range) -> Columns | None:
 class Generated:
     """The records of indices, by a traced function."""
 
-    def __init__(self, call: UserFunction, traced: Traced, schema: RecordSchema) -> None:
+    def __init__(self, call: UserFunction, traced: Traced, schema: Type) -> None:
         self._path = ColumnPath(lambda block: computed(traced.result, schema, block), TracedFunction(call, traced))
 
     def records(self, indices: range, function: Any) -> Any:

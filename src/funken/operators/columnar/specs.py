@@ -11,13 +11,14 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import Constant, RecordSchema, fields_of_leaves
+from funken.columnar.expressions import Constant
 from funken.columnar.flat_maps.contexts import TracedWithContext
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate, Fold
 from funken.columnar.tracing import Traced
 from funken.columnar.vectorized.functions import BatchFormat
 from funken.dataclass import dataclass
+from funken.expr.types import INT, Type, outer_fields
 from funken.operators.base import Operator
 from funken.operators.late import late_operator
 from funken.operators.process.one_input import Process
@@ -44,7 +45,7 @@ class ColumnarSource(SourceSpec):
     ``stamped`` is the timestamp assigner; ``wanted`` are the leaves of records that are read, by their numbers (``None``: all).
     """
 
-    schema: RecordSchema = "int"
+    schema: Type = INT
     generated: Traced | None = None
     stamped: Traced | None = None
     of_records: bool = False
@@ -57,7 +58,7 @@ class ColumnarSource(SourceSpec):
     @property
     def traits(self) -> OperatorTraits:
         """It makes columns."""
-        read = None if self.guards or self.wanted is None else fields_of_leaves(self.schema, self.wanted)
+        read = None if self.guards or self.wanted is None else outer_fields(self.schema, self.wanted)
         return replace(super().traits, columnar=True, fields_read=read)
 
     def build(self) -> SourceOperator:
@@ -73,7 +74,7 @@ class ColumnarMap(Map):
     """
 
     traced: Traced = _NOTHING
-    schema: RecordSchema = "int"
+    schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
@@ -107,7 +108,7 @@ class ColumnarFlatMap(FlatMap):
     """``schema`` and ``guards`` are as in ``ColumnarMap``."""
 
     traced: TracedFlatMap = _NO_RESULTS
-    schema: RecordSchema = "int"
+    schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
@@ -125,7 +126,7 @@ class ColumnarMaybeMap(Map):
     """The same without the results that are ``None``, which a filter would drop."""
 
     traced: TracedFlatMap = _NO_RESULTS
-    schema: RecordSchema = "int"
+    schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
     @property
@@ -143,7 +144,7 @@ class ColumnarProcess(Process):
     """What a process function gives for (record, timestamp), also to side outputs; ``schema`` is that of the main output."""
 
     traced: TracedFlatMap = _NO_RESULTS
-    schema: RecordSchema | None = None
+    schema: Type | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -178,7 +179,7 @@ class ColumnarReduce(RollingReduce):
     traced_key: Traced = _NOTHING
     traced: Traced = _NOTHING
     folds: tuple[Fold, ...] = ()
-    schema: RecordSchema = "int"
+    schema: Type = INT
     any_order: bool = False
     """In ``BATCH``: whether the final values do not show in which order the records came."""
 
@@ -202,14 +203,14 @@ class ColumnarWindow(WindowSpec):
     traced_key: Traced = _NOTHING
     traced: Traced = _NOTHING
     folds: tuple[Fold, ...] = ()
-    schema: RecordSchema = "int"
+    schema: Type = INT
     aggregate: Aggregate | None = None
     """How the contents begin; ``None``: with the first record."""
-    results: RecordSchema | None = None
+    results: Type | None = None
     """The schema of results that go on as columns; ``None``: they go on as records."""
     given: TracedFlatMap | None = None
     """What the window function gives for (key, result, window), if its results go on as columns."""
-    key_schema: RecordSchema = "int"
+    key_schema: Type = INT
     gap: tuple[UserFunction, Traced] | None = None
     """What says after each record how long a session stays open; ``None``: the gap is fixed, or there are no sessions."""
 
@@ -219,7 +220,7 @@ class ColumnarWindow(WindowSpec):
         return replace(super().traits, columnar=True, batch_input=BatchInput.ANY_ORDER, in_keyed_state=None)
 
     @property
-    def contents_schema(self) -> RecordSchema:
+    def contents_schema(self) -> Type:
         """The schema of the contents, unless these are lists of records."""
         return self.schema if self.aggregate is None else self.aggregate.schema
 
@@ -269,7 +270,7 @@ class VectorizedCall:
     function: UserFunction
     result: BatchResult
     batch_format: BatchFormat
-    schema: RecordSchema | None = None
+    schema: Type | None = None
     """What is declared of the results; ``None``: nothing."""
     gives_columns: bool = False
     """Whether results go on as columns; a filter's do if it is given columns."""

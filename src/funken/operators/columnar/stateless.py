@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT
 from funken.columnar.flat_maps.contexts import TracedWithContext
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate, mask_of
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
+from funken.expr.types import INT
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
 from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap, ColumnarSink

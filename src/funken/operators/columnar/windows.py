@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, LOWEST, STR, Constant, RecordSchema, leaves_of
+from funken.columnar.expressions import Constant
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
@@ -21,6 +21,7 @@ from funken.columnar.keyed.kept import grown
 from funken.columnar.keyed.keys import Slots, coded, key_of
 from funken.columnar.keyed.partials import Partials
 from funken.columnar.records import fits
+from funken.expr.types import INT, LOWEST, STR, Atomic, Tuple, Type, atomic_fields
 from funken.operators.columnar.contents import ColumnPane, Contribution, KeyedArrays, ListPane, listed_records
 from funken.operators.columnar.flat_map import given_of
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -31,6 +32,8 @@ from funken.operators.window.contents import Aggregated, Reduced
 from funken.operators.window.driver import WindowDriver
 from funken.state.delta_tables import DeltaTable, ExtendedDeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
 from funken.windowing.windows import TimeWindow
+
+_KEY_CLASSES: dict[Type, type] = {INT: int, STR: str}
 
 
 class WindowArrays:
@@ -292,7 +295,7 @@ class WindowResults:
 
     def __init__(self, spec: ColumnarWindow) -> None:
         assert spec.results is not None
-        self._schema: RecordSchema = spec.results
+        self._schema: Type = spec.results
         self._spec = spec
         self._functions: list[TracedFunction] = []
         if spec.aggregate is not None and spec.aggregate.result is not None and isinstance(spec.contents, Aggregated):
@@ -319,17 +322,17 @@ class WindowResults:
         if isinstance(start, int) and start < LOWEST:
             raise FallBackToRows("a window that begins before all time")
         bounds = [Column(INT, each, isinstance(each, int)) for each in (start, end)]
-        schema = spec.key_schema, contents.schema, (INT, INT)
+        schema = Tuple((spec.key_schema, contents.schema, Tuple((INT, INT))))
         block = Columns(schema, [*self._key_leaves(keys), *contents.leaves, *bounds], count, stamps)
         return given_of(spec.given.emissions, self._schema, block)
 
     def _key_leaves(self, keys: list[Any]) -> list[Column]:
         schema = self._spec.key_schema
         if not self._needs_key:
-            return [Column(kind, None, True) for _, kind in leaves_of(schema)]
-        if {*map(type, keys)} != {{INT: int, STR: str}.get(str(schema), tuple)}:  # of another program's state
+            return [Column(kind, None, True) for _, kind in atomic_fields(schema)]
+        if {*map(type, keys)} != {_KEY_CLASSES.get(schema, tuple)}:  # of another program's state
             raise FallBackToRows("keys of another type")
-        if not isinstance(schema, str) and not all(fits(key, schema) for key in keys):
+        if not isinstance(schema, Atomic) and not all(fits(key, schema) for key in keys):
             raise FallBackToRows("keys of another type")
         return columns_of(keys, schema).leaves
 

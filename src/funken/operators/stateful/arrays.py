@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, RecordSchema, leaves_of
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
@@ -20,6 +19,7 @@ from funken.columnar.keyed.pairs import PairSlots
 from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.records import fits
 from funken.columnar.stateful.traced import FIRST_STATE
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Type, atomic_fields
 from funken.state.backend import Table
 from funken.state.descriptors import StateKind
 from funken.state.handles import State
@@ -27,7 +27,7 @@ from funken.state.handles import State
 _FEWEST = 64
 _FEW_RECORDS, _AT_ONCE = 4096, 1 << 16
 """From how many records on a log is looked through for those that are kept no more, and how many are taken at a time."""
-_EMPTY = {INT: 0, FLOAT: 0.0, BOOL: False, STR: ""}
+_EMPTY: dict[Atomic, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: ""}
 Path = tuple[int, ...]
 
 
@@ -35,7 +35,7 @@ class StateArrays:
     """The states of one operator that have the same keys: values, or one map."""
 
     def __init__(
-        self, numbers: Sequence[int], fills: Sequence[Any], kinds: Sequence[RecordSchema], whole: Sequence[bool],
+        self, numbers: Sequence[int], fills: Sequence[Any], kinds: Sequence[Type], whole: Sequence[bool],
         of_key: StateArrays | None = None, lifetimes: Mapping[int, int] | None = None,
     ) -> None:  # fmt: skip
         """``of_key``: the arrays of the keys, where these are those of a map; ``lifetimes`` (ms) of states that expire.
@@ -48,13 +48,13 @@ class StateArrays:
         self._kinds = {number: kinds[number] for number in numbers}
         self._nothing = {number: record_of(kinds[number], fills[number]) for number in numbers if whole[number]}
         self._fills: dict[Path, Any] = {}
-        self.kinds: dict[Path, str] = {}
+        self.kinds: dict[Path, Atomic] = {}
         for number in numbers:
-            self._add((FIRST_STATE + number, 0), "bool", False)
+            self._add((FIRST_STATE + number, 0), BOOL, False)
             if whole[number]:
                 self._add((FIRST_STATE + number, 1), INT, 0)
                 continue
-            for path, kind in leaves_of(kinds[number]):
+            for path, kind in atomic_fields(kinds[number]):
                 default = fills[number]
                 for index in path if default is not None else ():
                     default = default[index]
@@ -62,7 +62,7 @@ class StateArrays:
                 self._add((FIRST_STATE + number, 1, *path), kind, empty if default is None else default)
         self.clear()
 
-    def _add(self, path: Path, kind: str, fill: Any) -> None:
+    def _add(self, path: Path, kind: Atomic, fill: Any) -> None:
         self.kinds[path], self._fills[path] = kind, fill
 
     def clear(self) -> None:
@@ -135,7 +135,7 @@ class StateArrays:
                 begin = self.logs[number].append(columns_of(values, kind))
                 self._values[FIRST_STATE + number, 1][there] = np.arange(begin, begin + len(there))
                 return
-            for (path, _), leaf in zip(leaves_of(kind), values_of_leaves(values, kind), strict=True):
+            for (path, _), leaf in zip(atomic_fields(kind), values_of_leaves(values, kind), strict=True):
                 self._values[(FIRST_STATE + number, 1, *path)][there] = leaf
 
     def expire(self, now: int, slots: Array | None = None) -> None:
@@ -212,7 +212,7 @@ class StateArrays:
             values = self.logs[number].take(self.at((FIRST_STATE + number, 1), slots)).to_list()
         else:
             leaves = []
-            for path, kind in leaves_of(self._kinds[number]):
+            for path, kind in atomic_fields(self._kinds[number]):
                 leaves.append(column_from(self.at((FIRST_STATE + number, 1, *path), slots), kind))
             values = Columns(self._kinds[number], leaves, len(slots)).to_list()
         target: Any = handle
@@ -235,10 +235,10 @@ class StateArrays:
                 handle.table[key] = (value, *at) if at else value
 
 
-def record_of(kind: RecordSchema, fill: Any) -> Columns:
+def record_of(kind: Type, fill: Any) -> Columns:
     """Return the record that stands where there is none: ``fill``, or anything."""
     leaves = []
-    for path, leaf in leaves_of(kind):
+    for path, leaf in atomic_fields(kind):
         value = fill
         for index in path if fill is not None else ():
             value = value[index]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import BOOL, FLOAT, INT, STR, Expression, leaves_of
+from funken.columnar.expressions import Expression
 from funken.columnar.kernels.columns import Array, Column, Columns, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.changes import Runs, most
@@ -18,6 +18,7 @@ from funken.columnar.keyed.kept import column_from
 from funken.columnar.stateful.best import BestChanges
 from funken.columnar.stateful.changes import MOST
 from funken.columnar.stateful.steps import Best, Unit
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, atomic_fields
 from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.records import kept_leaves
@@ -51,11 +52,11 @@ class _Deciding:
         kept: dict[tuple[int, ...], Column] = {}
         for unit in step.units:
             there = arrays.at(unit.path, slots)
-            if isinstance(unit.kind, str):
+            if isinstance(unit.kind, Atomic):
                 kept[unit.path] = column_from(there, unit.kind)
             else:
                 kept |= kept_leaves(arrays.logs[unit.state], unit, there)
-        leaves = [kept.get(path, Column(kind, None, True)) for path, kind in leaves_of(schema)]
+        leaves = [kept.get(path, Column(kind, None, True)) for path, kind in atomic_fields(schema)]
         self._of_groups = BlockEvaluation(Columns(schema, leaves, len(slots)))
 
     def of(self, number: int, which: tuple[Array, Array] | None = None) -> tuple[Column, Column]:
@@ -128,7 +129,7 @@ def _is_better(own: Array, before: Array, best: BestChanges) -> Array:
     return own < before if best.strict else own <= before
 
 
-def _deciding(step: Best, number: int, kind: str) -> Unit:
+def _deciding(step: Best, number: int, kind: Atomic) -> Unit:
     """Return what decides as if it were a unit of its own."""
     new: Sequence[Expression] = [each[number] for each in step.best.new]
     changes = tuple(replace(each, of=of) for each, of in zip(step.best.changes, new, strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ARRAYS, INT, STR, Constant, ListOf, RecordSchema, leaves_of
+from funken.columnar.expressions import Constant
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
@@ -22,6 +22,7 @@ from funken.columnar.stateful.changes import ADD, ADD_ROUNDED, MOST, SET, UNITE,
 from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange
+from funken.expr.types import ARRAYS, INT, STR, Atomic, ListOf, Type, atomic_fields
 from funken.operators.columnar.flat_map import Made, combined
 from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.best import kept_records
@@ -111,7 +112,7 @@ class BlockOfStates:
             return
         initial = where.at(unit.path, groups.slots)
         check_zeros(unit, initial)
-        if not isinstance(unit.kind, str):
+        if not isinstance(unit.kind, Atomic):
             set_leaves(self._values, unit, RecordsAround(where.logs[unit.state], initial, None), group_of)
         else:
             self._values.set(unit.path, Picked(column_from(initial, unit.kind), group_of))
@@ -120,7 +121,7 @@ class BlockOfStates:
         arrays, groups = self._of(unit)
         layout = self._layout(unit.changes, groups)
         some = layout.some
-        if not isinstance(unit.kind, str):
+        if not isinstance(unit.kind, Atomic):
             brought, which = brought_by(layout, self._values, unit)
             self._replaced(unit, layout, brought, len(groups.slots) + which)
             return
@@ -166,7 +167,7 @@ class BlockOfStates:
         found = kept_records(step, layout, self._values, arrays, groups) if len(some.positions) else some.positions
         count = len(groups.slots)
         for unit in step.units:
-            if not isinstance(unit.kind, str):
+            if not isinstance(unit.kind, Atomic):
                 brought, which = brought_by(layout, self._values, unit)
                 self._replaced(unit, layout, brought, np.concatenate((np.arange(count), count + which)).take(found))
                 continue
@@ -216,7 +217,7 @@ class BlockOfStates:
 
     # ---- lists
 
-    def _added(self, changes: Sequence[StateChange], schema: RecordSchema) -> tuple[Array, Columns]:
+    def _added(self, changes: Sequence[StateChange], schema: Type) -> tuple[Array, Columns]:
         """Return for each record which of the items it adds (-1: none), and all items."""
         at = np.full(self._block.length, -1, np.int64)
         found: list[Columns] = []
@@ -299,7 +300,7 @@ class BlockOfStates:
 
     # ---- results
 
-    def given(self, emissions: Sequence[Emission], schema: RecordSchema) -> Columns:
+    def given(self, emissions: Sequence[Emission], schema: Type) -> Columns:
         """Return what the function gives, in the order of the records."""
         made: list[Made | None] = []
         for each in emissions:
@@ -316,7 +317,7 @@ class BlockOfStates:
                 made.append(Made(results, origins, np.zeros(where.length, np.int64), each.segment))
         return combined(made, schema, self._block)
 
-    def _of_items(self, emission: Emission, schema: RecordSchema, where: RecordsWhere) -> Made | None:
+    def _of_items(self, emission: Emission, schema: Type, where: RecordsWhere) -> Made | None:
         """Return what a loop gives for some records; the lists are computed once for all that loop over them."""
         assert emission.items is not None
         owners, numbers, inner = where.items(emission.items, 1, emission.conditions)
@@ -381,11 +382,11 @@ class BlockOfStates:
             keep()
 
 
-def _results(value: Value, schema: RecordSchema, length: int) -> Columns:
+def _results(value: Value, schema: Type, length: int) -> Columns:
     """Return results as columns of a schema in which others may be ``None``."""
     leaves = [
         leaf if leaf.kind == kind or kind in ARRAYS else column_of(leaf.to_list(length), kind)
-        for leaf, (_, kind) in zip(flattened(value), leaves_of(schema), strict=True)
+        for leaf, (_, kind) in zip(flattened(value), atomic_fields(schema), strict=True)
     ]
     return Columns(schema, leaves, length)
 

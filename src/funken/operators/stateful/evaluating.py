@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import Argument, Expression, RecordSchema, leaves_of
+from funken.columnar.expressions import Argument, Expression
 from funken.columnar.kernels.columns import Array, Column, Columns, lists_of
 from funken.columnar.kernels.evaluation import ExpressionEvaluation
 from funken.columnar.kernels.rowwise import Value, value_of
+from funken.expr.types import Atomic, Type, atomic_fields
 
 
 class BlockEvaluation(ExpressionEvaluation):
@@ -19,7 +20,7 @@ class BlockEvaluation(ExpressionEvaluation):
     def __init__(self, block: Columns) -> None:
         super().__init__(block.length, {})
         self.block = block
-        self._leaves = {path: number for number, (path, _) in enumerate(leaves_of(block.schema))}
+        self._leaves = {path: number for number, (path, _) in enumerate(atomic_fields(block.schema))}
         self._where: dict[tuple[int, ...], RecordsWhere] = {(): RecordsWhere(None, self)}
 
     def set(self, path: tuple[int, ...], column: Column) -> None:
@@ -58,8 +59,8 @@ class BlockEvaluation(ExpressionEvaluation):
             return self._value(expression.path, schema)
         return super()._compute(expression)
 
-    def _value(self, path: tuple[int, ...], schema: RecordSchema) -> Value:
-        if isinstance(schema, str):
+    def _value(self, path: tuple[int, ...], schema: Type) -> Value:
+        if isinstance(schema, Atomic):
             return self.block.leaves[self._leaves[path]]
         return tuple(self._value((*path, index), inner) for index, inner in enumerate(schema))
 

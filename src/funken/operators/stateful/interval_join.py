@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, RecordSchema, leaves_of
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.flat_maps.joins import pair_schema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
@@ -26,6 +25,7 @@ from funken.columnar.keyed.intervals import FoundPairs, KeyedTimes
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
 from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.records import fits
+from funken.expr.types import INT, Type, atomic_fields
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.flat_map import given_of
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -79,7 +79,7 @@ class _Side:
         """Return the leaves that the function uses of the records at some places."""
         return [
             self.log.leaf(number, places) if used else Column(kind, None, True)
-            for number, (used, (_, kind)) in enumerate(zip(self.used, leaves_of(self.schema), strict=True))
+            for number, (used, (_, kind)) in enumerate(zip(self.used, atomic_fields(self.schema), strict=True))
         ]
 
     def leaves_of_block(self, block: Columns, positions: Array) -> list[Column]:
@@ -90,11 +90,11 @@ class _Side:
         ]
 
 
-def leaves_used(given: TracedFlatMap, number: int, schema: RecordSchema) -> list[bool]:
+def leaves_used(given: TracedFlatMap, number: int, schema: Type) -> list[bool]:
     """Return of each leaf of a side whether the function of a pair uses it."""
     found = paths_of(chain.from_iterable(each.parts() for each in given.emissions), 0)
     paths = [path[1:] for path in found if not path or path[0] == number]
-    return [any(leaf[: len(path)] == path for path in paths) for leaf, _ in leaves_of(schema)]
+    return [any(leaf[: len(path)] == path for path in paths) for leaf, _ in atomic_fields(schema)]
 
 
 class ColumnarIntervalJoinLogic(IntervalJoinLogic):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import ListOf
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.records import fits
+from funken.expr.types import ListOf
 from funken.operators.stateful.arrays import StateArrays
 from funken.state.backend import Table
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import INT, Expression, ListOf, leaves_of, nodes_of
+from funken.columnar.expressions import Expression, nodes_of
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import CompositeKey
 from funken.columnar.stateful.typed import parts_of
+from funken.expr.types import INT, Atomic, ListOf, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -207,7 +208,7 @@ class _States:
         if slots_taken > self._limit:
             self._shrink(slots_taken)
         tables = {number: handle.table for number, handle in enumerate(self._handles)}
-        key = leaves[0] if isinstance(function.typed.schema[1], str) else CompositeKey(leaves)
+        key = leaves[0] if isinstance(function.typed.schema[1], Atomic) else CompositeKey(leaves)
         slots = self._of_key.find(key, block.length, tables)
         groups = Groups(slots, len(self._of_key))
         self._of_key.expire(now, groups.slots)
@@ -255,7 +256,7 @@ class _States:
         stamp = Column(INT, 0, True) if stamps is None else Column(INT, stamps)
         watermark = MIN_TIMESTAMP if self._timers is None else self._timers.current_watermark
         known = [*block.leaves, *key, stamp, Column(INT, watermark, True)]
-        unknown = [Column(kind, None, True) for _, kind in leaves_of(schema)[len(known) :]]
+        unknown = [Column(kind, None, True) for _, kind in atomic_fields(schema)[len(known) :]]
         return Columns(schema, [*known, *unknown], block.length, stamps)
 
 
@@ -266,7 +267,7 @@ def _weight(function: FunctionOnColumns) -> float:
     take one by one: with 130 (Nexmark's q15) a block that is next to empty costs what 530 records do, 2.6 ms and 4.9 us each.
     """
     count = sum(1 for _ in nodes_of(*parts_of(function.typed)))
-    return max(1.0, (200 + count + len(leaves_of(function.typed.schema))) / 213)
+    return max(1.0, (200 + count + len(atomic_fields(function.typed.schema))) / 213)
 
 
 def _key_within(expression: Expression, block: Columns) -> Column:

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funken.columnar.expressions import Argument, RecordSchema, leaves_of
+from funken.columnar.expressions import Argument
 from funken.columnar.kernels.columns import Array, Column, Columns, MadeLater, joined, joined_columns
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.stateful.changes import KEEP
 from funken.columnar.stateful.steps import Unit
+from funken.expr.types import Atomic, Type, atomic_fields
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.units import ChangeLayout
 
@@ -77,7 +78,7 @@ class LeafAround(MadeLater):
 
     __slots__ = ("_index", "_number", "_of")
 
-    def __init__(self, kind: str, of: RecordsAround, number: int, index: Array) -> None:
+    def __init__(self, kind: Atomic, of: RecordsAround, number: int, index: Array) -> None:
         super().__init__(kind)
         self._of, self._number, self._index = of, number, index
 
@@ -109,8 +110,8 @@ def brought_by(layout: ChangeLayout, values: BlockEvaluation, unit: Unit) -> tup
 
 def set_leaves(values: BlockEvaluation, unit: Unit, of: RecordsAround, index: Array) -> None:
     """Let expressions find the leaves of a state."""
-    kind: RecordSchema = unit.kind
-    for number, (path, leaf) in enumerate(leaves_of(kind)):
+    kind: Type = unit.kind
+    for number, (path, leaf) in enumerate(atomic_fields(kind)):
         values.set((*unit.path, *path), LeafAround(leaf, of, number, index))
 
 
@@ -120,7 +121,7 @@ def kept_leaves(log: RecordLog, unit: Unit, places: Array) -> dict[tuple[int, ..
     every = np.arange(len(places))
     return {
         (*unit.path, *path): LeafAround(leaf, source, number, every)
-        for number, (path, leaf) in enumerate(leaves_of(unit.kind))
+        for number, (path, leaf) in enumerate(atomic_fields(unit.kind))
     }
 
 

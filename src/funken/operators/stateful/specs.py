@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from funken.columnar.expressions import INT, RecordSchema
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.opening import DeclaredState
@@ -17,6 +16,7 @@ from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.typed import TypedState
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
+from funken.expr.types import INT, Type
 from funken.operators.base import Operator
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import WindowJoin
@@ -47,14 +47,14 @@ class StatesOnColumns:
     """The states of an operator, of what schema each is, and its functions: one per input, and what timers call."""
 
     states: tuple[DeclaredState, ...] = ()
-    kinds: tuple[RecordSchema, ...] = ()
+    kinds: tuple[Type, ...] = ()
     fills: tuple[Any, ...] = ()
     """Of each state, what stands in the arrays where it has no value (``None``: anything)."""
     whole: tuple[bool, ...] = ()
     """Of each state, whether its value is a record that is only replaced: it is kept as it came."""
     functions: tuple[FunctionOnColumns, ...] = ()
     on_timer: FunctionOnColumns | None = None
-    results: RecordSchema | None = None
+    results: Type | None = None
     """The schema of what all of them give; ``None``: they give nothing."""
 
 
@@ -116,10 +116,10 @@ class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
 class ColumnarIntervalJoin(IntervalJoinSpec):
     """An interval join of blocks: of each side the schema and the key, what the function gives, and the schema of that."""
 
-    schemas: tuple[RecordSchema, RecordSchema] = (INT, INT)
+    schemas: tuple[Type, Type] = (INT, INT)
     traced_keys: tuple[Traced, ...] = ()
     given: TracedFlatMap = TracedFlatMap(())
-    results: RecordSchema = INT
+    results: Type = INT
 
     @property
     def traits(self) -> OperatorTraits:
@@ -135,10 +135,10 @@ class ColumnarIntervalJoin(IntervalJoinSpec):
 class ColumnarWindowJoin(WindowJoin):
     """A join of aligned windows over blocks, with the same fields."""
 
-    schemas: tuple[RecordSchema, RecordSchema] = (INT, INT)
+    schemas: tuple[Type, Type] = (INT, INT)
     traced_keys: tuple[Traced, ...] = ()
     given: TracedFlatMap = TracedFlatMap(())
-    results: RecordSchema = INT
+    results: Type = INT
 
     @property
     def traits(self) -> OperatorTraits:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import INT, RecordSchema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.records import fits
+from funken.expr.types import INT, Type
 from funken.timing.timers import InternalTimerService
 
 AT_ONCE = 1 << 14
@@ -71,7 +71,7 @@ class DueTimers:
     def __len__(self) -> int:
         return len(self._times)
 
-    def block(self, kind: RecordSchema) -> tuple[Columns, list[Column]]:
+    def block(self, kind: Type) -> tuple[Columns, list[Column]]:
         """Return the times of the next ones as a block, and the leaves of their keys.
 
         Raises ``FallBackToRows`` if they are no columns.

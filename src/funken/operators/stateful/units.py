@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.expressions import FLOAT, Expression, leaves_of
+from funken.columnar.expressions import Expression
 from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.kernels.arithmetic import as_float
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, MadeLater, joined_columns, lists_of
@@ -17,6 +17,7 @@ from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
 from funken.columnar.stateful.changes import KEEP, SET, StateChange
 from funken.columnar.stateful.steps import Unit
+from funken.expr.types import FLOAT, atomic_fields
 from funken.operators.stateful.arrays import StateArrays
 from funken.operators.stateful.evaluating import BlockEvaluation
 from funken.operators.stateful.lists import StateLists
@@ -80,7 +81,7 @@ def subset(block: Columns, positions: Array, used: Sequence[Expression]) -> Colu
     paths = paths_of(used, 0)
     leaves = [
         leaf.take(positions) if any(path[: len(each)] == each for each in paths) else Column(kind, None, True)
-        for (path, kind), leaf in zip(leaves_of(block.schema), block.leaves, strict=True)
+        for (path, kind), leaf in zip(atomic_fields(block.schema), block.leaves, strict=True)
     ]
     return Columns(block.schema, leaves, len(positions))
 

@@ -13,12 +13,12 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import ListOf, RecordSchema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import JoinIndex
 from funken.columnar.keyed.keys import Slots, coded, column_of_keys, key_of
 from funken.columnar.records import fits
+from funken.expr.types import ListOf, Tuple, Type
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.flat_map import given_of
 from funken.operators.columnar.path import ColumnPath, TracedFunction
@@ -39,7 +39,7 @@ _Part = tuple[Array, Array, Columns]
 class JoinPane:
     """The records of both sides of a window, in the order of arrival."""
 
-    def __init__(self, schemas: tuple[RecordSchema, RecordSchema]) -> None:
+    def __init__(self, schemas: tuple[Type, Type]) -> None:
         self._schemas = schemas
         self._slots = Slots()
         self._parts: tuple[list[_Part], list[_Part]] = ([], [])
@@ -114,7 +114,7 @@ class JoinPane:
             by_key = records.take(np.argsort(numbers, kind="stable"))
             lists.append(lists_with(schema, np.bincount(numbers, minlength=len(self)), by_key))
         left, right = self._schemas
-        return Columns((ListOf(left), ListOf(right)), lists, len(self))
+        return Columns(Tuple((ListOf(left), ListOf(right))), lists, len(self))
 
 
 class JoinPanes(ColumnPanes):
@@ -206,7 +206,7 @@ class JoinPanes(ColumnPanes):
             for leaf, used in zip(records.leaves, all_used, strict=True)
         ]
         try:
-            given = self._given(Columns(self._joins.schemas, leaves, len(positions[0])), at)
+            given = self._given(Columns(Tuple(self._joins.schemas), leaves, len(positions[0])), at)
         except FallBackToRows:
             pairs = [records.take(those).to_list() for records, those in zip(sides, positions, strict=True)]
             self._call_with_pairs(join, pairs, at)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from funken.columnar.declared.conversions import Conversion, How, conversion_of
-from funken.columnar.expressions import INT, Argument, Constant, NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.expressions import Argument, Constant, NotVectorizable
 from funken.columnar.folds import EXTREME, FIRST, ORDERED, SUM, Fold, reduce_folds
 from funken.columnar.tracing import Traced
+from funken.expr.types import INT, Atomic, Type, atomic_fields
 from funken.ids import OperatorId
 from funken.operators.traits import traits_of
 from funken.operators.user_functions import UserFunction
@@ -18,7 +19,7 @@ from funken.plan.nodes import Node
 from funken.types.info import TypeInformation
 
 
-def declared_schema(node: Node, schema: RecordSchema | None) -> RecordSchema | None:
+def declared_schema(node: Node, schema: Type | None) -> Type | None:
     """Return the schema of an operator's results behind its declared type, if it has one; raise ``NotVectorizable``."""
     if schema is None or node.output_type is None:
         return schema
@@ -40,9 +41,7 @@ def type_given(node: Node, nodes: Mapping[OperatorId, Node]) -> TypeInformation 
     return types[0] if types and all(each == types[0] for each in types) else None
 
 
-def declared_folds(
-    call: UserFunction, schema: RecordSchema, given: TypeInformation | None
-) -> tuple[Traced, tuple[Fold, ...]]:
+def declared_folds(call: UserFunction, schema: Type, given: TypeInformation | None) -> tuple[Traced, tuple[Fold, ...]]:
     """Return the folds of a reduce function, whose results may have a declared type; raise ``NotVectorizable``.
 
     ``given`` is the declared type of the records. Sums wrap once per block, not with every record: it comes to the same.
@@ -55,7 +54,9 @@ def declared_folds(
     if made.schema != schema:
         raise NotVectorizable(f"declares {type_info!r} for records that are not of that type")
     narrow = {
-        path: leaf for (path, _), leaf in zip(leaves_of(schema), made.leaves, strict=True) if leaf.how is not How.SAME
+        path: leaf
+        for (path, _), leaf in zip(atomic_fields(schema), made.leaves, strict=True)
+        if leaf.how is not How.SAME
     }
     if narrow and given != type_info:
         raise NotVectorizable(f"declares {type_info!r} for records that were not converted to that type")
@@ -65,13 +66,13 @@ def declared_folds(
     )
 
 
-def _widths(schema: RecordSchema, made: Conversion) -> dict[tuple[int, ...], tuple[str, int]]:
+def _widths(schema: Type, made: Conversion) -> dict[tuple[int, ...], tuple[Atomic, int]]:
     """Return of each leaf its kind, and how many bits its values have."""
-    leaves = zip(leaves_of(schema), made.leaves, strict=True)
+    leaves = zip(atomic_fields(schema), made.leaves, strict=True)
     return {path: (kind, 32 if leaf.how is How.ROUND else leaf.bits) for (path, kind), leaf in leaves}
 
 
-def _narrowed(fold: Fold, path: tuple[int, ...], widths: Mapping[tuple[int, ...], tuple[str, int]]) -> Fold:
+def _narrowed(fold: Fold, path: tuple[int, ...], widths: Mapping[tuple[int, ...], tuple[Atomic, int]]) -> Fold:
     """Return a fold of a leaf of few bits; raise ``NotVectorizable`` if a result of it may have more, and is no sum of ints."""
     kind, bits = widths[path]
     if fold.how == FIRST or fold.how in EXTREME or fold.how in ORDERED:

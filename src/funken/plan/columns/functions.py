@@ -9,7 +9,7 @@ from types import MethodType
 from typing import Any
 
 from funken.columnar.declared.rows import named_rows, named_rows_of_all
-from funken.columnar.expressions import INT, STR, Argument, NotVectorizable, RecordSchema, leaves_of
+from funken.columnar.expressions import Argument, NotVectorizable
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.maybe import drops_none, trace_maybe
 from funken.columnar.flat_maps.process import trace_process
@@ -18,6 +18,7 @@ from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.aliases import changeable
+from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields
 from funken.operators.columnar.specs import (
     ColumnarFilter,
     ColumnarFlatMap,
@@ -42,13 +43,13 @@ OTHER_FIELDS = (
 
 
 def columnar_map(
-    spec: Map, schema: RecordSchema, filtered: Callable[[], bool], declared: TypeInformation | None = None
-) -> tuple[ColumnarMap | ColumnarMaybeMap, RecordSchema]:
+    spec: Map, schema: Type, filtered: Callable[[], bool], declared: TypeInformation | None = None
+) -> tuple[ColumnarMap | ColumnarMaybeMap, Type]:
     """Return the operator and the schema of its results; ``filtered`` says whether all who get these drop ``None``.
 
     ``declared`` is the type to which they are converted, if it is declared: most types have no ``None``.
     """
-    made: tuple[ColumnarMap | ColumnarMaybeMap, RecordSchema] | None = None
+    made: tuple[ColumnarMap | ColumnarMaybeMap, Type] | None = None
     refused: NotVectorizable | None = None
     try:
         call = spec.function
@@ -59,7 +60,7 @@ def columnar_map(
         made = ColumnarMap(spec.function, traced, result), result
     except NotVectorizable as reason:
         refused = reason
-    missing = made is None or traced.catches or (isinstance(made[1], str) and made[1].endswith("?"))
+    missing = made is None or traced.catches or (made[1].is_optional)
     if missing and declared is None and filtered():
         with suppress(NotVectorizable):  # a handler, which is not read, may give None as well
             given, some = trace_maybe(spec.function.target, spec.function.method, schema).typed(schema)
@@ -72,8 +73,8 @@ def columnar_map(
 
 
 def columnar_flat_map(
-    spec: FlatMap, schema: RecordSchema, declared: TypeInformation | None = None
-) -> tuple[ColumnarFlatMap, RecordSchema]:
+    spec: FlatMap, schema: Type, declared: TypeInformation | None = None
+) -> tuple[ColumnarFlatMap, Type]:
     """Return the operator and the schema of its results, which may have a declared type."""
     traced = trace_flat_map(spec.function.target, spec.function.method, schema)
     given, result = named_rows_of_all(traced, declared).typed(schema)
@@ -82,19 +83,19 @@ def columnar_flat_map(
 
 
 def columnar_process_function(
-    spec: Process, schema: RecordSchema, declared: TypeInformation | None = None
-) -> tuple[ColumnarProcess, RecordSchema | None]:
+    spec: Process, schema: Type, declared: TypeInformation | None = None
+) -> tuple[ColumnarProcess, Type | None]:
     """Return the operator of a function without a key, and the schema of its main output (``None``: it gives nothing to it)."""
     called = process_call(spec.function)
     given = named_rows_of_all(trace_process(called.target, called.method), declared)
-    traced, result = given.typed_or_nothing((schema, INT))
+    traced, result = given.typed_or_nothing(Tuple((schema, INT)))
     for each in (result, *(side for _, side in traced.sides)):
         if each is not None:
             check_documents(each)
     return ColumnarProcess(spec.function, traced, result), result
 
 
-def columnar_filter(spec: Filter, schema: RecordSchema) -> ColumnarFilter:
+def columnar_filter(spec: Filter, schema: Type) -> ColumnarFilter:
     """Return the operator."""
     return ColumnarFilter(spec.function, _of_call(spec.function).condition(schema))
 
@@ -107,30 +108,30 @@ def drops_missing(spec: Any) -> bool:
 
 
 def columnar_reduce(
-    spec: RollingReduce, schema: RecordSchema, batch: bool, given: TypeInformation | None = None
+    spec: RollingReduce, schema: Type, batch: bool, given: TypeInformation | None = None
 ) -> ColumnarReduce:
     """Return the operator, whose results have the schema of its records; ``given`` is their declared type, if they have one."""
     check_arrays(schema)
-    if not isinstance(schema, str) and any(map(changeable, schema)):
+    if not isinstance(schema, Atomic) and any(map(changeable, schema)):
         raise NotVectorizable("keeps records with objects that can be changed, which its results share")
     key = traced_key(spec.key, schema)
     traced, folds = declared_folds(spec.function, schema, given)
-    for fold, (path, kind) in zip(folds, leaves_of(schema), strict=True):
+    for fold, (path, kind) in zip(folds, atomic_fields(schema), strict=True):
         is_key = fold.of == Argument(0, path) == key.result and fold.how in (FIRST, LAST)
         if kind == STR and not is_key and fold.how == LAST and fold.of != Argument(0, path):
             raise NotVectorizable("makes text of the result so far")
-    paths = [path for path, _ in leaves_of(schema)]
+    paths = [path for path, _ in atomic_fields(schema)]
     any_order = batch and not any(map(shows_order, folds, paths, repeat(key)))
     return ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order)
 
 
-def _check_results(traced: Traced | TracedFlatMap, result: RecordSchema) -> None:
+def _check_results(traced: Traced | TracedFlatMap, result: Type) -> None:
     """Raise ``NotVectorizable`` for documents, unless they are just parsed: the next functions say which fields they read."""
     if not gives_documents(traced):
         check_documents(result)
 
 
-def check_documents(result: RecordSchema) -> None:
+def check_documents(result: Type) -> None:
     """Raise ``NotVectorizable`` for records that may have fields that the schema does not know."""
     if has_documents(result):
         raise NotVectorizable(f"hands on whole records, {OTHER_FIELDS}")
@@ -146,7 +147,7 @@ def traced_function(function: Any, method: str, arguments: int) -> Traced:
     return trace(function, None, arguments) if callable(function) else trace(function, method, arguments)
 
 
-def stamped(strategy: WatermarkStrategy, schema: RecordSchema) -> Traced | None:
+def stamped(strategy: WatermarkStrategy, schema: Type) -> Traced | None:
     """Return the timestamp assigner of a strategy; ``None`` if it has none."""
     if strategy.generator is not None and not isinstance(strategy.generator, BoundedOutOfOrdernessSpec):
         raise NotVectorizable("its watermark generator sees every record")

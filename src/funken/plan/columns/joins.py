@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from funken.columnar.declared.rows import named_rows_of_all
-from funken.columnar.expressions import ListOf, NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.joins import pair_schema, trace_join_function, trace_pairs
+from funken.expr.types import ListOf, Tuple, Type
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import CoGroup, JoinPairs, WindowJoin
 from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
@@ -24,8 +25,8 @@ _WIDEST = 1 << 60
 
 
 def columnar_interval_join(
-    spec: IntervalJoinSpec, schemas: Sequence[RecordSchema], declared: TypeInformation | None = None
-) -> tuple[ColumnarIntervalJoin, RecordSchema]:
+    spec: IntervalJoinSpec, schemas: Sequence[Type], declared: TypeInformation | None = None
+) -> tuple[ColumnarIntervalJoin, Type]:
     """Return the operator of an interval join, and the schema of its results."""
     for schema in schemas:
         check_arrays(schema)
@@ -43,8 +44,8 @@ def columnar_interval_join(
 
 
 def columnar_window_join(
-    spec: WindowJoin, schemas: Sequence[RecordSchema], declared: TypeInformation | None = None
-) -> tuple[ColumnarWindowJoin, RecordSchema]:
+    spec: WindowJoin, schemas: Sequence[Type], declared: TypeInformation | None = None
+) -> tuple[ColumnarWindowJoin, Type]:
     """Return the operator of a join or co-group in windows, and the schema of its results."""
     window = spec.window
     assert window.function is not None
@@ -59,15 +60,13 @@ def columnar_window_join(
     keys = keys_of((spec.key1, spec.key2), schemas)
     left, right = schemas
     function, flat = groups.function, groups.flat if isinstance(groups, JoinPairs) else True
-    seen = (left, right) if isinstance(groups, JoinPairs) else (ListOf(left), ListOf(right))
+    seen = Tuple((left, right) if isinstance(groups, JoinPairs) else (ListOf(left), ListOf(right)))
     given, results = _typed(trace_pairs(function.target, function.method, flat), seen, declared)
     traced_keys = tuple(traced for traced, _ in keys)
     return ColumnarWindowJoin(spec.key1, spec.key2, window, (left, right), traced_keys, given, results), results
 
 
-def _typed(
-    traced: TracedFlatMap, schema: RecordSchema, declared: TypeInformation | None
-) -> tuple[TracedFlatMap, RecordSchema]:
+def _typed(traced: TracedFlatMap, schema: Type, declared: TypeInformation | None) -> tuple[TracedFlatMap, Type]:
     if any(each.side is not None for each in traced.emissions):
         raise NotVectorizable("gives side outputs")
     return named_rows_of_all(traced, declared).typed(schema)

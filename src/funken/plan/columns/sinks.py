@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MethodType
 
-from funken.columnar.expressions import INT, STR, NotVectorizable, RecordSchema
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.contexts import trace_with_context
 from funken.connectors.context import declares
 from funken.connectors.sink import Sink
+from funken.expr.types import INT, STR, Type
 from funken.operators.columnar.specs import ColumnarSink
 
 
-def columnar_sink(sink: Sink, schema: RecordSchema) -> ColumnarSink:
+def columnar_sink(sink: Sink, schema: Type) -> ColumnarSink:
     """Return the spec; raise ``NotVectorizable`` if the groups cannot be computed of columns: the sink needs records then."""
     function = sink.grouped_by if declares(sink, "grouped_by", "writer") else None
     if function is None:

@@ -13,7 +13,7 @@ from typing import Any
 from funken.columnar.declared.rows import named_rows_of_all
 from funken.columnar.declared.states import bits_of_leaves
 from funken.columnar.dependencies import same
-from funken.columnar.expressions import INT, NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.emissions import either
 from funken.columnar.stateful.floats import with_floats
 from funken.columnar.stateful.lifetimes import renewals_of
@@ -23,6 +23,7 @@ from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.tracing import trace_with_state
 from funken.columnar.stateful.typed import fills_of, shared_parts, typed_states
 from funken.columnar.tracing import Traced, trace
+from funken.expr.types import INT, Type
 from funken.operators.base import OperatorSpec
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.one_input import KeyedProcess
@@ -46,16 +47,16 @@ _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILT
 
 
 def columnar_process(
-    spec: KeyedProcess, schema: RecordSchema, declared: TypeInformation | None = None
-) -> tuple[ColumnarKeyedProcess, RecordSchema | None]:
+    spec: KeyedProcess, schema: Type, declared: TypeInformation | None = None
+) -> tuple[ColumnarKeyedProcess, Type | None]:
     """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
     made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
     return ColumnarKeyedProcess(spec.function, spec.key, made), made.results
 
 
 def columnar_keyed_map(
-    spec: KeyedMap, schema: RecordSchema, declared: TypeInformation | None = None
-) -> tuple[ColumnarKeyedMap, RecordSchema | None]:
+    spec: KeyedMap, schema: Type, declared: TypeInformation | None = None
+) -> tuple[ColumnarKeyedMap, Type | None]:
     """Return the operator of a function with ``open()``, and the schema of its results (``None``: it gives none)."""
     method = spec.function.method
     if method is None:
@@ -65,8 +66,8 @@ def columnar_keyed_map(
 
 
 def columnar_of_two(
-    spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[RecordSchema], declared: TypeInformation | None = None
-) -> tuple[OperatorSpec, RecordSchema | None]:
+    spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[Type], declared: TypeInformation | None = None
+) -> tuple[OperatorSpec, Type | None]:
     """Return the operator of a function over two keyed streams, and the schema of its results (``None``: it gives none)."""
     if spec.key1 is None or spec.key2 is None:
         raise NotVectorizable("has two inputs without keys")
@@ -91,7 +92,7 @@ _OF_TWO: dict[Any, tuple[tuple[str, str], bool, str]] = {
 
 def _made(
     function: UserFunction, methods: Sequence[tuple[str, bool, str]], keys: Sequence[UserFunction],
-    schemas: Sequence[RecordSchema], declared: TypeInformation | None = None,
+    schemas: Sequence[Type], declared: TypeInformation | None = None,
 ) -> StatesOnColumns:  # fmt: skip
     """Return the states of an object, its methods, one per input, and its ``on_timer()`` if it has one."""
     target = _object_of(function, methods[0][0])
@@ -124,10 +125,10 @@ def _made(
     return StatesOnColumns(kept, tuple(kinds), tuple(fills), whole, functions, on_timer, _results(made))
 
 
-def _results(functions: Sequence[FunctionOnColumns]) -> RecordSchema | None:
+def _results(functions: Sequence[FunctionOnColumns]) -> Type | None:
     """Return the schema of all results; ``None``: there are none."""
     results = [each.typed.results for each in functions if each.typed.results is not None]
-    return reduce(either, sorted(results, key=schema_repr)) if results else None
+    return reduce(either, sorted(results, key=str)) if results else None
 
 
 def _traced(
@@ -160,14 +161,14 @@ def _has_timers(target: Any) -> bool:
     return found is not None and not (found.__module__ or "").startswith("funken.api.")
 
 
-def keys_of(keys: Sequence[UserFunction], schemas: Sequence[RecordSchema]) -> list[tuple[Traced, RecordSchema]]:
+def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple[Traced, Type]]:
     """Return the keys of the inputs of an operator, and their schemas, all of which have to be alike."""
     known = [
         (traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1])
         for key, schema in zip(keys, schemas, strict=True)
     ]
     if len({repr(kind) for _, kind in known}) > 1:
-        raise NotVectorizable(f"has keys of two kinds: {' and '.join(schema_repr(kind) for _, kind in known)}")
+        raise NotVectorizable(f"has keys of two kinds: {' and '.join(str(kind) for _, kind in known)}")
     return known
 
 

@@ -9,21 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.columnar.declared.rows import named_rows_of_all
-from funken.columnar.expressions import (
-    ARRAYS,
-    INT,
-    STR,
-    Argument,
-    Constant,
-    Expression,
-    Make,
-    NotVectorizable,
-    RecordSchema,
-    is_key,
-    kinds_of,
-    leaves_of,
-    schema_repr,
-)
+from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.windows import trace_window_function
 from funken.columnar.folds import (
@@ -39,8 +25,8 @@ from funken.columnar.folds import (
     merge_folds,
 )
 from funken.columnar.lists.folds import ALL, ListFold
-from funken.columnar.records import NAMED_TUPLE, NamedFields
 from funken.columnar.tracing import Traced, trace
+from funken.expr.types import ARRAYS, INT, NAMED_TUPLE, STR, Record, Tuple, Type, atomic_fields, is_key, types_in
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated, Elements, Reduced
@@ -55,15 +41,15 @@ VECTORIZED = "vectorized"
 _FEW_COPIES = 4
 """In so many windows a record may be kept: each has a copy of it, where lists of objects share one."""
 
-_TIME_WINDOW = NamedFields((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWindow)
+_TIME_WINDOW = Record((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWindow)
 _WINDOWS = {
     Strategy.GENERAL: "windows with triggers, evictors or lateness",
 }
 
 
 def columnar_window(
-    spec: WindowSpec, schema: RecordSchema, batch: bool, given: TypeInformation | None, made: TypeInformation | None
-) -> tuple[ColumnarWindow, RecordSchema | None, str]:
+    spec: WindowSpec, schema: Type, batch: bool, given: TypeInformation | None, made: TypeInformation | None
+) -> tuple[ColumnarWindow, Type | None, str]:
     """Return the operator, the schema of its results if these are columns, and what ``explain()`` says.
 
     ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
@@ -108,7 +94,7 @@ def columnar_window(
     return window, results, path
 
 
-def _gap(spec: WindowSpec, schema: RecordSchema) -> tuple[UserFunction, Traced] | None:
+def _gap(spec: WindowSpec, schema: Type) -> tuple[UserFunction, Traced] | None:
     """Return what gives the gap after a record, if there is that; raise ``NotVectorizable`` if it gives no int."""
     if type(spec.assigner) is not DynamicEventTimeSessionWindows:
         return None
@@ -119,7 +105,7 @@ def _gap(spec: WindowSpec, schema: RecordSchema) -> tuple[UserFunction, Traced] 
     except NotVectorizable as reason:
         raise NotVectorizable(f"its gap {reason}") from None
     if kind != INT:
-        raise NotVectorizable(f"its gap is no int, but {schema_repr(kind)}")
+        raise NotVectorizable(f"its gap is no int, but {kind}")
     return call, traced
 
 
@@ -135,7 +121,7 @@ def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
 
 
 def _check_merges(
-    spec: WindowSpec, folds: tuple[Fold, ...], schema: RecordSchema, aggregate: Aggregate | None, key: Traced
+    spec: WindowSpec, folds: tuple[Fold, ...], schema: Type, aggregate: Aggregate | None, key: Traced
 ) -> None:
     """Raise ``NotVectorizable`` unless merging sessions gives what their records would give in one session, in any order."""
     for fold, own in _with_own(folds, schema, aggregate):
@@ -148,9 +134,9 @@ def _check_merges(
         aggregate.schema, aggregate.schema
     )
     if found != aggregate.schema:
-        raise NotVectorizable(f"merges two {schema_repr(aggregate.schema)} into {schema_repr(found)}")
+        raise NotVectorizable(f"merges two {aggregate.schema} into {found}")
     for (path, kind), fold, merge, beginning in zip(
-        leaves_of(aggregate.schema), folds, merge_folds(merges, aggregate.schema), aggregate.beginnings, strict=True
+        atomic_fields(aggregate.schema), folds, merge_folds(merges, aggregate.schema), aggregate.beginnings, strict=True
     ):
         wanted = (FIRST, LAST) if fold.how in (FIRST, LAST) else (fold.how,)
         alike = merge.how == FIRST or merge.of == Argument(0, path)
@@ -159,8 +145,8 @@ def _check_merges(
 
 
 def _results(
-    spec: WindowSpec, schema: RecordSchema, aggregate: Aggregate | None, made: TypeInformation | None
-) -> tuple[TracedFlatMap | None, RecordSchema | None, str]:
+    spec: WindowSpec, schema: Type, aggregate: Aggregate | None, made: TypeInformation | None
+) -> tuple[TracedFlatMap | None, Type | None, str]:
     """Return what a window function gives, the schema of results that go on as columns, and what ``explain()`` says."""
     if aggregate is not None and aggregate.result is None:
         return None, None, f"{VECTORIZED}; gives records: {aggregate.reason}"
@@ -176,8 +162,8 @@ def _results(
 
 
 def _given(
-    spec: WindowSpec, function: WindowCall, contents: RecordSchema, key: RecordSchema, made: TypeInformation | None
-) -> tuple[TracedFlatMap, RecordSchema]:
+    spec: WindowSpec, function: WindowCall, contents: Type, key: Type, made: TypeInformation | None
+) -> tuple[TracedFlatMap, Type]:
     """Return what a window function gives for (key, contents, window), and its schema; raise ``NotVectorizable``."""
     target, style = function.call.target, function.style
     context = style in (CallStyle.PROCESS, CallStyle.PROCESS_ALL)
@@ -188,27 +174,27 @@ def _given(
     keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.strategy is not Strategy.COUNTS
     many = isinstance(spec.contents, Elements)
     traced = trace_window_function(target, function.call.method, keyed, context, bounds, many)
-    return named_rows_of_all(traced, made).typed((key, contents, _TIME_WINDOW))
+    return named_rows_of_all(traced, made).typed(Tuple((key, contents, _TIME_WINDOW)))
 
 
-def _key_schema(spec: WindowSpec, schema: RecordSchema) -> RecordSchema:
+def _key_schema(spec: WindowSpec, schema: Type) -> Type:
     return trace(spec.key.target, spec.key.method, 1).typed(schema)[1]
 
 
-def check_arrays(schema: RecordSchema) -> None:
+def check_arrays(schema: Type) -> None:
     """Raise ``NotVectorizable`` unless all fields have kinds that arrays hold."""
-    others = kinds_of(schema) - set(ARRAYS)
+    others = types_in(schema) - set(ARRAYS)
     if others:
-        raise NotVectorizable(f"keeps fields of another type: {', '.join(sorted(others))}")
+        raise NotVectorizable(f"keeps fields of another type: {', '.join(sorted(map(str, others)))}")
 
 
 def _with_own(
-    folds: tuple[Fold, ...], schema: RecordSchema, aggregate: Aggregate | None
+    folds: tuple[Fold, ...], schema: Type, aggregate: Aggregate | None
 ) -> list[tuple[Fold, tuple[int, ...] | None]]:
     """Return each fold with the leaf of the first record that it begins with; ``None``: with a constant."""
     if aggregate is not None:
         return [(fold, None) for fold in folds]
-    return [(fold, path) for fold, (path, _) in zip(folds, leaves_of(schema), strict=True)]
+    return [(fold, path) for fold, (path, _) in zip(folds, atomic_fields(schema), strict=True)]
 
 
 def shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
@@ -222,11 +208,11 @@ def shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
     return fold.kind != INT or (own is not None and fold.of != Argument(0, own))
 
 
-def traced_key(call: UserFunction, schema: RecordSchema) -> Traced:
+def traced_key(call: UserFunction, schema: Type) -> Traced:
     """Return the key of records as an expression; raise ``NotVectorizable`` if it is no int or text, nor a tuple of these."""
     traced, kind = trace(call.target, call.method, 1).typed(schema)
     if not is_key(kind):
-        raise NotVectorizable(f"the key is no int or str, nor a tuple of these, but {schema_repr(kind)}")
+        raise NotVectorizable(f"the key is no int or str, nor a tuple of these, but {kind}")
     return traced
 
 

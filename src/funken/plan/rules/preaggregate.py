@@ -15,9 +15,10 @@ from math import gcd
 from typing import Any
 
 from funken import config
-from funken.columnar.expressions import INT, Argument, Constant, Expression, Make, NotVectorizable, leaves_of
+from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
 from funken.columnar.folds import FIRST, LAST, SUM, Fold
 from funken.columnar.tracing import Traced
+from funken.expr.types import INT, atomic_fields
 from funken.ids import EdgeId
 from funken.operators.columnar.specs import ColumnarReduce, ColumnarWindow
 from funken.operators.user_functions import UserFunction
@@ -99,7 +100,7 @@ def _check_variables(functions: tuple[tuple[UserFunction, Traced], ...]) -> None
 def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
     """Whether it shows which of two panes of a window had the last record; a field that is the key does not show it."""
     key = window.traced_key
-    paths = [path for path, _ in leaves_of(window.schema)]
+    paths = [path for path, _ in atomic_fields(window.schema)]
     return any(role == LAST and not is_of_key(Argument(0, path), key) for path, role in zip(paths, roles, strict=True))
 
 
@@ -112,7 +113,7 @@ def _functions(window: ColumnarWindow) -> tuple[tuple[UserFunction, Traced], ...
 
 
 def _roles(spec: ColumnarWindow | ColumnarReduce) -> tuple[str, ...]:
-    leaves = dict(leaves_of(spec.schema))
+    leaves = dict(atomic_fields(spec.schema))
     roles: dict[tuple[int, ...], str] = {}
     for own, fold in _wanted(spec):
         if fold.how == SUM and fold.kind != INT:
@@ -136,7 +137,7 @@ def _wanted(spec: ColumnarWindow | ColumnarReduce) -> list[tuple[tuple[int, ...]
     """Return the folds that look at records, each with the leaf of the record that it begins with (``None``: none)."""
     if isinstance(spec, ColumnarWindow) and spec.aggregate is not None:
         return [(None, fold) for fold in spec.folds if fold.how != FIRST]
-    return [(path, fold) for (path, _), fold in zip(leaves_of(spec.schema), spec.folds, strict=True)]
+    return [(path, fold) for (path, _), fold in zip(atomic_fields(spec.schema), spec.folds, strict=True)]
 
 
 def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:

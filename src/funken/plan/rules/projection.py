@@ -16,15 +16,16 @@ from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
-from funken.columnar.expressions import Argument, Expression, ListOf, Loop, RecordSchema, Rowwise, leaves_of
+from funken.columnar.expressions import Argument, Expression, Loop, Rowwise
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate
 from funken.columnar.lists.reads import ITEMS
 from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
+from funken.expr.types import ListOf, Type, atomic_fields
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
     ColumnarFilter,
@@ -117,15 +118,16 @@ class _Reached:
             self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
         read, items = [], []
-        for number, (leaf, kind) in enumerate(leaves_of(spec.schema)):
+        for number, (leaf, kind) in enumerate(atomic_fields(spec.schema)):
             if any(leaf[: len(path)] == path for path in self._paths):
                 read.append(number)
                 continue
             within = [path[len(leaf) + 1 :] for path in self._paths if path[: len(leaf) + 1] == (*leaf, ITEMS)]
             if within:
-                assert isinstance(kind, ListOf)
+                lists = kind.required
+                assert isinstance(lists, ListOf)
                 read.append(number)
-                of_items = enumerate(leaves_of(kind.element))
+                of_items = enumerate(atomic_fields(lists.element))
                 found = [n for n, (inner, _) in of_items if any(inner[: len(path)] == path for path in within)]
                 items.append((number, tuple(found)))
         return FieldsRead(tuple(read), tuple(self._guards), tuple(items))
@@ -233,10 +235,10 @@ def _paths(expression: Any, over: Mapping[int, tuple[int, ...]] = MappingProxyTy
                 yield from _paths(each, over)
 
 
-def _name(schema: RecordSchema, path: tuple[int, ...], items: tuple[int, ...] | None) -> str:
+def _name(schema: Type, path: tuple[int, ...], items: tuple[int, ...] | None) -> str:
     """Return the name of a field, with those of the fields of items that are read, if these are not all."""
-    kind: Any = reduce(getitem, path, schema)
-    of_items = [] if items is None else leaves_of(kind.element)
+    kind: Any = reduce(getitem, path, cast("Any", schema)).required
+    of_items = [] if items is None else atomic_fields(kind.element)
     if items is None or len(items) == len(of_items):
         return name_of(schema, path)
     return f"{name_of(schema, path)} ({', '.join(name_of(kind.element, of_items[number][0]) for number in items)})"
@@ -251,7 +253,7 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
             return node
         assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
         found = fields_read(plan, node)
-        leaves = [path for path, _ in leaves_of(spec.schema)]
+        leaves = [path for path, _ in atomic_fields(spec.schema)]
         if found is None or (len(found.fields) == len(leaves) and not found.items and not has_documents(spec.schema)):
             notes.append(RuleNote(_NAME, "reads all fields", node.id))
             return node

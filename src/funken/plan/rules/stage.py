@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from funken.columnar.expressions import RecordSchema
 from funken.columnar.faults import described, noted
 from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import FunkenError
+from funken.expr.types import Type
 from funken.ids import OperatorId
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules import (
@@ -92,7 +92,7 @@ class RewriteStage:
             note = RuleNote("columns", f"off: could not be planned (internal: {described(error)})")
             return replace(plan, notes=tuple(note if each.rule == "columns" else each for each in plan.notes))
 
-    def shapes(self) -> Mapping[OperatorId, RecordSchema]:
+    def shapes(self) -> Mapping[OperatorId, Type]:
         """Return the shapes of the records that operators emit, of those that could be traced."""
         before = RULES[: RULES.index(vectorize.RULE)]
         return vectorize.shapes(rewrite(self.compiled, self.context, before), self.context)

@@ -15,20 +15,13 @@ from functools import partial
 from typing import Any
 
 from funken import config
-from funken.columnar.expressions import (
-    HIGHEST,
-    INT,
-    LOWEST,
-    NotVectorizable,
-    RecordSchema,
-    leaves_of,
-    schema_repr,
-)
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.faults import described, noted
-from funken.columnar.records import NamedFields, has_documents, name_of
+from funken.columnar.records import has_documents, name_of
 from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
+from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
@@ -84,7 +77,7 @@ class _Found:
     """What an operator becomes, and the shape of what it emits (``None``: nothing)."""
 
     spec: OperatorSpec
-    shape: RecordSchema | None = None
+    shape: Type | None = None
     computes: bool = True
     """Whether anything is gained by it, even if nothing after it is vectorized."""
     path: str = VECTORIZED
@@ -111,7 +104,7 @@ def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
     return {operator: reason for operator, reason in found.items() if operator is not None and reason != _USELESS}
 
 
-def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, RecordSchema]:
+def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Type]:
     """Return the shapes of what operators emit, where they could be traced: also where columns are of no use."""
     if not context.vectorized or context.state_in_files:
         return {}
@@ -124,7 +117,7 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
     for node in plan.nodes:
         spec: Any = node.spec
         if makes_records(spec):
-            leaves = dict(enumerate(leaves_of(spec.schema)))
+            leaves = dict(enumerate(atomic_fields(spec.schema)))
             projection = fields_read(plan, node)
             if projection is None and has_documents(spec.schema):
                 reader = taken_whole_by(plan, node)
@@ -133,7 +126,7 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
             for path, kind in map(leaves.__getitem__, leaves if projection is None else projection.fields):
                 if not is_held(kind):
                     name = name_of(spec.schema, path)
-                    field = repr(name) if isinstance(spec.schema, NamedFields) else name
+                    field = repr(name) if isinstance(spec.schema, Record) else name
                     found[node.id] = f"its field {field} is used, and no column holds a {kind}"
                     break
     return found
@@ -172,7 +165,7 @@ class _Vectorizer:
         notes = [RuleNote(_NAME, text, operator) for operator, text in self._paths.items()]
         return replace(with_nodes(self._plan, self._rewritten), edges=edges), notes
 
-    def shapes(self) -> Mapping[OperatorId, RecordSchema]:
+    def shapes(self) -> Mapping[OperatorId, Type]:
         """Return what operators emit that could be vectorized."""
         for vertex in self._plan.vertices:
             for node in vertex.nodes:
@@ -227,7 +220,7 @@ class _Vectorizer:
     def _source(self, node: Node) -> _Found:
         spec: Any = node.spec
         source: Any = spec.source
-        schema: RecordSchema = INT
+        schema: Type = INT
         generated = None
         declared = source.index_columns if declares(source, "index_columns", "reader") else None
         if declared is None:
@@ -246,7 +239,7 @@ class _Vectorizer:
         source: Any = spec.source
         if not declares(source, "record_schema", "reader"):
             raise NotVectorizable(f"{type(source).__name__} makes no columns")
-        schema: RecordSchema = source.record_schema()
+        schema: Type = source.record_schema()
         traced = stamped(spec.strategy, schema)
         made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, traced, of_records=True)
         return _Found(made, schema, computes=traced is not None)
@@ -295,13 +288,13 @@ class _Vectorizer:
         made: Any = _JOINS.get(type(spec), columnar_of_two)
         return self._with_state(*made(spec, schemas, node.output_type))
 
-    def _in_order(self, schema: RecordSchema) -> RecordSchema:
+    def _in_order(self, schema: Type) -> Type:
         if self._batch:
             raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
         return schema
 
     @staticmethod
-    def _with_state(made: OperatorSpec, results: RecordSchema | None) -> _Found:
+    def _with_state(made: OperatorSpec, results: Type | None) -> _Found:
         if results is not None:
             check_documents(results)
         return _Found(made, results)
@@ -324,21 +317,21 @@ class _Vectorizer:
         path = f"{VECTORIZED} function, {spec.batch_format.value} {takes}"
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
-    def _input(self, vertex: Vertex, node: Node) -> RecordSchema:
+    def _input(self, vertex: Vertex, node: Node) -> Type:
         """Return the shape of the columns that a node is given."""
         if len({each.index for each in node.inputs}) != 1:
             raise NotVectorizable("has several inputs")
         return self._united(vertex, node, node.inputs[0].index)
 
-    def _united(self, vertex: Vertex, node: Node, index: int) -> RecordSchema:
+    def _united(self, vertex: Vertex, node: Node, index: int) -> Type:
         """Return the shape of the columns that a node is given as one of its inputs, which may be a union."""
         schema, *others = (self._given(vertex, node, each) for each in node.inputs if each.index == index)
         for other in others:
             if other != schema:
-                raise NotVectorizable(f"is given {schema_repr(schema)} and {schema_repr(other)}")
+                raise NotVectorizable(f"is given {schema} and {other}")
         return schema
 
-    def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> RecordSchema:
+    def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> Type:
         """Return the shape of the columns that an input of a node is given."""
         if of.side is not None:
             raise NotVectorizable("reads a side output")
@@ -352,7 +345,7 @@ class _Vectorizer:
             self._exchange(edge, upstream, found.shape)
         return found.shape
 
-    def _exchange(self, edge: Edge, upstream: Node, schema: RecordSchema, to_records: bool = False) -> None:
+    def _exchange(self, edge: Edge, upstream: Node, schema: Type, to_records: bool = False) -> None:
         if edge.local:
             return
         alike = OF_COLUMNS.get(type(edge.partitioning))
@@ -364,7 +357,7 @@ class _Vectorizer:
         traced = traced_key(edge.partitioning.key, schema)
         self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
 
-    def _window(self, node: Node, spec: WindowSpec, schema: RecordSchema) -> _Found:
+    def _window(self, node: Node, spec: WindowSpec, schema: Type) -> _Found:
         types = type_given(node, self._nodes), node.output_type
         made, results, path = columnar_window(spec, schema, self._batch, *types)
         return _Found(made, results, path=path)

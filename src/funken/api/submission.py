@@ -1,40 +1,96 @@
-"""How a program runs: as a stream or as a batch, and by which of the runners; what contradicts itself is refused."""
+"""From a program to a job: as a stream or as a batch, and by which of the runners; contradictions are refused.
+
+This is what ``execute()`` and ``explain()`` import, and a program under construction does not: compiler, rules and driver.
+"""
 
 from __future__ import annotations
 
-import enum
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from funken import config
+from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.expr.types import Type
+from funken.ids import OperatorId
+from funken.leaderelection.election import with_high_availability
 from funken.operators.traits import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.physical import PhysicalPlan, compile_plan
 from funken.plan.rules.stage import RewriteStage
+from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.job import Job, Runner, runner_for
+from funken.runtime.driver.master import JobMaster
 from funken.runtime.driver.rescaling import Recompile
+from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.clock import usable_cores
 
 
-class RuntimeExecutionMode(enum.Enum):
-    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
+@dataclass(frozen=True)
+class Submission:
+    """A program on its way to a runner: its graph, configuration, Spark session and DataFrame, and the name of its job.
 
-    >>> from funken import StreamExecutionEnvironment
-    >>> def totals(mode):
-    ...     env = StreamExecutionEnvironment.create_local_environment(parallelism=1).set_runtime_mode(mode)
-    ...     with env.from_collection([1, 2, 3]).key_by(lambda n: "all").sum().execute_and_collect() as results:
-    ...         return list(results)
-    >>> totals(RuntimeExecutionMode.STREAMING), totals(RuntimeExecutionMode.BATCH)
-    ([1, 3, 6], [6])
+    ``prepare`` is applied to the compiled plan.
     """
 
-    STREAMING = 0
-    BATCH = 1
-    AUTOMATIC = 2
+    graph: StreamGraph
+    configuration: Configuration
+    session: object
+    frame: object
+    name: str | None
+    prepare: Callable[[PhysicalPlan], PhysicalPlan]
+
+    def compiled(self, runner: Runner | None = None) -> PhysicalPlan:
+        """Compile the program, without the rules that choose how operators run."""
+        conf, width = self.configuration, self.configuration.get(config.PARALLELISM)
+        if width < 1:
+            width = runner.default_parallelism(conf, self.session) if runner is not None else 1
+        plan = compile_plan(self.graph, self.name or conf.get(config.NAME), width, conf.get(config.MAX_PARALLELISM))
+        return self.prepare(plan)
+
+    def stage(self, runner: Runner | None = None) -> RewriteStage:
+        """Compile the program, and apply the rules."""
+        compiled = self.compiled(runner)
+        batch = wants_batch(self.configuration, compiled)
+        return RewriteStage.of(compiled, self.configuration, batch, self._cores(compiled))
+
+    def _cores(self, compiled: PhysicalPlan) -> int | None:
+        """Return how many cores workers that run at the same time share, if that is known."""
+        try:
+            continuous = target_of(self.configuration, compiled, self.frame) == "continuous"
+        except InvalidProgram:  # said where it is run
+            return None
+        return shared_cores(self.configuration, self.session) if continuous else None
+
+    def shape_of(self, operator: OperatorId) -> Type | None:
+        """Return the shape of an operator's output, if the functions before it can be read."""
+        compiled = compile_plan(self.graph.up_to(operator), "", 1)
+        batch = wants_batch(self.configuration, compiled)
+        return RewriteStage.of(compiled, self.configuration, batch).shapes().get(operator)
+
+    def runner(self) -> tuple[Runner, str]:
+        """Choose the runner, and name its target."""
+        target = target_of(self.configuration, self.compiled(), self.frame)
+        return runner_for(target), target
+
+    def job(self, runner: Runner | None, hold: bool) -> Job:
+        """Make the job, and take the program out of its graph."""
+        conf = with_high_availability(self.configuration)
+        stage = self.stage(runner)
+        plan = stage.plan()
+        settings = TaskSettings.of(conf, conf.get(config.JOB_ID) or new_job_id(), is_batch(conf, plan))
+        checkpoints = None
+        if not settings.batch and not hold and self.frame is None and CheckpointSettings.wanted(conf):
+            checkpoints = JobCheckpoints.of(plan, conf, settings.job_id)
+        conf, again = conf.copy(), recompiler(self.graph.take(), plan.name, conf.copy(), stage.context.cores)
+        master = JobMaster(plan, hold, conf)
+        return Job(plan, settings, conf, master, self.session, checkpoints, self.frame, stage=stage, recompile=again)
 
 
 def wants_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
@@ -70,7 +126,7 @@ def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
     return batch
 
 
-def target_of(configuration: Configuration, plan: PhysicalPlan, frame: Any = None) -> str:
+def target_of(configuration: Configuration, plan: PhysicalPlan, frame: object = None) -> str:
     """Name the runner of a program, and of the DataFrame that it reads; raises ``InvalidProgram`` if there is none."""
     batch = is_batch(configuration, plan)
     target = configuration.get(config.TARGET)

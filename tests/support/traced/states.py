@@ -12,17 +12,18 @@ from typing import Any
 from unittest.mock import patch
 
 from funken.columnar.expressions import NotVectorizable
+from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.testing.harness import OperatorHarness
-from funken.testing.traced.functions import Difference
-from funken.testing.traced.state_programs import StateProgram
+from tests.support.traced.functions import Difference
+from tests.support.traced.state_programs import StateProgram
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)
-_SCHEMA = ("int", "int", "str")
+_SCHEMA = Tuple((INT, INT, STR))
 _KEYS = ("record[0]", "record[0]", "(record[0], record[2])", "f'k{record[0]}'")
 
 
@@ -72,7 +73,7 @@ class StateFuzzer:
             self.counts["per record"] += 1
             self.refusals[str(refused)] += 1
             return None
-        from funken.operators.stateful import blocks, logic  # noqa: PLC0415 - loads NumPy
+        from funken.operators.stateful import blocks, logic
 
         rounds = dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))
         with patch.object(blocks, "_ROUNDS", rounds), patch.object(logic, "_SMALL", dice.choice((0, 0, 20))):
@@ -138,7 +139,7 @@ class _Driven:
 
     def step(self, records: list[Any], stamps: list[int], as_columns: bool, second: bool) -> None:
         """Give it a block, of its second input or the first."""
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
 
         operator: Any = self._harness.operator
         try:

@@ -41,13 +41,13 @@ from funken.checkpoint.store.epochs import EPOCHS
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, FunkenError, StorageFailed
 from funken.io.storage import mounted
 from funken.testing.memory_storage import Fault, MemoryStorage
-from funken.testing.simulation.attempts import DriverDied
-from funken.testing.simulation.conditions import Conditions, Outcomes, Strike
-from funken.testing.simulation.drivers import Driver
-from funken.testing.simulation.ledgers import LEDGERS, FileLedger, Ledger, Violation, memory_folder
-from funken.testing.simulation.requests import drawn_requests
-from funken.testing.simulation.scenarios import build, expected_left_over
 from funken.timing.clock import ManualClock
+from tests.support.simulation.attempts import DriverDied
+from tests.support.simulation.conditions import Conditions, Outcomes, Strike
+from tests.support.simulation.drivers import Driver
+from tests.support.simulation.ledgers import LEDGERS, FileLedger, Ledger, Violation, memory_folder
+from tests.support.simulation.requests import drawn_requests
+from tests.support.simulation.scenarios import build, expected_left_over
 
 _BOUND = 150_000
 _ORACLES: dict[tuple[str, int], Counter[Any]] = {}

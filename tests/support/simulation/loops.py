@@ -15,7 +15,7 @@ from funken import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from funken.testing.simulation.scenario_functions import COUNT, END, CountEach
+from tests.support.simulation.scenario_functions import COUNT, END, CountEach
 
 Wide = Callable[[], int]
 Pair = tuple[int, int]

@@ -42,11 +42,11 @@ from funken.runtime.messages import (
     TaskStarted,
 )
 from funken.testing.memory_storage import MemoryStorage
-from funken.testing.simulation.attempts import Attempt, DriverDied, SimulatedCheckpoints
-from funken.testing.simulation.conditions import Conditions
-from funken.testing.simulation.ledgers import Ledger, Violation, memory_folder
-from funken.testing.simulation.scenarios import COUNTING, build, left_over
 from funken.timing.clock import ManualClock
+from tests.support.simulation.attempts import Attempt, DriverDied, SimulatedCheckpoints
+from tests.support.simulation.conditions import Conditions
+from tests.support.simulation.ledgers import Ledger, Violation, memory_folder
+from tests.support.simulation.scenarios import COUNTING, build, left_over
 
 
 class World(Protocol):

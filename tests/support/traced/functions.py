@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import has_documents
 from funken.columnar.tracing import trace
-from funken.testing.traced.records import SHAPES, SPACE, random_records
+from funken.expr.types import Type
+from tests.support.traced.records import SHAPES, SPACE, random_records
 
 _CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")
 
@@ -151,7 +152,7 @@ class FunctionFuzzer:
     def _source(self, dice: random.Random, fields: Any) -> str:
         return FunctionWriter(dice, fields).function()
 
-    def _compared(self, function: Callable[[Any], Any], schema: RecordSchema, dice: random.Random) -> str | None:
+    def _compared(self, function: Callable[[Any], Any], schema: Type, dice: random.Random) -> str | None:
         try:
             untyped = trace(function, None, 1)
             traced, result = untyped.typed(schema)
@@ -162,9 +163,9 @@ class FunctionFuzzer:
             return None
         if not traced.holds(function):
             return "what was traced does not hold"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.keyed.codec import decode_block, encode_block  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.kernels.evaluation import FallBackToRows, computed, mask_of
+        from funken.columnar.keyed.codec import decode_block, encode_block
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)
@@ -185,7 +186,7 @@ class FunctionFuzzer:
             if expected is None:
                 return f"kernels give {made} for {records}, Python raises"
             if repr(made) != repr(expected):
-                return f"kernels give {made} for {records}, Python {expected}; the schema is {schema_repr(result)}"
+                return f"kernels give {made} for {records}, Python {expected}; the schema is {result}"
             kept = [mask] * len(records) if isinstance(mask, bool) else mask.tolist()
             if kept != list(map(bool, expected)):
                 return f"as a condition, kernels give {kept} for {records}, Python {expected}"

@@ -1,6 +1,6 @@
 """``funken demo``: how often words occur in the last five seconds, every second, while a text streams by.
 
-The program is ``funken.cli.histogram``; this module chooses what it reads, follows its results on the driver, and shows
+The program is ``funken.demo.histogram``; this module chooses what it reads, follows its results on the driver, and shows
 them: the newest window while the job runs, the most frequent words at its end.
 """
 
@@ -32,15 +32,14 @@ from funken import (
     config,
 )
 from funken.api.jobs.watching import watch_jobs
-from funken.cli import histogram
 from funken.cli.failures import ending_well
 from funken.cli.lifecycle.handover import HandOver
-from funken.cli.payments import fraud
-from funken.cli.payments.chaos import Chaos
-from funken.cli.payments.recording import frame, moving
 from funken.cli.progress import Progress
 from funken.cli.run import job_options, with_options
 from funken.cli.serving import Announcer, with_dashboard
+from funken.demo import fraud, histogram
+from funken.demo.chaos import Chaos
+from funken.demo.recording import frame, moving
 from funken.timing.instants import moment
 
 MANUAL_LINES_PER_SECOND = 600.0

@@ -11,13 +11,13 @@ from collections import Counter
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.expressions import NUMBER, ListOf, kinds_of
 from funken.columnar.records import has_documents
 from funken.columnar.vectorized.functions import BatchFormat, vectorized
+from funken.expr.types import INT, NUMBER, Atomic, Composite, ListOf, Tuple, types_in
 from funken.testing.harness import OperatorHarness
 from funken.testing.programs import local
-from funken.testing.traced.functions import Difference
-from funken.testing.traced.records import SHAPES, random_records
+from tests.support.traced.functions import Difference
+from tests.support.traced.records import SHAPES, random_records
 
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)
@@ -274,11 +274,11 @@ class _Driven:
 
     def step(self, records: list[Any], stamps: list[int], as_columns: bool, restored: bool, watermark: int) -> None:
         """Give it a block and a watermark."""
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
 
         try:
             if as_columns:
-                self.harness.operator.process_block(columns_of(records, ("int", "int", "int"), stamps))
+                self.harness.operator.process_block(columns_of(records, Tuple((INT, INT, INT)), stamps))
             else:
                 self.harness.feed_block(records, stamps)
             if restored:
@@ -321,7 +321,8 @@ def _differ(paths: list[_Driven]) -> str | None:
 _WHOLE = [
     schema
     for schema, _ in SHAPES
-    if not has_documents(schema) and not any(kind == NUMBER or isinstance(kind, ListOf) for kind in kinds_of(schema))
+    if not has_documents(schema)
+    and not any(kind == NUMBER or isinstance(kind.required, ListOf) for kind in types_in(schema))
 ]
 """Schemas of records that somebody may be given whole."""
 
@@ -338,13 +339,15 @@ class BatchFuzzer:
         """Run a case; return what is wrong."""
         dice = random.Random(f"batch/{self._seed}/{case}")
         schema = dice.choice(_WHOLE)
-        flat = all(isinstance(each, str) for each in schema)  # Arrow has no columns of tuples
+        flat = isinstance(schema, Composite) and all(
+            isinstance(each, Atomic) for each in schema
+        )  # Arrow has no columns of tuples
         form = dice.choice([BatchFormat.NUMPY, BatchFormat.PANDAS, *([BatchFormat.ARROW] if flat else [])])
         records = random_records(dice, schema, dice.random() < 0.5)
         source = f"{form.value} {records!r}"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.vectorized.arguments import argument_of, columns_of_records  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.vectorized.results import columns_made  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.vectorized.arguments import argument_of, columns_of_records
+        from funken.columnar.vectorized.results import columns_made
 
         try:
             for block in (columns_of(records, schema), columns_of_records(records)):

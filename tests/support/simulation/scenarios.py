@@ -24,9 +24,9 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.state.snapshot_writer import OperatorStates
-from funken.testing.simulation.ledgers import LEDGERS
-from funken.testing.simulation.loops import LOOPS
-from funken.testing.simulation.scenario_functions import (
+from tests.support.simulation.ledgers import LEDGERS
+from tests.support.simulation.loops import LOOPS
+from tests.support.simulation.scenario_functions import (
     HELD,
     LATE,
     ODD,

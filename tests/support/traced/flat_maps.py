@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from funken.columnar.expressions import NotVectorizable, RecordSchema, schema_repr
+from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.testing.traced.functions import FunctionFuzzer, FunctionWriter
-from funken.testing.traced.records import random_records
+from funken.expr.types import Type
+from tests.support.traced.functions import FunctionFuzzer, FunctionWriter
+from tests.support.traced.records import random_records
 
 _TEXTS = ("{}.split(',')", "{}.split()", "{}.split('a')", "{}.splitlines()", "{}.split('=', 1)", "{}.split(',')[1:]")
 _KINDS = ("int", "float", "str", "bool")
@@ -23,7 +24,7 @@ class FlatMapFuzzer(FunctionFuzzer):
     def _source(self, dice: random.Random, fields: Any) -> str:
         return _FlatMapWriter(dice, fields).source()
 
-    def _compared(self, function: Callable[[Any], Any], schema: RecordSchema, dice: random.Random) -> str | None:
+    def _compared(self, function: Callable[[Any], Any], schema: Type, dice: random.Random) -> str | None:
         try:
             traced, result = trace_flat_map(function, None).typed(schema)
         except NotVectorizable as refused:
@@ -32,9 +33,9 @@ class FlatMapFuzzer(FunctionFuzzer):
             return None
         if not traced.holds(function):
             return "what was traced does not hold"
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.operators.columnar.flat_map import given_of  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.kernels.evaluation import FallBackToRows
+        from funken.operators.columnar.flat_map import given_of
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)
@@ -54,7 +55,7 @@ class FlatMapFuzzer(FunctionFuzzer):
             if expected is None:
                 return f"kernels give {values} for {records}, Python raises"
             if repr(list(zip(values, times or (), strict=True))) != repr(expected):
-                return f"kernels give {values} at {times} for {records}, Python {expected}; the schema is {schema_repr(result)}"
+                return f"kernels give {values} at {times} for {records}, Python {expected}; the schema is {result}"
             self.counts["columns"] += 1
         return None
 

@@ -25,8 +25,8 @@ from funken.runtime.messages import TaskCommand, TaskEvent, TaskId
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
 from funken.runtime.task.mailbox import TaskLoop
-from funken.testing.simulation.ledgers import Violation
 from funken.timing.clock import Clock
+from tests.support.simulation.ledgers import Violation
 
 _TICKS = 100  # the storage of a simulation is well again after far fewer tries
 

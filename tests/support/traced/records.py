@@ -16,8 +16,24 @@ import zlib
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from funken.columnar.expressions import NUMBER, ListOf, RecordSchema
-from funken.columnar.records import DATACLASS, DICT, DOCUMENT, NAMED_TUPLE, ROW, NamedFields
+from funken.columnar.records import made_of_fields
+from funken.expr.types import (
+    BOOL,
+    DATACLASS,
+    DICT,
+    DOCUMENT,
+    FLOAT,
+    INT,
+    NAMED_TUPLE,
+    NUMBER,
+    ROW,
+    STR,
+    Atomic,
+    ListOf,
+    Record,
+    Tuple,
+    Type,
+)
 from funken.types.row import Row
 
 
@@ -67,26 +83,26 @@ SPACE: dict[str, Any] = {
 }  # fmt: skip
 """The globals of generated functions."""
 
-_FIELDS = ("int", "int", "float", "str", "bool")
+_FIELDS = Tuple((INT, INT, FLOAT, STR, BOOL))
 _NAMES = ("count", "other", "ratio", "text", "flag")
-SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
+SHAPES: tuple[tuple[Type, dict[str, list[str]]], ...] = (
     (_FIELDS, {"int": ["r[0]", "r[1]"], "float": ["r[2]"], "str": ["r[3]"], "bool": ["r[4]"]}),
     (
-        NamedFields(_FIELDS, DICT, _NAMES),
+        Record(_FIELDS, DICT, _NAMES),
         {
             "int": ["r['count']", "r['other']", "r.get('count')", "r.get('missing', 4)"], "float": ["r['ratio']"],
             "str": ["r['text']", "r.get('text', 'x')"], "bool": ["r['flag']", "('count' in r)"],
         },
     ),
     (
-        NamedFields(_FIELDS, DOCUMENT, _NAMES),
+        Record(_FIELDS, DOCUMENT, _NAMES),
         {
             "int": ["r['count']", "r['other']", "r.get('other')", "r.get('more', 4)", "len(r)"], "float": ["r['ratio']"],
             "str": ["r['text']", "r.get('text', 'x')"], "bool": ["r['flag']", "('count' in r)", "('more' in r)", "bool(r)"],
         },
     ),
     (
-        NamedFields(("int", NUMBER, "str"), DICT, ("count", "amount", "text")),
+        Record((INT, NUMBER, STR), DICT, ("count", "amount", "text")),
         {
             "int": ["r['count']"], "str": ["r['text']"],
             "float": ["(r['amount'] / 2)", "float(r['amount'])", "(r['amount'] + 0.5)", "(1.5 * r['amount'])"],
@@ -97,7 +113,7 @@ SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
         },
     ),
     (
-        NamedFields((NamedFields(_FIELDS, DOCUMENT, _NAMES), "int"), DOCUMENT, ("of", "own")),
+        Record((Record(_FIELDS, DOCUMENT, _NAMES), INT), DOCUMENT, ("of", "own")),
         {
             "int": ["r['of']['count']", "r['own']", "r['of'].get('more', 4)", "r.get('of')['other']", "len(r['of'])"],
             "float": ["r['of']['ratio']"], "str": ["r['of']['text']", "r['of'].get('text', 'x')"],
@@ -105,25 +121,25 @@ SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
         },
     ),
     (
-        NamedFields((NamedFields(_FIELDS, DICT, _NAMES), "int"), DICT, ("of", "own")),
+        Record((Record(_FIELDS, DICT, _NAMES), INT), DICT, ("of", "own")),
         {
             "int": ["r['of']['count']", "r['own']", "r['of'].get('more', 4)", "r.get('of')['other']", "len(r['of'])"],
             "float": ["r['of']['ratio']"], "str": ["r['of']['text']"], "bool": ["r['of']['flag']", "('more' in r['of'])"],
         },
     ),
     (
-        NamedFields(("int", "float", "str", "bool"), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
+        Record((INT, FLOAT, STR, BOOL), DATACLASS, ("number", "ratio", "text", "flag"), Visit),
         {"int": ["r.number"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r.flag"]},
     ),
     (
-        NamedFields(_FIELDS, ROW, _NAMES),
+        Record(_FIELDS, ROW, _NAMES),
         {"int": ["r.other", "r['other']", "r[0]"], "float": ["r.ratio"], "str": ["r.text"], "bool": ["r['flag']"]},
     ),
     (
-        NamedFields(
+        Record(
             (
-                "int", ListOf("int"), ListOf("str"), ListOf("float"),
-                ListOf(NamedFields(("str", "int", ListOf("int")), DICT, ("name", "n", "parts"))), ListOf("bool"),
+                INT, ListOf(INT), ListOf(STR), ListOf(FLOAT),
+                ListOf(Record((STR, INT, ListOf(INT)), DICT, ("name", "n", "parts"))), ListOf(BOOL),
             ),
             DICT, ("own", "counts", "tags", "ratios", "items", "flags"),
         ),
@@ -139,7 +155,7 @@ SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
         },
     ),
     (
-        NamedFields(("int", ListOf(NamedFields(("str", "int"), DOCUMENT, ("name", "n")))), DOCUMENT, ("own", "items")),
+        Record((INT, ListOf(Record((STR, INT), DOCUMENT, ("name", "n")))), DOCUMENT, ("own", "items")),
         {
             "int": ["r['own']", "sum([i['n'] for i in r['items']])"], "float": ["(r['own'] / 4)"],
             "str": ["r['items'][0]['name']"], "bool": ["any(i['n'] > r['own'] for i in r['items'])"],
@@ -148,7 +164,7 @@ SHAPES: tuple[tuple[RecordSchema, dict[str, list[str]]], ...] = (
         },
     ),
     (
-        (NamedFields(("int", "str"), NAMED_TUPLE, ("number", "text"), Pair), "float", ("bool", "int")),
+        Tuple((Record((INT, STR), NAMED_TUPLE, ("number", "text"), Pair), FLOAT, Tuple((BOOL, INT)))),
         {"int": ["r[0].number", "r[0][0]", "r[2][1]"], "float": ["r[1]"], "str": ["r[0].text", "r[0][1]"], "bool": ["r[2][0]"]},
     ),
 )  # fmt: skip
@@ -162,27 +178,27 @@ _TEXTS = (
 )  # fmt: skip
 
 
-def random_records(dice: random.Random, schema: RecordSchema, wild: bool) -> list[Any]:
+def random_records(dice: random.Random, schema: Type, wild: bool) -> list[Any]:
     """Return records of a schema; ``wild``: with what arrays get wrong."""
     return [_value(dice, schema, wild) for _ in range(dice.choice((1, 2, 3, 4, 5, 40)))]
 
 
-def _value(dice: random.Random, schema: RecordSchema, wild: bool) -> Any:
+def _value(dice: random.Random, schema: Type, wild: bool) -> Any:
     if isinstance(schema, ListOf):
         return [_value(dice, schema.element, wild) for _ in range(dice.choice((0, 1, 1, 2, 3, 6)))]
-    if not isinstance(schema, str):
+    if not isinstance(schema, Atomic):
         values = [_value(dice, inner, wild) for inner in schema]
-        if not isinstance(schema, NamedFields):
+        if not isinstance(schema, Record):
             return tuple(values)
-        made = schema.make([[value] for value in values])[0]
+        made = made_of_fields(schema, [[value] for value in values])[0]
         return _document(dice, made) if schema.form == DOCUMENT else made
     if schema == NUMBER:
-        schema = dice.choice(["int", "float"])
-    if schema == "int":
+        schema = dice.choice([INT, FLOAT])
+    if schema == INT:
         return dice.choice(_INTS) if wild else dice.randrange(-20, 2000)
-    if schema == "float":
+    if schema == FLOAT:
         return dice.choice(_FLOATS) if wild else dice.randrange(-40, 400) / 8
-    return dice.choice(_TEXTS) if schema == "str" else dice.random() < 0.5
+    return dice.choice(_TEXTS) if schema == STR else dice.random() < 0.5
 
 
 def _document(dice: random.Random, fields: dict[str, Any]) -> dict[str, Any]:

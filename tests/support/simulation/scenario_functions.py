@@ -5,7 +5,6 @@ function looks for it and emits what must not be: ``SPURIOUS`` if a timer fires 
 not fire when it was due.
 """
 
-# ruff: noqa: D102 - what the methods of a function object do is known
 from __future__ import annotations
 
 from collections.abc import Iterator

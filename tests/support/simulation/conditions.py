@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from funken.testing.simulation.loops import LOOPS
-from funken.testing.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
+from tests.support.simulation.loops import LOOPS
+from tests.support.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
 
 PLACES = (
     "triggered", "aligning", "cut", "written", "acked", "storing", "stored", "committing", "committed", "restoring",

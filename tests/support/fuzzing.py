@@ -274,15 +274,16 @@ def _read_block(block: bytes) -> Any:
 
 def _column_blocks() -> list[bytes]:
     try:
-        from funken.columnar.kernels.columns import columns_of  # noqa: PLC0415
-        from funken.columnar.keyed.codec import encode_block  # noqa: PLC0415 - NumPy is an extra
+        from funken.columnar.kernels.columns import columns_of
+        from funken.columnar.keyed.codec import encode_block
+        from funken.expr.types import FLOAT, INT, STR, Tuple
     except ImportError:
         return []
     records: list[tuple[list[Any], Any]] = [
-        (list(range(100)), "int"),
-        ([number * 0.5 for number in range(40)], "float"),
-        ([(number % 3, f"word {number}") for number in range(60)], ("int", "str")),
-        ([10**15 + number for number in range(30)], "int"),
+        (list(range(100)), INT),
+        ([number * 0.5 for number in range(40)], FLOAT),
+        ([(number % 3, f"word {number}") for number in range(60)], Tuple((INT, STR))),
+        ([10**15 + number for number in range(30)], INT),
     ]
     return [
         pack_header(BlockKind.DATA, 1, 0, 1, number, 0, 12.5, encode_block(columns_of(values, shape, stamps)))

@@ -1,0 +1,268 @@
+from funken.api.environment import StreamExecutionEnvironment
+from funken.api.functions import retry_predicates as async_retry_predicates
+from funken.api.functions.base import (
+    AggregateFunction,
+    CheckpointedFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+    ReduceFunction,
+)
+from funken.api.functions.two_inputs import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoGroupFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    ProcessJoinFunction,
+)
+from funken.api.functions.windows import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from funken.api.jobs.client import JobClient
+from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.notebook import show_progress
+from funken.api.jobs.results import JobExecutionResult
+from funken.api.options import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExecutionConfig,
+    ExternalizedCheckpointRetention,
+    RuntimeExecutionMode,
+)
+from funken.api.streams.async_io import AsyncDataStream, AsyncFunction, blocking, cached
+from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from funken.api.streams.iteration import IterativeStream
+from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
+from funken.api.streams.keyed import KeyedStream
+from funken.api.streams.sinks import DataStreamSink
+from funken.api.streams.stream import DataStream
+from funken.api.streams.windowed import AllWindowedStream, WindowedStream
+from funken.columnar.vectorized.functions import vectorized
+from funken.config import Configuration
+from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
+from funken.connectors.collection import CollectionSource
+from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
+from funken.connectors.discard import DiscardingSink
+from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.lines import StreamFormat
+from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.files.sink import FileSink
+from funken.connectors.files.source import FileSource
+from funken.connectors.hybrid import HybridSource, HybridSourceBuilder, SourceSwitchContext
+from funken.connectors.sink import Sink, SinkWriter
+from funken.connectors.sockets import SocketSource
+from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.metrics.reporter import MetricPoint, MetricReporter
+from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
+from funken.operators.context import RuntimeContext
+from funken.operators.join.window_join import TaggedUnion
+from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
+from funken.operators.process.contexts import TimeDomain
+from funken.operators.process.dead_letters import DeadLetter
+from funken.operators.tags import OutputTag
+from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.states import JobStatus
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from funken.state.ttl_config import (
+    StateTtlConfig,
+)
+from funken.timing.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
+from funken.types import Row, RowKind, TypeInformation, Types
+from funken.windowing.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    GlobalWindows,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from funken.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from funken.windowing.firing import Trigger, TriggerResult
+from funken.windowing.sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from funken.windowing.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+
+__version__: str
+
+__all__ = [
+    "MAX_WATERMARK",
+    "MIN_TIMESTAMP",
+    "AggregateFunction",
+    "AggregatingStateDescriptor",
+    "AllWindowFunction",
+    "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "Boundedness",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
+    "BucketAssigner",
+    "CheckpointConfig",
+    "CheckpointedFunction",
+    "CheckpointingMode",
+    "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoGroupedStreams",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "CollectionSource",
+    "Configuration",
+    "ConnectedStreams",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
+    "CountWindow",
+    "DataGeneratorSource",
+    "DataStream",
+    "DataStreamSink",
+    "DeadLetter",
+    "DeltaEvictor",
+    "DeltaTrigger",
+    "DiscardingSink",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "Encoder",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
+    "ExecutionConfig",
+    "ExternalizedCheckpointRetention",
+    "FileSink",
+    "FileSource",
+    "FilterFunction",
+    "FlatJoinFunction",
+    "FlatMapFunction",
+    "Function",
+    "FunctionSnapshotContext",
+    "FunkenError",
+    "GlobalWindow",
+    "GlobalWindows",
+    "HybridSource",
+    "HybridSourceBuilder",
+    "IntervalJoin",
+    "IntervalJoined",
+    "InvalidProgram",
+    "IterativeStream",
+    "JobCancelled",
+    "JobClient",
+    "JobExecutionError",
+    "JobExecutionResult",
+    "JobSnapshot",
+    "JobStatus",
+    "JoinFunction",
+    "JoinedStreams",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "ListStateDescriptor",
+    "MapFunction",
+    "MapStateDescriptor",
+    "MergingWindowAssigner",
+    "MetricPoint",
+    "MetricReporter",
+    "NeverTrigger",
+    "NumberSequenceSource",
+    "OperatorListState",
+    "OperatorStateStore",
+    "OutputFileConfig",
+    "OutputTag",
+    "Partitioner",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessJoinFunction",
+    "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "ReduceFunction",
+    "ReducingStateDescriptor",
+    "RollingPolicy",
+    "Row",
+    "RowKind",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SessionWindowTimeGapExtractor",
+    "Sink",
+    "SinkWriter",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "SocketSource",
+    "Source",
+    "SourceReader",
+    "SourceSwitchContext",
+    "SplitEnumerator",
+    "StateTtlConfig",
+    "StreamExecutionEnvironment",
+    "StreamFormat",
+    "SuppressRestarts",
+    "TaggedUnion",
+    "TimeDomain",
+    "TimeEvictor",
+    "TimeWindow",
+    "TimestampAssigner",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "TypeInformation",
+    "Types",
+    "ValueStateDescriptor",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
+    "async_retry_predicates",
+    "blocking",
+    "cached",
+    "show_progress",
+    "vectorized",
+]

@@ -1,0 +1,65 @@
+"""Public names of a package, each imported when it is first used.
+
+A package ``p`` lists its names in ``p/__init__.pyi``: type checkers read that file, and so does ``public_names``.
+Its ``__init__.py`` is one call:
+
+    __getattr__, __dir__, __all__ = public_names(__name__)
+
+So a name is declared once, and a program that uses five of 200 names imports what these five need.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+_IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+
+
+def declared_names(stub: str) -> dict[str, tuple[str, str]]:
+    r"""Return the public names that a stub imports, with the module and the name of each there.
+
+    >>> declared_names("from a.b import (\n    One,\n    two as deux,\n)\nfrom a.c import Three")
+    {'One': ('a.b', 'One'), 'deux': ('a.b', 'two'), 'Three': ('a.c', 'Three')}
+    """
+    names = {}
+    for module, several, one in _IMPORT.findall(stub):
+        for part in (several or one).split(","):
+            if part.strip():
+                name, _, public = part.strip().partition(" as ")
+                names[public or name] = (module, name)
+    return names
+
+
+def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose stub declares its public names.
+
+    >>> import funken
+    >>> funken.TimeWindow.__module__, "TimeWindow" in dir(funken), "TimeWindow" in funken.__all__
+    ('funken.windowing.windows', True, True)
+    >>> funken.TimeWindows
+    Traceback (most recent call last):
+    ...
+    AttributeError: module 'funken' has no attribute 'TimeWindows'
+    """
+    module = sys.modules[package]
+    loader: Any = module.__spec__ and module.__spec__.loader
+    stub = loader.get_data(re.sub(r"\.pyc?$", ".pyi", str(module.__file__))).decode()
+    names = declared_names(stub)
+
+    def load(name: str) -> Any:
+        if name not in names:
+            if not name.startswith("_") and find_spec(f"{package}.{name}"):
+                return import_module(f"{package}.{name}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        where, there = names[name]
+        parent = import_module(where)
+        value = getattr(parent, there) if hasattr(parent, there) else import_module(f"{where}.{there}")
+        setattr(module, name, value)
+        return value
+
+    return load, lambda: sorted({*vars(module), *names}), sorted(names)

@@ -1,0 +1,51 @@
+"""What ``import funken`` loads: few modules, and none of the large libraries."""
+
+import subprocess
+import sys
+
+import pytest
+
+import funken
+from funken.lazy import declared_names
+
+PROGRAM = (
+    "funken.StreamExecutionEnvironment.create_local_environment(1).from_collection([1]).map(str).key_by(str).sum()"
+)
+LARGE = {"asyncio", "funken.expr.paths", "funken.expr.rules", "numpy", "pandas", "pyarrow", "pyspark"}
+
+
+def loaded(program: str) -> set[str]:
+    code = f"import sys\n{program}\nprint(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        ("import funken", 5),
+        ("from funken import StreamExecutionEnvironment, Types, WatermarkStrategy", 150),
+        (f"import funken\n{PROGRAM}", 165),
+    ],
+)
+def test_a_program_loads_what_it_names(program, most):
+    modules = loaded(program)
+
+    assert not modules & LARGE
+    assert len([name for name in modules if name.split(".")[0] == "funken"]) <= most
+
+
+def test_every_public_name_can_be_loaded():
+    for name in funken.__all__:
+        assert getattr(funken, name) is not None
+    assert set(funken.__all__) <= set(dir(funken))
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    assert not hasattr(funken, "DataStreams")
+    assert funken.errors.InvalidProgram is funken.InvalidProgram
+
+
+def test_a_stub_is_read_as_python_reads_it():
+    stub = "from a import (\n    b,\n    c as d,\n)\nfrom a.e import f\n"
+
+    assert declared_names(stub) == {"b": ("a", "b"), "d": ("a", "c"), "f": ("a.e", "f")}
