@@ -51,7 +51,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     """
 
     def __init__(self, charset: str = "UTF-8") -> None:
-        self.charset = charset
+        self.charset: str = charset
 
     def serialize(self, element: Any) -> bytes:
         """Encode text."""
