@@ -266,8 +266,7 @@ class CsvColumns:
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         ends = None if b"\r" in data else self.delimiters.ends(data)
-        rows = data.count(b"\n")
-        if ends is None or len(ends) != rows:
+        if ends is None or len(ends) != count_of(data, b"\n"):
             return None
         return self.of_records(data, ends)
 
@@ -287,12 +286,14 @@ class CsvColumns:
     def _alike(self, data: bytes, ends: Any) -> bool:
         """Whether Arrow refuses what Python refuses."""
         numpy = importlib.import_module("numpy")
-        longest = int(numpy.diff(ends, prepend=-1, append=len(data)).max())
+        sizes = numpy.diff(ends, prepend=-1, append=len(data))
+        # Hot: a search for two bytes stops at each line feed.
+        quote = self.delimiters.quote
+        may_be_empty = bool((sizes[:-1] <= len(b"\r\n")).any()) or (quote is not None and quote.encode() in data)
         return not (
             data.startswith((b"\n", b"\r\n", _MARK))
-            or b"\n\n" in data
-            or b"\n\r\n" in data
-            or longest > csv.field_size_limit()
+            or (may_be_empty and (b"\n\n" in data or b"\n\r\n" in data))
+            or int(sizes.max()) > csv.field_size_limit()
             or (self._escape is not None and self._escape in data)
             or (self._is_comment is not None and self._is_comment(data) is not None)
             or (self._hex and (b"0x" in data or b"0X" in data))

@@ -1,8 +1,7 @@
 """CSV files: lines as tuples of Python values, or as blocks of columns where Arrow's parser reads the same.
 
-A piece of a file is parsed as columns if its types are int, float and str, and nothing in it could mean another thing to
-Arrow than to Python's ``csv`` and constructors: quotes, lone carriage returns, a byte order mark, hexadecimal numbers, NaN by
-other names. Any other piece, and one that Arrow refuses, is read line by line, which also gives the error that names the line.
+A piece of a file is parsed as columns, as ``CsvSchema`` does it, if its types are int, float and str. What is doubtful there, or
+has an empty number, is read line by line, which also gives the error that names the line.
 """
 
 from __future__ import annotations
@@ -16,11 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.text_columns import count_of
 from funken.dataset.columns.block import block_of
 from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput
 from funken.dataset.memory.blocks import Block, blocks_of
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, declared_type, tuple_of
 from funken.errors import SourceNotReadable
+from funken.types.info import Types
 from funken.types.parsing import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
 
 _PIECE = 1 << 20
@@ -32,7 +34,7 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
     datetime.datetime: datetime_of, bool: lambda text: text != "" and boolean(text),
 }  # fmt: skip
 """What is called for a type: of Python's own constructors some take more than numbers, and others anything."""
-_ARROW_TYPES = {int: "int64", float: "float64", str: "string"}
+_DECLARED = {int: Types.LONG(), float: Types.DOUBLE(), str: Types.STRING()}
 
 
 @dataclass(frozen=True)
@@ -82,20 +84,22 @@ class CsvInput(FileInput):
 
     def blocks(self, split: Any) -> Iterator[Block]:
         """Return the records of a split; tuples of plain values as columns."""
-        plain = self.types and self.target is None and all(kind in _ARROW_TYPES for kind in self.types)
-        if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or not self.splittable(split[0]):
+        columns_of = self._columns() if self.splittable(split[0]) else None
+        if columns_of is None:
             yield from super().blocks(split)
             return
         number = 1
         with self.named(split[0], lambda: f", lines from {number} on, from byte {split[1]}"):
             for piece in self._pieces(split):
-                parsed = self._parsed(piece)
-                if parsed is None:
+                columns = columns_of(piece)
+                if columns is None:
                     lines = (line.decode().rstrip("\r\n") for line in io.BytesIO(piece))
                     yield from blocks_of(self._records(lines, split, number))
                 else:
-                    yield from parsed
-                number += piece.count(b"\n")
+                    yield from (
+                        block_of(columns[at : at + COLUMN_RECORDS]) for at in range(0, columns.length, COLUMN_RECORDS)
+                    )
+                number += count_of(piece, b"\n")
 
     def _pieces(self, split: Any) -> Iterator[bytes]:
         """Return the lines that begin in a byte range, many at a time."""
@@ -111,42 +115,13 @@ class CsvInput(FileInput):
             while (at := file.tell()) < end and (piece := file.read(min(_PIECE, end - at))):
                 yield piece if piece.endswith(b"\n") else piece + file.readline()
 
-    def _parsed(self, piece: bytes) -> Iterator[Block] | None:
-        if b'"' in piece or piece.count(b"\r") != piece.count(b"\r\n") or piece.startswith(b"\xef\xbb\xbf"):
+    def _columns(self) -> Callable[[bytes], Any] | None:
+        """Return what makes columns of whole lines; ``None``: there is none for these types, or this delimiter."""
+        plain = self.types and self.target is None and all(kind in _DECLARED for kind in self.types)
+        if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or self.delimiter == '"':
             return None
-        if int in self.types and (b"0x" in piece or b"0X" in piece):
-            return None
-        import pyarrow as pa  # noqa: PLC0415 - loaded by programs that read CSV as columns
-        import pyarrow.compute as pc  # noqa: PLC0415 - the same
-        from pyarrow import csv as arrow_csv  # noqa: PLC0415 - the same
-
-        from funken.columnar.keyed.relational import columns_from_arrow  # noqa: PLC0415 - loads NumPy
-
-        names = [str(place) for place in range(len(self.types))]
-        convert = arrow_csv.ConvertOptions(
-            column_types={
-                name: pa.type_for_alias(_ARROW_TYPES[kind]) for name, kind in zip(names, self.types, strict=True)
-            },
-            null_values=[],
-            strings_can_be_null=False,
-        )
-        try:
-            table = arrow_csv.read_csv(
-                pa.BufferReader(piece),
-                read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(piece) + 1),
-                parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
-                convert_options=convert,
-            )
-        except pa.ArrowInvalid:
-            return None
-        arrays = [column.combine_chunks() for column in table.columns]
-        for kind, array in zip(self.types, arrays, strict=True):
-            if kind is float and not pc.all(pc.is_finite(array), min_count=0).as_py():
-                return None
-        columns = columns_from_arrow(arrays, table.num_rows)
-        if columns is None:
-            return None
-        return (block_of(columns[at : at + COLUMN_RECORDS]) for at in range(0, columns.length, COLUMN_RECORDS))
+        schema = CsvSchema(Types.TUPLE([_DECLARED[kind] for kind in self.types]), self.delimiter)
+        return schema.columns(tuple(kind.__name__ for kind in self.types), None).of_lines
 
     def record_type(self) -> RecordType:
         """Return the type of tuples of the declared types."""

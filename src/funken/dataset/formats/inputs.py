@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-import json
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.files.compression import compression_of, decompressed
+from funken.connectors.formats.json_schema import parsed
 from funken.dataset.columns.block import block_of
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, blocks_of, weight
 from funken.dataset.plan.nodes import Statistics
@@ -279,12 +280,29 @@ class JsonInput(FileInput):
 
     def read(self, split: Any) -> Iterable[Any]:
         """Return the values of a split."""
-        begins = split[1] == 0
-        for number, line in enumerate(self.lines(split), 1):
+        return itertools.chain.from_iterable(self.blocks(split))
+
+    def blocks(self, split: Any) -> Iterator[Block]:
+        """Return the values of a split, many lines at a time."""
+        done, lines = 0, self.lines(split)
+        while texts := list(itertools.islice(lines, BLOCK_RECORDS)):
+            if done == 0 and split[1] == 0:
+                texts[0] = texts[0].removeprefix(MARK)
+            try:
+                block = [parsed(text.encode()) for text in texts if text.strip()]
+            except (ValueError, RecursionError):
+                self._fail(split, texts, done)
+                raise
+            if block:
+                yield block
+            done += len(texts)
+
+    def _fail(self, split: Any, texts: Sequence[str], done: int) -> None:
+        """Raise ``SourceNotReadable`` with the number of the line that is no JSON."""
+        for number, text in enumerate(texts, done + 1):
             with self.named(split[0], lambda: f", line {number} from byte {split[1]}"):  # noqa: B023 - called within
-                text = line.removeprefix(MARK) if begins and number == 1 else line
                 if text.strip():
-                    yield json.loads(text)
+                    parsed(text.encode())
 
 
 @dataclass(frozen=True)
