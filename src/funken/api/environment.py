@@ -16,6 +16,7 @@ from funken.api.jobs.iterator import CloseableIterator
 from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, shared_cores, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
+from funken.api.reading import ReadShortcuts
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
@@ -33,6 +34,7 @@ from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.plan.physical import PhysicalPlan, compile_plan
 from funken.plan.rules.stage import RewriteStage
+from funken.plan.unexecuted import warn_at_exit
 from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.job import Job, Runner, runner_for
 from funken.runtime.driver.master import JobMaster
@@ -45,7 +47,7 @@ from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
 
 
-class StreamExecutionEnvironment(ProgramDisplay):
+class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
     """Where a program begins and ends.
 
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -71,6 +73,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         self._session = session
         self._frame: Any = None
         self.graph = StreamGraph()
+        warn_at_exit()
 
     @staticmethod
     def get_execution_environment(
@@ -291,6 +294,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         >>> [(vertex.name, vertex.parallelism) for vertex in plan.vertices], plan.slots
         ([('collection', 1), ('sum -> print', 2)], 3)
         """
+        self.graph.unused = False
         return self._stage(name, None).plan()
 
     def _compiled(self, name: str | None, runner: Runner | None) -> PhysicalPlan:

@@ -90,7 +90,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         stream: DataStream = self.from_source(source_func, strategy, source_name, type_info)  # type: ignore[assignment]
         return stream
 
-    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+    def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
+        self, file_path: str, charset_name: str = "UTF-8"
+    ) -> DataStream:
         """Read the lines of a file; gone since PyFlink 2."""
         removed("read_text_file()", "use from_source() with a FileSource.")
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()
