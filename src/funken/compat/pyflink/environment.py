@@ -36,6 +36,8 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.job import Runner
 from funken.timing.watermarks import WatermarkStrategy
 
+_MOST_KEY_GROUPS = 32_768
+
 
 @adopting(native.StreamExecutionEnvironment)
 class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
@@ -124,6 +126,15 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     def enable_checkpointing(self, interval: DurationLike, mode: Any = None) -> StreamExecutionEnvironment:
         """Take a checkpoint every ``interval`` (a duration, or ms)."""
         super().enable_checkpointing(interval, mode)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Set the number of key groups; raises ``InvalidProgram`` outside of 1 to 32768, as in Flink."""
+        if not 0 < max_parallelism <= _MOST_KEY_GROUPS and max_parallelism != -1:
+            raise InvalidProgram(
+                f"maxParallelism is out of bounds 0 < maxParallelism <= {_MOST_KEY_GROUPS}. Found: {max_parallelism}"
+            )
+        super().set_max_parallelism(max_parallelism)
         return self
 
     def get_checkpoint_interval(self) -> int:
