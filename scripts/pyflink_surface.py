@@ -1,12 +1,14 @@
 """Compare the names, members and signatures of PyFlink's public modules with those of the compatibility layer.
 
 PyFlink is read as source (``ast``): it need not be installed, and nothing of it is imported or run. What its modules offer is
-kept in ``tests/compat/pyflink_surface.json``; the layer is imported and inspected. What the layer lacks has a reason in
-``REASONS``, or is a fault: then the script ends with 1, and ``tests/compat/test_surface.py`` fails.
+kept in ``tests/compat/pyflink_surface.json``, what only PyFlink 1.20 offers in ``pyflink_1_surface.json``, and which names can be
+imported from each module of both in ``pyflink_namespaces.json``: also those that it imports itself. The layer is imported and
+inspected. What it lacks has a reason in ``REASONS``, or is a fault: then the script ends with 1, and
+``tests/compat/test_surface.py`` fails.
 
     python scripts/pyflink_surface.py                       compare, and list what has no reason
     python scripts/pyflink_surface.py --write               and write docs/guide/pyflink-compatibility.md
-    python scripts/pyflink_surface.py --wheel download      read PyFlink's wheel anew (or: --wheel file.whl)
+    python scripts/pyflink_surface.py --wheel download      read PyFlink's wheels anew (or: --wheel new.whl --older old.whl)
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from funken.compat.pyflink.refusals import is_not_there_yet
 
 ROOT = Path(__file__).parents[1]
 SURFACE = ROOT / "tests" / "compat" / "pyflink_surface.json"
+OLDER = ROOT / "tests" / "compat" / "pyflink_1_surface.json"
+NAMESPACES = ROOT / "tests" / "compat" / "pyflink_namespaces.json"
 PAGE = ROOT / "docs" / "guide" / "pyflink-compatibility.md"
-VERSION = "2.3"
+VERSION, OLDER_VERSION = "2.3", "1.20"
 NOT_PUBLIC = re.compile(r"(^|\.)(tests|examples|fn_execution|bin|lib|conf|proto|log|_[a-z]\w*)(\.|$)")
 
 # ---- PyFlink's side: source to surface
@@ -102,32 +106,84 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, drop_first: bool) ->
     return [each for each in found if not each.startswith(("j_", "_j_"))]
 
 
-def read_wheel(path: Path) -> dict[str, Members]:
-    """Return the surface of every public module of a wheel."""
-    found = {}
+def read_namespace(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the names without an underscore that a module defines, or imports from other modules of PyFlink."""
+    for statement in body:
+        match statement:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names = [name]
+            case ast.Assign() | ast.AnnAssign():
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                names = [each.id for each in targets if isinstance(each, ast.Name)]
+            case ast.ImportFrom(module=module, level=level) if level or (module or "").startswith("pyflink"):
+                names = [each.asname or each.name for each in statement.names]
+            case ast.If(test=test) if "TYPE_CHECKING" not in ast.unparse(test):
+                names = [*read_namespace(statement.body)]
+            case ast.Try():
+                names = [*read_namespace(statement.body)]
+            case _:
+                continue
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def modules_of(path: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Yield every public module of a wheel, with its source."""
     with zipfile.ZipFile(path) as wheel:
         for name in sorted(wheel.namelist()):
             module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
             if name.startswith("pyflink/") and name.endswith(".py") and not NOT_PUBLIC.search(module):
-                found[module] = read_module(ast.parse(wheel.read(name)))
+                yield module, ast.parse(wheel.read(name))
+
+
+def without(offered: Members, newer: Members) -> Members:
+    """Return what is offered and not offered any more.
+
+    >>> without({"A": {"x": None, "y": []}, "f": [], "g": []}, {"A": {"x": None}, "f": ["more="]})
+    {'A': {'y': []}, 'g': []}
+    """
+    found: Members = {}
+    for name, members in offered.items():
+        if name not in newer:
+            found[name] = members
+        elif isinstance(members, dict) and isinstance(newer[name], dict) and (gone := without(members, newer[name])):
+            found[name] = gone
     return found
 
 
-def download(folder: Path) -> Path:
-    """Return PyFlink's wheel, fetched with pip."""
+def read_wheels(wheel: Path, older: Path) -> None:
+    """Write what PyFlink offers, what it offered before, and the names in its modules."""
+    surface = {module: read_module(tree) for module, tree in modules_of(wheel)}
+    before = {module: read_module(tree) for module, tree in modules_of(older)}
+    namespaces: dict[str, set[str]] = defaultdict(set)
+    for path in (wheel, older):
+        for module, tree in modules_of(path):
+            namespaces[module] |= set(read_namespace(tree.body))
+    gone = {module: without(offered, surface.get(module, {})) for module, offered in before.items()}
+    _write(SURFACE, surface)
+    _write(OLDER, {module: offered for module, offered in gone.items() if offered})
+    _write(NAMESPACES, {module: " ".join(sorted(names)) for module, names in sorted(namespaces.items()) if names})
+
+
+def _write(path: Path, by_module: dict[str, Any]) -> None:
+    rows = (f"{json.dumps(module)}: {json.dumps(offered)}" for module, offered in by_module.items())
+    path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+def download(folder: Path, version: str) -> Path:
+    """Return PyFlink's wheel of a version, fetched with pip."""
     command = [
         sys.executable,
         "-m",
         "pip",
         "download",
         "-q",
-        f"apache-flink=={VERSION}.*",
+        f"apache-flink=={version}.*",
         "--no-deps",
         "-d",
         str(folder),
     ]
     subprocess.run([*command, "--only-binary", ":all:"], check=True)
-    return next(folder.glob("*.whl"))
+    return next(folder.glob(f"apache_flink-{version}*.whl"))
 
 
 # ---- the comparison
@@ -282,6 +338,21 @@ REASONS: tuple[tuple[str, str], ...] = (
         r"CleanupStrategies\.(Strategies|\w*Strategy|EMPTY_STRATEGY)",
     ),
     (
+        "It stands in the source of PyFlink's modules, and is no part of what they offer.",
+        r"Wrapper$|:Internal\w+|:\w*TypeInfo$|:WINDOW_STATE_NAME|WindowOperationDescriptor|(read|write)_int$|:keyword$|add_version_doc"
+        r"|VoidNamespaceSerializer|:void$|:typeinfo$|get_field$|convert_\w+$|ResultTypeQueryable|create_(hadoop|java|arrow|url)_\w+"
+        r"|is_local_deployment|long_to_int|mod_inverse|:java_utils$|to_jarray|to_\w*expression_jarray|(from|to)_arrow_type"
+        r"|tz_convert|converter$|(Aggregated|FlatAggregate)Table$|Delegat\w+|ImperativeAggregate|:(OverWindow|Session|Slide|Tumble)\w+"
+        r"|\w+PlanReference$|BaseAPIStability|NO_RETRY_STRATEGY|:async_retry_strategies$|:(Atomic|Fractional|ZonedTimestamp|ListView"
+        r"|MapView)\w*$|:Resolution$|:UserDefinedFunction$|:\w*TestCase$|:Tuple2$|:TestEnv$|EPOCH_ORDINAL|:exec_insert_table$"
+        r"|:(log_level|replace_uuid|run_with_config|invoke_java\w+|exception_mapping|install_py4j_hooks)$|:(from|to)_j_\w+$|serializers?:|erializer$|:Catalog$",
+    ),
+    (
+        "The Table API of PyFlink 1.x had it; PyFlink 2 has DDL and descriptors.",
+        r"pyflink\.table\.(sinks|sources)|:(Csv)?Table(Source|Sink)$|:WriteMode$|TableEnvironment\.(register|scan|from_table_source)"
+        r"|idle_state_retention_time|EnvironmentSettings\.(to|from)_configuration|to_timestamp_ltz",
+    ),
+    (
         "Of delimited text and Avro, these settings are not there.",
         r"CsvSchemaBuilder\.(set_any|disable_array|remove_array|set_line)|get_produced_type",
     ),
@@ -360,27 +431,48 @@ def _listing(gaps: list[Gap]) -> list[str]:
     return [f"* `{module}`: {', '.join(names)}" for module, names in by_module.items()]
 
 
-def kept() -> dict[str, Members]:
+def kept(path: Path = SURFACE) -> dict[str, Any]:
     """Return the surface that is kept in the repository."""
-    found: dict[str, Members] = json.loads(SURFACE.read_text())
+    found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+def older_comparisons() -> list[Comparison]:
+    """Compare what only PyFlink 1.20 offers."""
+    return [compare(module, offered) for module, offered in kept(OLDER).items()]
+
+
+def missing_names() -> list[Gap]:
+    """Return the names that can be imported from a module of PyFlink's, and not from the layer's."""
+    gaps = []
+    for module, names in kept(NAMESPACES).items():
+        try:
+            ours = importlib.import_module(module)
+        except ImportError as error:
+            gaps.append(Gap(module, "module", Counter(names=len(names.split())), str(error)))
+            continue
+        gaps += [Gap(f"{module}:{name}", "name", Counter(names=1)) for name in names.split() if not hasattr(ours, name)]
+    return gaps
 
 
 def main() -> int:
     """Do what is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--wheel", help="read this wheel of PyFlink anew, or 'download' it first")
+    parser.add_argument("--wheel", help="read this wheel of PyFlink anew, or 'download' both first")
+    parser.add_argument("--older", help="the wheel of the older version")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     given = parser.parse_args()
     if given.wheel:
         with tempfile.TemporaryDirectory() as folder:
-            wheel = download(Path(folder)) if given.wheel == "download" else Path(given.wheel)
-            rows = (f"{json.dumps(module)}: {json.dumps(offered)}" for module, offered in read_wheel(wheel).items())
-            SURFACE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+            wheels = [given.wheel, given.older]
+            if given.wheel == "download":
+                wheels = [download(Path(folder), version) for version in (VERSION, OLDER_VERSION)]
+            read_wheels(*map(Path, wheels))
     comparisons = [compare(module, offered) for module, offered in kept().items()]
     if given.write:
         PAGE.write_text(page(comparisons))
-    gaps = [gap for each in comparisons for gap in each.gaps]
+    comparisons += older_comparisons()
+    gaps = [gap for each in comparisons for gap in each.gaps] + missing_names()
     unexplained = [gap for gap in gaps if reason_of(gap) is None]
     for gap in unexplained:
         print(f"{gap.what:14} {gap.name}  {gap.detail}")

@@ -195,6 +195,8 @@ def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
         for name in module.imports():
             if re.fullmatch(r"funken\.dataset\.[A-Z]\w*", name):
                 continue  # the public surface of data sets
+            if name.startswith("funken.io.durations."):
+                continue  # all that takes a duration takes the same
             if name.split(".")[0] == "funken" and part_of(name) in RANK.keys() - {
                 module.part,
                 "config",

@@ -69,7 +69,8 @@ BAD_ARGUMENTS = {
     "no name": lambda: A.next(""),
     "a forbidden group": lambda: A.not_next(Pattern.begin("b")),
     "a negative window": lambda: A.within(-1),
-    "a window of text": lambda: A.within("5 s"),
+    "a window of no unit": lambda: A.within("5 parsecs"),
+    "a window of a list": lambda: A.one_or_more([5]),
     "a condition that is none": lambda: A.where(True),
     "a condition of three": lambda: A.where(lambda a, b, c: True),
 }
@@ -196,3 +197,10 @@ def test_a_condition_that_is_none_is_refused_with_its_pattern(condition, fact):
     with pytest.raises(InvalidProgram, match="pattern 'a'") as caught:
         Pattern.begin("a").where(condition)
     assert fact in str(caught.value)
+
+
+def test_durations_are_what_they_are_everywhere():
+    from_texts = Pattern.begin("a").one_or_more("1 s").next("b").within("10 s")
+
+    assert (from_texts.window, from_texts.parts[0].inner_window) == (10_000, 1000)
+    assert Pattern.begin("a").times(2, within=timedelta(seconds=1)).within(10.5).window == 10

@@ -2,9 +2,11 @@
 
 import ast
 import inspect
+from collections import Counter
 
 import pytest
 
+from funken.compat.pyflink.surface import MODULES
 from scripts import pyflink_surface as surface
 from scripts.pyflink_surface import Gap
 
@@ -34,6 +36,36 @@ def test_what_is_missing_or_different_has_a_reason():
 
     assert [(gap.name, gap.detail) for gap in gaps if surface.reason_of(gap) is None] == []
     assert len(gaps) > 100  # or nothing was compared
+
+
+def test_what_pyflink_1_had_is_there_or_has_a_reason():
+    comparisons = surface.older_comparisons()
+
+    assert sum((comparison.offered for comparison in comparisons), Counter())["members"] > 40
+    gaps = [gap for comparison in comparisons for gap in comparison.gaps]
+    assert [(gap.name, gap.detail) for gap in gaps if surface.reason_of(gap) is None] == []
+
+
+def test_every_name_of_a_module_can_be_imported_or_has_a_reason():
+    assert [gap.name for gap in surface.missing_names() if surface.reason_of(gap) is None] == []
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in surface.kept(surface.NAMESPACES) if "datastream" in module and module in MODULES]
+)
+def test_names_are_imported_as_programs_import_them(module):
+    missing = {gap.name.partition(":")[2] for gap in surface.missing_names() if gap.name.startswith(f"{module}:")}
+    names = set(surface.kept(surface.NAMESPACES)[module].split()) - missing
+    found = {}
+    exec(f"from {module} import {', '.join(sorted(names)) or '*'}", found)
+    assert names <= found.keys()
+
+
+def test_a_namespace_has_what_a_module_imports_from_pyflink():
+    imports = "import os\nfrom abc import ABC\nfrom pyflink.common import Time, Types as T\nfrom .a import b"
+    source = f"{imports}\n_x = y = 1\nclass C: ..."
+
+    assert [*surface.read_namespace(ast.parse(source).body)] == ["Time", "T", "b", "y", "C"]
 
 
 def test_the_page_is_as_the_script_writes_it():

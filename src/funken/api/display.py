@@ -23,6 +23,7 @@ class ProgramDisplay:
         raise NotImplementedError
 
     def _shown(self) -> PhysicalPlan:
+        self.graph.unused = False
         return self._executed if self._executed is not None and not len(self.graph) else self.compile()
 
     def explain(self, format: str = "text") -> str:

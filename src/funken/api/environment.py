@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from funken import config
 from funken.api.display import ProgramDisplay
 from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
+from funken.api.reading import ReadShortcuts
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.config import Configuration
@@ -22,6 +23,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
+from funken.plan.unexecuted import warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.callables import check_collection
 from funken.types.convert import converter
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from funken.runtime.driver.job import Job, Runner
 
 
-class StreamExecutionEnvironment(ProgramDisplay):
+class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
     """Where a program begins and ends.
 
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -66,6 +68,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         self._session = session
         self._frame: Any = None
         self.graph = StreamGraph()
+        warn_at_exit()
 
     @staticmethod
     def get_execution_environment(
@@ -288,6 +291,7 @@ class StreamExecutionEnvironment(ProgramDisplay):
         >>> [(vertex.name, vertex.parallelism) for vertex in plan.vertices], plan.slots
         ([('collection', 1), ('sum -> print', 2)], 3)
         """
+        self.graph.unused = False
         return self._submission(name).stage().plan()
 
     def _submission(self, name: str | None) -> Submission:

@@ -1,6 +1,6 @@
 """Complex event processing: find sequences of events in a stream, with Flink's pattern API.
 
-A library: may import the public surface, ``config``, ``errors`` and ``ids``.
+A library: may import the public surface, ``config``, ``errors``, ``ids`` and the durations of ``io``.
 
 >>> from funken.cep import Pattern, matches_of
 >>> pattern = Pattern.begin("small").where(lambda n: n < 10).next("large").where(lambda n: n > 500)

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from enum import Enum
 from typing import Any
 
 from funken.cep.conditions import ALWAYS, Condition, Or, Test, as_condition, both
 from funken.cep.skip import AfterMatchSkipStrategy
 from funken.errors import InvalidProgram, MalformedPattern
-
-DurationLike = int | timedelta
+from funken.io.durations import DurationLike, duration_ms
 
 
 class WithinType(Enum):
@@ -171,8 +169,8 @@ class Pattern:
     def times(self, from_times: int, to_times: int | None = None, within: DurationLike | None = None) -> Pattern:
         """Take this number of events, or between two numbers; 0 as the lower one makes the pattern optional.
 
-        ``within`` (ms or ``timedelta``) bounds the time from the event before to the first one, and to each further one
-        that is needed; optional ones are not bounded.
+        ``within`` (a duration: ``"10 s"``, ms or ``timedelta``) bounds the time from the event before to the first one, and to
+        each further one that is needed; optional ones are not bounded.
         """
         name, upper = self.parts[-1].name, from_times if to_times is None else to_times
         if from_times < 0 or upper <= 0 or upper < from_times:
@@ -218,9 +216,10 @@ class Pattern:
         return self._set_inner(Contiguity.ANY, "allow_combinations()")
 
     def within(self, duration: DurationLike, within_type: WithinType = WithinType.FIRST_AND_LAST) -> Pattern:
-        """Bound the time of a whole match, or between the event before and that of this pattern (ms or ``timedelta``).
+        """Bound the time of a whole match, or between the event before and that of this pattern.
 
-        An event at exactly the bound is out. Of several bounds on the whole match the smallest counts; 0 is none.
+        It is a duration: ``"10 s"``, ms or ``timedelta``. An event at exactly the bound is out. Of several bounds on the whole
+        match the smallest counts; 0 is none.
         """
         bound = self._millis(duration)
         if within_type is WithinType.FIRST_AND_LAST:
@@ -316,10 +315,13 @@ class Pattern:
         return self._last(inner=inner, inner_given=True)
 
     def _millis(self, duration: DurationLike) -> int:
-        found = duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration
-        if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        try:
+            found = duration_ms(duration)
+        except InvalidProgram as error:
+            raise InvalidProgram(f"pattern {self.parts[-1].name!r}: {error}") from None
+        if found < 0:
             raise InvalidProgram(
-                f"pattern {self.parts[-1].name!r}: a duration is a timedelta or a number of ms, not below 0: {duration!r}."
+                f"pattern {self.parts[-1].name!r}: a duration must not be negative, but is {duration!r}."
             )
         return found
 

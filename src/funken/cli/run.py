@@ -28,7 +28,7 @@ from funken.cli.serving import Announcer, with_dashboard
 from funken.config import Configuration, set_default_configuration
 from funken.errors import InvalidConfiguration, JobExecutionError
 from funken.plan.explain import explain_json, explain_text
-from funken.plan.graph import StreamGraph, graphs_begun
+from funken.plan.unexecuted import take_warnings
 
 _STOP_SECONDS = 60.0
 _DETACH_SECONDS = 180.0
@@ -229,9 +229,10 @@ def run(
             stack.enter_context(watch_batch_jobs(BatchProgressDisplay().watch))
         stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
-        begun = stack.enter_context(graphs_begun())
+        take_warnings(script)
         run_script(script, arguments, as_module)
-        warn_of_the_unexecuted(script, begun)
+        for warning in take_warnings(script):
+            click.echo(warning, err=True)
 
 
 def _without_detach(context: click.Context) -> list[str]:
@@ -248,19 +249,6 @@ def _without_detach(context: click.Context) -> list[str]:
     found += [f"--{name.replace('_', '-')}" for name in flags if values[name]]
     found += ["--module"] if values["as_module"] else []
     return [*found, "--no-progress", "--", values["script"], *values["arguments"]]
-
-
-def warn_of_the_unexecuted(script: str, begun: Iterable[StreamGraph]) -> None:
-    """Say which programs a script has built and never executed."""
-    for graph in begun:
-        names = [node.name for node in graph]
-        if names:
-            shown = " -> ".join(names[:4]) + (" ..." if len(names) > 4 else "")
-            click.echo(
-                f"Warning: {script} built a program that never ran: {shown}. Nothing runs before execute(): call env.execute() "
-                "at the end, or execute_and_collect() on the stream whose records are wanted.",
-                err=True,
-            )
 
 
 class _Planned(NotToRun):

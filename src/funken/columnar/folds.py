@@ -80,9 +80,9 @@ def reduce_folds(
     >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, Tuple((STR, INT)))[1]]
     ['first', 'sum']
     """
-    form = getattr(target, "columns_fold", None)
-    if method is None and form is not None:
-        return Traced(Constant(0)), _of_field(form, schema)
+    forms = getattr(target, "columns_folds", None)
+    if method is None and forms is not None:
+        return Traced(Constant(0)), _of_fields(forms, schema)
     traced, found = named_rows(trace(target, method, 2, changes=True), type_info).typed(schema, schema)
     if found != schema and (type_info is None or not becomes(found, schema, type_info)):
         raise NotVectorizable(f"makes {found} of two {schema}")
@@ -373,34 +373,38 @@ def _numbered(position: Any, schema: Record) -> int:
     return int(found)
 
 
-def _of_field(form: tuple[str, Any], schema: Type) -> tuple[Fold, ...]:
-    """Return the folds of ``sum``, ``min`` and ``max`` of one field."""
-    how, position = form
+def _of_fields(forms: tuple[tuple[str, Any], ...], schema: Type) -> tuple[Fold, ...]:
+    """Return the folds of functions that say which fields they fold, and how; all other fields stay the first record's."""
+    leaves = atomic_fields(schema)
+    hows: dict[tuple[int, ...], str] = {}
+    for how, position in forms:
+        wanted = _path_of(position, schema)
+        if wanted in hows or all(path != wanted for path, _ in leaves):
+            raise NotVectorizable(f"has no single field there in {schema}")
+        hows[wanted] = how
+        if how in EXTREME:
+            # One fold of the whole record: all its leaves are those of the record that has the least or greatest value.
+            if dict(leaves)[wanted] != INT:
+                raise NotVectorizable(f"takes the {how} of a {dict(leaves)[wanted]}")
+            return tuple(Fold(how, kind, Argument(0, wanted)) for _, kind in leaves)
+    for path, kind in leaves:
+        how = hows.get(path, FIRST)
+        if how not in (FIRST, LAST) and (kind not in (INT, FLOAT) or (how != SUM and kind != INT)):
+            raise NotVectorizable(f"takes the {how} of a {kind}")
+    return tuple(Fold(hows.get(path, FIRST), kind, Argument(0, path)) for path, kind in leaves)
+
+
+def _path_of(position: Any, schema: Type) -> tuple[int, ...]:
+    """Return the path of a field that is named by position or name."""
     if isinstance(schema, Record):
         position = _numbered(position, schema)
     elif type(position) is not int:
         raise NotVectorizable(f"names the field {position!r}")
-    leaves = atomic_fields(schema)
-    if isinstance(schema, Atomic):
-        position = 0 if position == 0 else None
-    elif -len(schema) <= position < len(schema):
-        position %= len(schema)
-    else:
-        position = None
-    wanted = () if isinstance(schema, Atomic) else (position,)
-    if position is None or all(path != wanted for path, _ in leaves):
+    if isinstance(schema, Atomic) and position == 0:
+        return ()
+    if isinstance(schema, Atomic) or not -len(schema) <= position < len(schema):
         raise NotVectorizable(f"has no single field there in {schema}")
-    folds = []
-    if how in EXTREME:
-        # One fold of the whole record: all its leaves are those of the record that has the least or greatest value.
-        if dict(leaves)[wanted] != INT:
-            raise NotVectorizable(f"takes the {how} of a {dict(leaves)[wanted]}")
-        return tuple(Fold(how, kind, Argument(0, wanted)) for _, kind in leaves)
-    for path, kind in leaves:
-        if path == wanted and (kind not in (INT, FLOAT) or (how != SUM and kind != INT)):
-            raise NotVectorizable(f"takes the {how} of a {kind}")
-        folds.append(Fold(how if path == wanted else FIRST, kind, Argument(0, path)))
-    return tuple(folds)
+    return (position % len(schema),)
 
 
 __all__ = [

@@ -10,6 +10,7 @@ A library: may import the public surface of ``funken`` and ``funken.dataset``, `
 ([2.0], 1.0)
 """
 
+from funken.ml import data, metrics, online, preprocessing, training
 from funken.ml.explain import FeatureWeight, explain
 from funken.ml.online.learners import OnlineKMeans, OnlineLearner, OnlineLogisticRegression, OnlineStandardScaler
 from funken.ml.online.operators import Evaluation, ModelVersion, Prediction
@@ -95,9 +96,14 @@ __all__ = [
     "VarianceThreshold",
     "VectorAssembler",
     "VectorSlicer",
+    "data",
     "explain",
     "load",
     "make_pipeline",
+    "metrics",
+    "online",
+    "preprocessing",
     "save",
     "train_test_split",
+    "training",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from functools import partial
 from types import GeneratorType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.late import late_operator
+from funken.operators.missing_results import KIND, MissingResults, without_return
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.types.callables import check_several
@@ -80,10 +82,29 @@ class Map:
 class MapLogic(UserFunctionOperator):
     """Keeps timestamps."""
 
+    _watched: MissingResults | None = None
+
+    def open(self) -> None:
+        """Open the user's function, and begin to look whether it gives results."""
+        super().open()
+        warning = without_return(self.call)
+        if warning is None:
+            self._watched = MissingResults(self.context.warn)
+        else:
+            self.context.warn(KIND, warning)
+
+    def look_at(self, results: Sequence[Any]) -> None:
+        """Notice results that are all ``None``, in the first blocks."""
+        if self._watched is not None and not self._watched.goes_on(results):
+            self._watched = None
+
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Map a block."""
         call, rest = self.call, iter(values)
-        self.output.emit([call(value) for value in rest], timestamps)
+        results = [call(value) for value in rest]
+        if self._watched is not None:
+            self.look_at(results)
+        self.output.emit(results, timestamps)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import OperatorId
+from funken.plan import unexecuted
 from funken.plan.nodes import Node
 
 _REMEMBERED = 1000
@@ -24,10 +24,21 @@ _REMEMBERED = 1000
 class StreamGraph:
     """The nodes of one program, in topological order."""
 
+    unused = False
+    """Whether a program is built here that was neither executed nor explained."""
+
     def __init__(self) -> None:
         self._nodes: dict[OperatorId, Node] = {}
         self._past: dict[OperatorId, Node] = {}
         self._next = 1
+
+    def __del__(self) -> None:
+        if self.unused and self._nodes:
+            unexecuted.lost.append(self.names())
+
+    def names(self) -> list[str]:
+        """Return the names of the operators, in their order."""
+        return [node.name for node in self]
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -51,9 +62,9 @@ class StreamGraph:
             self._bring_back(given.upstream)
         self._next += 1
         self._nodes[node.id] = node
-        for begun in _noticed:
-            if self not in begun:
-                begun.append(self)
+        if not self.unused:
+            self.unused = True
+            unexecuted.begun.add(self)
         return node
 
     def _bring_back(self, operator: OperatorId) -> None:
@@ -89,6 +100,7 @@ class StreamGraph:
         """Move all nodes to a new graph and leave this one empty; ids go on counting."""
         taken = StreamGraph()
         taken._nodes, self._nodes = self._nodes, {}
+        self.unused = False
         self._past.update(taken._nodes)
         for operator in list(self._past)[:-_REMEMBERED]:
             del self._past[operator]
@@ -122,24 +134,3 @@ class StreamGraph:
             twins = sum(1 for other in ids.values() if other.split("#")[0] == digest)
             ids[node.id] = f"{digest}#{twins}" if twins else digest
         return ids
-
-
-_noticed: list[list[StreamGraph]] = []
-
-
-@contextmanager
-def graphs_begun() -> Iterator[list[StreamGraph]]:
-    """List the graphs that are begun while the ``with`` block lasts: some may hold a program that nobody executed.
-
-    >>> from funken import StreamExecutionEnvironment
-    >>> with graphs_begun() as begun:
-    ...     _ = StreamExecutionEnvironment.create_local_environment().from_collection([1]).map(str)
-    >>> [[node.name for node in graph] for graph in begun]
-    [['collection', 'map']]
-    """
-    begun: list[StreamGraph] = []
-    _noticed.append(begun)
-    try:
-        yield begun
-    finally:
-        _noticed.remove(begun)

@@ -1,4 +1,4 @@
-"""Fields of records, and the reduce functions behind ``sum``, ``min``, ``max``, ``min_by`` and ``max_by``.
+"""Fields of records, and the functions behind ``sum``, ``min``, ``max``, ``min_by``, ``max_by`` and ``count``.
 
 A field is named by position (tuples, lists, rows) or by name (dicts, rows, named tuples, dataclasses, any attribute).
 A record that is a plain value has the one field 0.
@@ -7,12 +7,15 @@ A record that is a plain value has the one field 0.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from copy import copy
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
 
 _NUMBERS = (int, float)
+R = TypeVar("R")
 
 
 def get_field(value: Any, position: int | str) -> Any:
@@ -74,9 +77,9 @@ class SumField:
     position: int | str
 
     @property
-    def columns_fold(self) -> tuple[str, int | str]:
+    def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
         """What the function does, for the vectorized path."""
-        return "sum", self.position
+        return (("sum", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""
@@ -100,9 +103,9 @@ class ExtremeField:
     largest: bool
 
     @property
-    def columns_fold(self) -> tuple[str, int | str]:
+    def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
         """What the function does, for the vectorized path."""
-        return "max" if self.largest else "min", self.position
+        return (("max" if self.largest else "min", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""
@@ -119,11 +122,81 @@ class ExtremeRecord:
     largest: bool
 
     @property
-    def columns_fold(self) -> tuple[str, int | str]:
+    def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
         """What the function does, for the vectorized path."""
-        return "max_by" if self.largest else "min_by", self.position
+        return (("max_by" if self.largest else "min_by", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
         """Join two records."""
         old, new = get_field(a, self.position), get_field(b, self.position)
         return b if (new > old if self.largest else new < old) else a
+
+
+Folds: TypeAlias = Mapping[int, str] | Mapping[str, str] | Mapping[int | str, str]
+"""Fields, by position or name, with what becomes of them."""
+FOLDS = ("first", "last", "max", "min", "sum")
+"""What ``ReduceFields`` can make of a field."""
+
+
+@dataclass(frozen=True)
+class ReduceFields:
+    """Reduce each named field by its fold; the other fields are those of the first record.
+
+    >>> of_orders = ReduceFields.of({"amount": "sum", "at": "max"})
+    >>> of_orders({"item": "tea", "amount": 3, "at": 5}, {"item": "jam", "amount": 4, "at": 2})
+    {'item': 'tea', 'amount': 7, 'at': 5}
+    """
+
+    fields: tuple[tuple[int | str, str], ...]
+
+    @staticmethod
+    def of(folds: Folds) -> ReduceFields:
+        """Return the function for folds by field; raise ``InvalidProgram`` for an unknown fold or for none."""
+        for position, fold in folds.items():
+            check_position(position)
+            if fold not in FOLDS:
+                raise InvalidProgram(
+                    f"reduce() cannot make {fold!r} of field {position!r}. Choose one of {', '.join(FOLDS)}, or give a function "
+                    "of two records."
+                )
+        if not folds:
+            raise InvalidProgram("reduce() got no fields. Name them with their folds, as in reduce({'amount': 'sum'}).")
+        return ReduceFields(tuple(folds.items()))
+
+    @property
+    def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
+        """What the function does, for the vectorized path."""
+        return tuple((fold, position) for position, fold in self.fields)
+
+    def __call__(self, a: R, b: R) -> R:
+        """Join two records."""
+        for position, fold in self.fields:
+            if fold == "first":
+                continue
+            old, new = get_field(a, position), get_field(b, position)
+            if fold == "sum":
+                new = old + new
+            elif (fold == "min" and not new < old) or (fold == "max" and not new > old):
+                continue
+            a = with_field(a, position, new)
+        return a
+
+
+class CountRecords:
+    """An ``AggregateFunction`` that counts."""
+
+    def create_accumulator(self) -> int:
+        """Begin at 0."""
+        return 0
+
+    def add(self, value: object, accumulator: int) -> int:
+        """Count a record."""
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        """Return the count."""
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        """Add two counts."""
+        return a + b

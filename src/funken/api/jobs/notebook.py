@@ -43,7 +43,7 @@ class _Handle(Protocol):
 class _Display(Protocol):
     """IPython's ``display``."""
 
-    def __call__(self, progress: Picture, *, display_id: bool) -> _Handle:
+    def __call__(self, shown: object, *, display_id: bool) -> _Handle:
         """Show something below the cell."""
 
 
@@ -61,7 +61,7 @@ def show_progress(every: float | None = None) -> Iterator[None]:
     ...     env.from_elements(1, 2).count()
     2
     """
-    display = _display_of_notebook()
+    display = display_of_notebook()
     seconds = every if every is not None else (1.0 if display is not None else _LINE_SECONDS)
 
     def shown() -> _Shown:
@@ -116,7 +116,7 @@ _explicit: list[object] = []
 
 def _automatic(configuration: Configuration) -> tuple[_Display | None, float]:
     seconds = configuration.get(config.NOTEBOOK_INTERVAL) / 1000
-    return (None if _explicit or not seconds else _display_of_notebook()), seconds
+    return (None if _explicit or not seconds else display_of_notebook()), seconds
 
 
 class _Shown(Protocol):
@@ -206,7 +206,7 @@ def _refreshed(
             shown.show(read_last())
 
 
-def _display_of_notebook() -> _Display | None:
+def display_of_notebook() -> _Display | None:
     """Return what displays objects below a cell; None outside of notebooks."""
     python = sys.modules.get("IPython")
     shell = python.get_ipython() if python is not None else None
@@ -216,4 +216,4 @@ def _display_of_notebook() -> _Display | None:
     return found
 
 
-__all__ = ["show_progress"]
+__all__ = ["display_of_notebook", "show_progress"]

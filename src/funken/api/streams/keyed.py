@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from funken.api.functions.aggregates import ExtremeField, ExtremeRecord, SumField, check_position
+from funken.api.functions.aggregates import ExtremeField, ExtremeRecord, ReduceFields, SumField, check_position
 from funken.api.functions.base import as_user_function, vectorized_call
+from funken.api.functions.stateful import JoinAll, MapWithState, OfSide, key_of_side
 from funken.api.streams.declared_types import type_of, typed
 from funken.api.streams.family import family
 from funken.api.streams.stream import DataStream
@@ -27,6 +29,7 @@ from funken.windowing.assigners import GlobalWindows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from funken.api.functions.aggregates import Folds
     from funken.api.functions.base import (
         FilterFunction,
         FlatMapFunction,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
         ReduceFunction,
     )
     from funken.api.streams.joins import IntervalJoin
+    from funken.io.durations import DurationLike
     from funken.operators.process.contexts import KeyedContext
     from funken.operators.tags import SideOutput
     from funken.plan.nodes import Partitioning
@@ -147,15 +151,21 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         """
         return self._calls(func, ResultKind.FILTER) or super().filter(func)
 
-    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]:
+    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds) -> DataStream[T_co]:
         """Join the records of a key, ``func(so_far, record)``; emits the result so far for each record.
 
-        Under ``RuntimeExecutionMode.BATCH`` it emits one result per key, at the end.
+        A dict names fields with their folds instead: ``sum``, ``min``, ``max``, ``first`` or ``last``. All other fields are
+        those of the key's first record. Under ``RuntimeExecutionMode.BATCH`` it emits one result per key, at the end.
 
         >>> from funken.testing import local
         >>> local(["a", "b", "c"]).key_by(lambda _: 0).reduce(lambda x, y: x + y).execute_and_collect(limit=3)
         ['a', 'ab', 'abc']
+        >>> orders = local([("tea", 3, "mon"), ("tea", 4, "tue")]).key_by(lambda order: order[0])
+        >>> orders.reduce({1: "sum", 2: "last"}).execute_and_collect(limit=2)
+        [('tea', 3, 'mon'), ('tea', 7, 'tue')]
         """
+        if isinstance(func, Mapping):
+            func = ReduceFields.of(func)
         function = converted_reduce(as_user_function(func, "reduce", "reduce()"), type_of(self))
         return self._keyed("reduce", RollingReduce(self.key, function))
 
@@ -252,6 +262,57 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         [3, 7]
         """
         return count_windows(self.window(GlobalWindows.create()), size, slide)
+
+    def map_with_state(
+        self,
+        initial: S | Callable[[], S],
+        func: Callable[[S, T_co], tuple[S | None, R]],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Turn each record into one, with a state per key: ``func(state, record)`` returns the next state and the result.
+
+        A key begins with ``initial`` (a copy of it), or with ``initial()`` if that is a class or function. The next state
+        ``None`` forgets the key.
+
+        >>> from funken.testing import local
+        >>> payments = local([("ann", 5), ("bob", 2), ("ann", 7)]).key_by(lambda payment: payment[0])
+        >>> def balance(total, payment):
+        ...     total += payment[1]
+        ...     return total, (payment[0], total)
+        >>> payments.map_with_state(0, balance).execute_and_collect(limit=3)
+        [('ann', 5), ('bob', 2), ('ann', 12)]
+        """
+        if not callable(func):
+            raise TypeError(f"map_with_state() needs a function of a state and a record, but got {func!r}")
+        return self.map(MapWithState(initial, func), output_type).name("map_with_state")
+
+    def join_all(
+        self,
+        *others: KeyedStream[object, K_co],
+        emit: Literal["complete", "every"] = "complete",
+        keep: DurationLike | None = None,
+    ) -> DataStream[tuple[object, ...]]:
+        """Join any number of keyed streams by key: ``(key, record, record, ...)``, in the order of the streams.
+
+        Of each stream the newest record of a key counts. ``emit="complete"`` emits once all streams have a record of the key,
+        and then forgets them; ``"every"`` emits for each record, with ``None`` for streams without one. ``keep`` (a duration)
+        drops records that wait for longer. No record may be ``None``. Raises ``TypeError`` for a stream without a key.
+
+        >>> from funken import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> def by_user(*records):
+        ...     return env.from_collection(records).key_by(lambda record: record[0])
+        >>> joined = by_user(("ann", 33), ("bob", 29)).join_all(by_user(("ann", "Rome")), by_user(("ann", "tea")))
+        >>> joined.execute_and_collect(limit=1)
+        [('ann', ('ann', 33), ('ann', 'Rome'), ('ann', 'tea'))]
+        """
+        streams = (self, *others)
+        for stream in others:
+            if not isinstance(stream, KeyedStream):
+                raise TypeError(f"join_all() needs keyed streams, but got {stream!r}: call key_by() on it.")
+        joined = JoinAll(len(streams), emit, keep)
+        first, *rest = (each._origin.map(OfSide(place, each.key.bind())) for place, each in enumerate(streams))
+        return first.union(*rest).key_by(key_of_side).process(joined).name("join_all")
 
     def interval_join(self, other: KeyedStream[S, K_co]) -> IntervalJoin[T_co, S]:
         """Join with another keyed stream by distance in time: ``.between(lower, upper).process(function)``.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import threading
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -10,7 +12,8 @@ from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.settings import OperatorSettings
 from funken.connectors.sink import Sink
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, JobCancelled
+from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
@@ -173,6 +176,49 @@ class StreamEnds(Generic[T_co]):
                 if len(records) == limit:
                     break
             return records
+
+    def show(self, n: int = 20, wait: DurationLike = "10 s") -> None:
+        """Run the program, show its first ``n`` records as a table, and stop it.
+
+        A stream without end has ``wait`` (a duration) from its first record on for the others. In a notebook the table is
+        HTML. Raises ``ValueError`` for ``n`` below 1, and what makes the job fail.
+
+        >>> from funken.testing import local
+        >>> words = local(["to", "be", "or"]).map(lambda word: {"word": word, "length": len(word)})
+        >>> words.show(2)
+        word  length
+        ----  ------
+        to         2
+        be         2
+        """
+        if n < 1:
+            raise ValueError(f"show() shows at least 1 record, but n is {n}")
+        records: list[T_co] = []
+        waiting: threading.Timer | None = None
+        with self.execute_and_collect("show") as iterator:
+            client = iterator.get_job_client()
+            try:
+                for record in iterator:
+                    records.append(record)
+                    if len(records) == n:
+                        break
+                    if waiting is None:
+                        waiting = threading.Timer(duration_ms(wait) / 1000, client.cancel)
+                        waiting.daemon = True
+                        waiting.start()
+            except JobCancelled:
+                pass  # the time is over
+            finally:
+                if waiting is not None:
+                    waiting.cancel()
+        from funken.api.jobs.notebook import display_of_notebook
+        from funken.api.jobs.rows import ShownRecords
+
+        display = display_of_notebook()
+        if display is None:
+            sys.stdout.write(f"{ShownRecords(records)}\n")
+        else:
+            display(ShownRecords(records), display_id=False)
 
     def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> pa.Table:
         """Run the program and return this stream's records as a ``pyarrow.Table``.

@@ -5,9 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from funken.api.functions.aggregates import (
+    ExtremeField,
+    ExtremeRecord,
+    ReduceFields,
+    SumField,
+    check_position,
+)
 from funken.api.functions.base import Function, as_user_function
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.family import OfStreams, family
@@ -55,6 +63,14 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
     >>> too_late = counts.get_side_output(late).map(lambda event: f"too late: {event}")
     >>> sorted(counts.union(too_late).execute_and_collect(limit=5), key=str)
     [(0, 1), (0, 2), (10, 1), (30, 1), "too late: ('a', 3)"]
+
+    One field of the records decides, or is aggregated:
+
+    >>> windows = local([("tea", 3, "mon"), ("tea", 7, "tue"), ("tea", 1, "wed")]).key_by(lambda sale: sale[0]).count_window(3)
+    >>> windows.min(1).execute_and_collect(limit=1), windows.max(1).execute_and_collect(limit=1)
+    ([('tea', 1, 'mon')], [('tea', 7, 'mon')])
+    >>> windows.min_by(1).execute_and_collect(limit=1), windows.max_by(1).execute_and_collect(limit=1)
+    ([('tea', 1, 'wed')], [('tea', 7, 'tue')])
     """
 
     _all = False
@@ -111,7 +127,49 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         """Send records that are too late to a side output, instead of dropping them."""
         return self._with(_late_tag=output_tag.tag_id)
 
+    # ---- rolling one field
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
+        """Add up a field (by position or name) per window; the other fields are those of the first record.
+
+        >>> from funken.testing import local
+        >>> sales = local([("tea", 3), ("jam", 5), ("tea", 1), ("jam", 2)]).key_by(lambda sale: sale[0]).count_window(2)
+        >>> sales.sum(1).execute_and_collect(limit=2)
+        [('tea', 4), ('jam', 7)]
+        """
+        return self._rolled("sum", SumField(position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
+        """Keep the smallest value of a field per window; the other fields are those of the first record."""
+        return self._rolled("min", ExtremeField(position_to_min, largest=False))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
+        """Keep the largest value of a field per window; the other fields are those of the first record."""
+        return self._rolled("max", ExtremeField(position_to_max, largest=True))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
+        """Keep the record of a window with the smallest value of a field, the first one on ties."""
+        return self._rolled("min_by", ExtremeRecord(position_to_min_by, largest=False))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
+        """Keep the record of a window with the largest value of a field, the first one on ties.
+
+        >>> from funken.testing import local
+        >>> sales = [("tea", 3, "mon"), ("tea", 7, "tue"), ("tea", 1, "wed")]
+        >>> windows = local(sales).key_by(lambda sale: sale[0]).count_window(3)
+        >>> windows.max_by(1).execute_and_collect(limit=1)
+        [('tea', 7, 'tue')]
+        """
+        return self._rolled("max_by", ExtremeRecord(position_to_max_by, largest=True))
+
+    def _rolled(self, name: str, function: SumField | ExtremeField | ExtremeRecord) -> DataStream[T_co]:
+        check_position(function.position)
+        reduce = converted_reduce(UserFunction(function), type_of(self._stream))
+        return self._add(f"window {name}", Reduced(reduce), None)
+
     def _reduce(self, function: object, window_function: object) -> DataStream[Any]:
+        if isinstance(function, Mapping):
+            function = ReduceFields.of(function)
         reduce = converted_reduce(as_user_function(function, "reduce", "reduce()"), type_of(self._stream))
         return self._add("window reduce", Reduced(reduce), window_function)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+from funken.api.functions.aggregates import CountRecords
 from funken.api.streams.declared_types import typed
 from funken.api.streams.window_settings import WindowSettings
-from funken.operators.window.contents import Elements
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.contents import Aggregated, Elements
 from funken.operators.window.spec import ONE_KEY
 from funken.plan.nodes import Global
 from funken.types.generics import A, Generic, K_co, R, S, T_co, W
@@ -18,6 +20,7 @@ from funken.types.generics import A, Generic, K_co, R, S, T_co, W
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from funken.api.functions.aggregates import Folds
     from funken.api.functions.base import AggregateFunction, ReduceFunction
     from funken.api.functions.windows import (
         AllWindowFunction,
@@ -53,14 +56,14 @@ class WindowedStream(WindowSettings[T_co, W], Generic[T_co, K_co, W]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds,
         window_function: None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[T_co]: ...
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds,
         window_function: Callable[[K_co, W, list[T_co]], Iterable[R | SideOutput] | None]
         | WindowFunction[T_co, R, K_co, W]
         | ProcessWindowFunction[T_co, R, K_co, W],
@@ -68,14 +71,14 @@ class WindowedStream(WindowSettings[T_co, W], Generic[T_co, K_co, W]):
     ) -> DataStream[R]: ...
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds,
         window_function: object = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]:
         """Join the records of a window two by two; keeps one record per window.
 
-        With a ``window_function``, that sees the one result: a ``ProcessWindowFunction``, a ``WindowCall``, or
-        ``f(key, window, results)``.
+        Instead of a function it takes folds by field, as ``KeyedStream.reduce`` does. With a ``window_function``, that sees
+        the one result: a ``ProcessWindowFunction``, a ``WindowCall``, or ``f(key, window, results)``.
 
         >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
         >>> from funken.testing import local
@@ -169,6 +172,23 @@ class WindowedStream(WindowSettings[T_co, W], Generic[T_co, K_co, W]):
         """
         return typed(self._process(process_window_function), output_type)
 
+    def count(self) -> DataStream[tuple[K_co, int]]:
+        """Count the records of each window: ``(key, count)``.
+
+        >>> from funken import TumblingEventTimeWindows, WatermarkStrategy
+        >>> from funken.testing import local
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+        >>> views = local([("/a", 1), ("/b", 2), ("/a", 3), ("/a", 12)]).assign_timestamps_and_watermarks(strategy)
+        >>> per_page = views.key_by(lambda view: view[0]).window(TumblingEventTimeWindows.of("10 ms")).count()
+        >>> per_page.execute_and_collect(limit=3)
+        [('/a', 2), ('/b', 1), ('/a', 1)]
+        """
+        return self._add("window count", Aggregated(UserFunction(CountRecords())), _with_key)
+
+
+def _with_key(key: S, window: object, counts: Iterable[int]) -> list[tuple[S, int]]:
+    return [(key, count) for count in counts]
+
 
 class AllWindowedStream(WindowSettings[T_co, W]):
     """The windows of a stream that has no key: one subtask sees everything.
@@ -204,14 +224,14 @@ class AllWindowedStream(WindowSettings[T_co, W]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds,
         window_function: None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[T_co]: ...
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds,
         window_function: Callable[[W, list[T_co]], Iterable[R | SideOutput] | None]
         | AllWindowFunction[T_co, R, W]
         | ProcessAllWindowFunction[T_co, R, W],
@@ -219,7 +239,7 @@ class AllWindowedStream(WindowSettings[T_co, W]):
     ) -> DataStream[R]: ...
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds,
         window_function: object = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]:
@@ -267,3 +287,12 @@ class AllWindowedStream(WindowSettings[T_co, W]):
     ) -> DataStream[R]:
         """Hand all records of a window to a ``ProcessAllWindowFunction``; raises ``TypeError`` for anything else."""
         return typed(self._process(process_window_function), output_type)
+
+    def count(self) -> DataStream[int]:
+        """Count the records of each window.
+
+        >>> from funken.testing import local
+        >>> local(["to", "be", "or"]).count_window_all(3).count().execute_and_collect(limit=1)
+        [3]
+        """
+        return self._add("window count", Aggregated(UserFunction(CountRecords())), None)

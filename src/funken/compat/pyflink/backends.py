@@ -166,23 +166,113 @@ class CustomCheckpointStorage(CheckpointStorage):
         refuse("CustomCheckpointStorage", "Set execution.checkpointing.dir to a path or URI.")
 
 
+def _folders(checkpoints: str | None, savepoints: str | None) -> dict[str, Any]:
+    found = {"execution.checkpointing.dir": checkpoints, "execution.checkpointing.savepoint-dir": savepoints}
+    return {key: path for key, path in found.items() if path}
+
+
 class MemoryStateBackend(HashMapStateBackend):
-    """PyFlink 1.x: state in memory."""
+    """PyFlink 1.x: state in memory.
+
+    >>> MemoryStateBackend(max_state_size=1 << 20).get_max_state_size()
+    1048576
+    """
+
+    DEFAULT_MAX_STATE_SIZE = 5 << 20
+
+    def __init__(
+        self, checkpoint_path: str | None = None, savepoint_path: str | None = None, max_state_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None, *args: Any,
+    ) -> None:  # fmt: skip
+        self._folders = _folders(checkpoint_path, savepoint_path)
+        self._max = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
+        self._asynchronous = using_asynchronous_snapshots is not False
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that say the same."""
+        return {**super().options(), **self._folders}
+
+    def get_max_state_size(self) -> int:
+        """Return what was set; nothing uses it."""
+        return self._max
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Return what was set; snapshots are asynchronous."""
+        return self._asynchronous
 
 
 class FsStateBackend(HashMapStateBackend):
-    """PyFlink 1.x: state in memory, checkpoints in files."""
+    """PyFlink 1.x: state in memory, checkpoints in files.
 
-    def __init__(self, checkpoint_directory_uri: str | None = None, *args: Any, **kwargs: Any) -> None:
+    >>> backend = FsStateBackend("file:///data/checkpoints")
+    >>> backend.get_checkpoint_path(), backend.options()
+    ('file:///data/checkpoints', {'state.backend.type': 'hashmap', 'execution.checkpointing.dir': 'file:///data/checkpoints'})
+    >>> backend.get_min_file_size_threshold(), backend.get_write_buffer_size(), backend.is_using_asynchronous_snapshots()
+    (20480, 4096, True)
+    """
+
+    def __init__(
+        self, checkpoint_directory_uri: str = "", default_savepoint_directory_uri: str | None = None,
+        file_state_size_threshold: int | None = None, write_buffer_size: int | None = None,
+        using_asynchronous_snapshots: bool | None = None, *args: Any,
+    ) -> None:  # fmt: skip
         self.checkpoint_directory_uri = checkpoint_directory_uri
+        self._savepoints = default_savepoint_directory_uri
+        self._storage = FileSystemCheckpointStorage(
+            checkpoint_directory_uri, file_state_size_threshold, write_buffer_size
+        )
+        self._asynchronous = using_asynchronous_snapshots is not False
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that say the same."""
+        return {**super().options(), **_folders(self.checkpoint_directory_uri, self._savepoints)}
+
+    def get_checkpoint_path(self) -> str:
+        """Return the folder of the checkpoints."""
+        return self.checkpoint_directory_uri
+
+    def get_min_file_size_threshold(self) -> int:
+        """Return what was set; ``execution.checkpointing.data-inline-threshold`` decides."""
+        return self._storage.get_min_file_size_threshold()
+
+    def get_write_buffer_size(self) -> int:
+        """Return what was set; nothing uses it."""
+        return self._storage.get_write_buffer_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Return what was set; snapshots are asynchronous."""
+        return self._asynchronous
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
-    """PyFlink 1.x: state in RocksDB."""
+    """PyFlink 1.x: state in RocksDB, checkpoints in files.
 
-    def __init__(self, checkpoint_data_uri: str | None = None, enable_incremental: bool | None = None) -> None:
-        super().__init__(enable_incremental)
+    >>> backend = RocksDBStateBackend("file:///data/checkpoints", True)
+    >>> backend.get_checkpoint_backend().get_checkpoint_path(), backend.options()["execution.checkpointing.incremental"]
+    ('file:///data/checkpoints', True)
+    """
+
+    def __init__(
+        self, checkpoint_data_uri: str | None = None, enable_incremental_checkpointing: bool | None = None,
+        checkpoint_stream_backend: StateBackend | None = None, *args: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(enable_incremental_checkpointing)
+        if checkpoint_stream_backend is None and checkpoint_data_uri is not None:
+            checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
         self.checkpoint_data_uri = checkpoint_data_uri
+        self._checkpoints = checkpoint_stream_backend
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that say the same."""
+        of_checkpoints = self._checkpoints.options() if isinstance(self._checkpoints, FsStateBackend) else {}
+        return {**of_checkpoints, **super().options()}
+
+    def get_checkpoint_backend(self) -> StateBackend | None:
+        """Return where checkpoints are."""
+        return self._checkpoints
+
+    get_number_of_transfering_threads = EmbeddedRocksDBStateBackend.get_number_of_transfer_threads
+    set_number_of_transfering_threads = EmbeddedRocksDBStateBackend.set_number_of_transfer_threads
 
 
 __all__ = [

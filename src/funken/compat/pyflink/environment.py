@@ -35,6 +35,8 @@ from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
 
+_MOST_KEY_GROUPS = 32_768
+
 
 @adopting(native.StreamExecutionEnvironment)
 class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
@@ -89,7 +91,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         stream: DataStream = self.from_source(source_func, strategy, source_name, type_info)  # type: ignore[assignment]
         return stream
 
-    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+    def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
+        self, file_path: str, charset_name: str = "UTF-8"
+    ) -> DataStream:
         """Read the lines of a file; gone since PyFlink 2."""
         removed("read_text_file()", "use from_source() with a FileSource.")
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()
@@ -121,6 +125,15 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     def enable_checkpointing(self, interval: DurationLike, mode: Any = None) -> StreamExecutionEnvironment:
         """Take a checkpoint every ``interval`` (a duration, or ms)."""
         super().enable_checkpointing(interval, mode)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Set the number of key groups; raises ``InvalidProgram`` outside of 1 to 32768, as in Flink."""
+        if not 0 < max_parallelism <= _MOST_KEY_GROUPS and max_parallelism != -1:
+            raise InvalidProgram(
+                f"maxParallelism is out of bounds 0 < maxParallelism <= {_MOST_KEY_GROUPS}. Found: {max_parallelism}"
+            )
+        super().set_max_parallelism(max_parallelism)
         return self
 
     def get_checkpoint_interval(self) -> int:

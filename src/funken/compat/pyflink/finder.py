@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-from funken.compat.pyflink.surface import refusal, sources
+from funken.compat.pyflink.surface import passed_on, refusal, sources
 
 
 class PyFlinkFinder(MetaPathFinder, Loader):
@@ -42,6 +43,17 @@ class PyFlinkFinder(MetaPathFinder, Loader):
             source = importlib.import_module(name)
             vars(module).update({public: getattr(source, public) for public in source.__all__})
         module.__doc__ = f"{module.__name__}, by Funken."
+
+        def imported(name: str) -> Any:
+            """Return a name that PyFlink's module imports from another one."""
+            if not name.startswith("_") and sources(f"{module.__name__}.{name}") is None:
+                for source in map(importlib.import_module, passed_on(module.__name__)):
+                    if name in source.__all__:
+                        vars(module)[name] = getattr(source, name)
+                        return vars(module)[name]
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
+
+        module.__getattr__ = imported  # type: ignore[method-assign]
 
 
 def install() -> None:

@@ -11,15 +11,21 @@ from typing import Any, ClassVar, Generic, TypeVar
 from funken import config as options
 from funken.api import options as native
 from funken.api.options import CheckpointingMode, ExternalizedCheckpointRetention
-from funken.compat.pyflink.refusals import Remembered, refuse
+from funken.compat.pyflink.backends import CheckpointStorage, FileSystemCheckpointStorage
+from funken.compat.pyflink.refusals import Remembered, refuse, removed
+from funken.compat.pyflink.resources import ExecutionMode, InputDependencyConstraint, RestartStrategies
 from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
-from funken.config import Option, duration_ms
+from funken.config import Option
 from funken.config.flink import is_option, namespaces, nearest
 from funken.config.parsing import items_of
+from funken.errors import InvalidConfiguration
+from funken.io.durations import DurationLike, duration_ms
 
 T = TypeVar("T")
 
+_SHORTEST_CHECKPOINT = 10
+"""The shortest interval and timeout of checkpoints that Flink takes (ms)."""
 _ALIKE = 0.75
 """How like an option's key a key must be to be taken for it (``difflib``'s ratio)."""
 _REMEMBERED = "funken.compat."
@@ -126,7 +132,7 @@ class Configuration(NativeConfiguration):
         return super().remove_config(_newer(key))
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
+    def parse_list_value(value: str, standard_yaml: bool = True) -> list[str]:
         r"""Split ``"a;b"``, or a list of YAML in either of its styles, into its items.
 
         >>> Configuration.parse_list_value("a;b"), Configuration.parse_list_value("[a, 'b']")
@@ -217,10 +223,13 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         "latency_tracking_interval": 0,
         "task_cancellation_interval": 30_000,
         "use_snapshot_compression": False,
+        "execution_mode": ExecutionMode.PIPELINED,
+        "default_input_dependency_constraint": InputDependencyConstraint.ANY,
     }
     _parameters: ClassVar[dict[str, str]] = {
         "latency_tracking_interval": "interval",
         "task_cancellation_interval": "interval",
+        "default_input_dependency_constraint": "input_dependency_constraint",
     }
 
     def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
@@ -231,6 +240,23 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
     def get_task_cancellation_timeout(self) -> int:
         """Return how long a cancelled worker may run on (ms)."""
         return self._configuration.get(options.CANCEL_GRACE)
+
+    def set_restart_strategy(self, restart_strategy_configuration: Any) -> ExecutionConfig:
+        """Say what happens after a failure; gone since PyFlink 2."""
+        removed("set_restart_strategy()", "set restart-strategy.type and its options.")
+        for key, value in restart_strategy_configuration.options().items():
+            self._configuration.set(key, value)
+        self._configuration._values[f"{_REMEMBERED}restart-strategy"] = restart_strategy_configuration
+        return self
+
+    def get_restart_strategy(self) -> Any:
+        """Return what was set."""
+        return self._configuration._values.get(f"{_REMEMBERED}restart-strategy", RestartStrategies.fall_back_restart())
+
+    def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
+        """Accept and ignore: records are pickled; gone since PyFlink 2."""
+        removed("register_pojo_type()", "records are pickled, leave it out.")
+        return self
 
     def enable_generic_types(self) -> ExecutionConfig:
         """Allow records without a declared type (always so)."""
@@ -275,8 +301,17 @@ for _name, _default, _question in (
     ("force_kryo", False, "is_force_kryo_enabled"),
     ("force_avro", False, "is_force_avro_enabled"),
     ("closure_cleaner", True, "is_closure_cleaner_enabled"),
+    ("auto_type_registration", True, "_has_auto_type_registration"),
 ):
     _switch(_name, _default, _question)
+
+
+def _is_auto_type_registration_disabled(self: ExecutionConfig) -> bool:
+    """Return what was set."""
+    return not self._has_auto_type_registration()  # type: ignore[attr-defined]
+
+
+setattr(ExecutionConfig, "is_auto_type_registration_disabled", _is_auto_type_registration_disabled)  # noqa: B010
 
 
 class CheckpointConfig(native.CheckpointConfig):
@@ -339,6 +374,64 @@ class CheckpointConfig(native.CheckpointConfig):
         """Whether that was set."""
         return self._flag("unaligned.forced")
 
+    # ---- as PyFlink 1.x has them
+
+    DEFAULT_MODE: ClassVar[CheckpointingMode] = CheckpointingMode.EXACTLY_ONCE
+    DEFAULT_TIMEOUT: ClassVar[int] = 10 * 60 * 1000
+    DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS: ClassVar[int] = 0
+    DEFAULT_MAX_CONCURRENT_CHECKPOINTS: ClassVar[int] = 1
+
+    def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
+        """Set the time between checkpoints; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
+        self._set("interval", _long_enough("interval", checkpoint_interval))
+        return self
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
+        """Set how long a checkpoint may take; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
+        self._set("timeout", _long_enough("timeout", checkpoint_timeout))
+        return self
+
+    def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
+        """Set what becomes of checkpoints when the job is cancelled; gone since PyFlink 2."""
+        removed("enable_externalized_checkpoints()", "use set_externalized_checkpoint_retention().")
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
+        """Set what becomes of checkpoints when the job is cancelled; gone since PyFlink 2."""
+        removed("set_externalized_checkpoint_cleanup()", "use set_externalized_checkpoint_retention().")
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
+        """Return what becomes of checkpoints when the job is cancelled."""
+        return self.get_externalized_checkpoint_retention()
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+        """Set the folder of the checkpoints; gone since PyFlink 2.
+
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", DeprecationWarning)
+        >>> configuration = NativeConfiguration()
+        >>> _ = CheckpointConfig(configuration).set_checkpoint_storage_dir("file:///data/checkpoints")
+        >>> configuration.to_dict()
+        {'execution.checkpointing.dir': 'file:///data/checkpoints'}
+        """
+        removed("set_checkpoint_storage_dir()", "set execution.checkpointing.dir.")
+        self._set("dir", checkpoint_path)
+        return self
+
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
+        """Set where checkpoints are; a storage without a path leaves them in a temporary folder. Gone since PyFlink 2."""
+        removed("set_checkpoint_storage()", "set execution.checkpointing.dir.")
+        path = getattr(storage, "get_checkpoint_path", lambda: None)()
+        if path is not None:
+            self._set("dir", path)
+        return self
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """Return where checkpoints are, if that was set."""
+        path = self._configuration.to_dict().get("execution.checkpointing.dir")
+        return None if path is None else FileSystemCheckpointStorage(path)
+
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """Return how long a barrier keeps its place before it overtakes."""
         return Duration.of_millis(self._get("aligned-checkpoint-timeout", 0))
@@ -347,6 +440,19 @@ class CheckpointConfig(native.CheckpointConfig):
     get_alignment_timeout = get_aligned_checkpoint_timeout
 
 
+def _long_enough(what: str, given: DurationLike) -> int:
+    millis = duration_ms(given)
+    if millis < _SHORTEST_CHECKPOINT:
+        raise InvalidConfiguration(
+            f"Checkpoint {what} must be larger than or equal to {_SHORTEST_CHECKPOINT} ms, but is {millis} ms. Give a duration "
+            'such as "10 s", or a number of ms.'
+        )
+    return millis
+
+
+ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
+"""PyFlink 1.x's name for it."""
+
 __all__ = [
     "CheckpointConfig",
     "CheckpointingMode",
@@ -354,5 +460,6 @@ __all__ = [
     "ConfigOptions",
     "Configuration",
     "ExecutionConfig",
+    "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
 ]

@@ -20,7 +20,10 @@ from funken.api.functions.retry_predicates import (
 from funken.api.streams import async_io, connected, iteration, joins, keyed, sinks, stream, window_settings, windowed
 from funken.api.streams.declared_types import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting
+from funken.compat.pyflink.refusals import removed
+from funken.compat.pyflink.resources import TimeCharacteristic
 from funken.compat.pyflink.settings import ExecutionConfig
+from funken.io.durations import DurationLike
 from funken.operators.async_io.retry import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
@@ -37,7 +40,15 @@ from funken.plan.nodes import Node, NodeInput
 from funken.types.convert import converter
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, Types, declared
 from funken.types.row import Row
-from funken.windowing.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from funken.windowing.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,15 @@ class PassOnLogic(Operator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Hand a block on."""
         self.output.emit(values, timestamps)
+
+
+def _time_windows(of: stream.DataStream, size: DurationLike, slide: DurationLike | None) -> WindowAssigner:
+    """Return the windows of ``time_window``: by event time, unless the environment goes by processing time."""
+    time = getattr(of._environment, "get_stream_time_characteristic", lambda: TimeCharacteristic.EventTime)()
+    by_clock = time is TimeCharacteristic.ProcessingTime
+    if slide is None:
+        return (TumblingProcessingTimeWindows if by_clock else TumblingEventTimeWindows).of(size)
+    return (SlidingProcessingTimeWindows if by_clock else SlidingEventTimeWindows).of(size, slide)
 
 
 @adopting(stream.DataStream)
@@ -91,6 +111,11 @@ class DataStream(stream.DataStream):
     def add_sink(self, sink_func: Any) -> Any:
         """Write to a sink: the same as ``sink_to``."""
         return self.sink_to(sink_func)
+
+    def time_window_all(self, size: DurationLike, slide: DurationLike | None = None) -> Any:
+        """Window the whole stream by the time that the environment goes by; gone since PyFlink 2."""
+        removed("time_window_all()", "use window_all() with an assigner.")
+        return self.window_all(_time_windows(self, size, slide))
 
     def set_uid_hash(self, uid_hash: str) -> DataStream:
         """Give the operator the id its state is kept under."""
@@ -212,6 +237,11 @@ class KeyedStream(keyed.KeyedStream, DataStream):
         if slide:
             return self.window(CountSlidingWindowAssigner.of(size, slide))
         return self.window(CountTumblingWindowAssigner.of(size))
+
+    def time_window(self, size: DurationLike, slide: DurationLike | None = None) -> Any:
+        """Group the records of each key by the time that the environment goes by; gone since PyFlink 2."""
+        removed("time_window()", "use window() with an assigner.")
+        return self.window(_time_windows(self, size, slide))
 
     def _pairs(self) -> DataStream:
         """Return the stream of pairs; like PyFlink, before the records are spread by key."""

@@ -1,11 +1,17 @@
 """PyFlink's modules, and which of Funken's hold what is in them. This table is the surface of the compatibility layer.
 
-A PyFlink module has all public names (``__all__``) of the modules listed for it, which may be more than in PyFlink.
+A PyFlink module has all public names (``__all__``) of the modules listed for it, which may be more than in PyFlink. A module of
+PyFlink's also has what it imports from others (``pyflink.datastream.window.Time``): ``passed_on`` finds such names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
+
 _HERE = "funken.compat.pyflink."
+_OF_ALL = f"{_HERE}type_variables"
+"""What has names that are in no ``__all__`` of PyFlink's, but in many of its modules."""
 _COMMON = (
     "times",
     "settings",
@@ -39,7 +45,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.table.expression": ("funken.table.expression",),
     "pyflink.table.expressions": ("funken.table.expressions",),
     "pyflink.table.module": ("tables",),
-    "pyflink.table.types": ("tables",),
+    "pyflink.table.types": ("tables", "data_types"),
     "pyflink.table.udf": ("funken.table.udf",),
     "pyflink.table.window": ("funken.table.window",),
     "pyflink.testing": (),
@@ -123,3 +129,21 @@ def refusal(name: str) -> str | None:
     if name in MODULES:
         return None
     return next((why for module, why in REFUSED.items() if name == module or name.startswith(f"{module}.")), None)
+
+
+def passed_on(module: str) -> Iterator[str]:
+    """Yield the modules of Funken that may have a name which a PyFlink module imports: the nearest PyFlink modules first.
+
+    >>> list(passed_on("pyflink.datastream.window"))[:2]
+    ['funken.compat.pyflink.windows', 'funken.compat.pyflink.functions']
+    """
+    parts = module.split(".")
+    nearest = sorted(MODULES, key=lambda other: -_shared(parts, other.split(".")))
+    yield from dict.fromkeys(each for other in [module, *nearest] for each in sources(other) or ())
+    yield _OF_ALL
+
+
+def _shared(parts: list[str], others: list[str]) -> int:
+    """Return how many parts two names share, from the first one on."""
+    equal = (one == other for one, other in zip(parts, others, strict=False))
+    return sum(1 for _ in takewhile(bool, equal))

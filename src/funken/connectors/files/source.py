@@ -170,6 +170,25 @@ class FileSource(Source):
             except (OSError, EOFError) as error:
                 raise NotVectorizable(f"a file cannot be looked into ({type(error).__name__})") from error
 
+    def first_path(self) -> str:
+        """Return the first file that is not empty; raise ``SourceNotReadable`` if there is none.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "a.txt").touch(), Path(folder, "b.txt").write_text("to be")
+        ...     FileSource.for_record_stream_format(StreamFormat(), folder).build().first_path().endswith("b.txt")
+        True
+        """
+        for root in self.paths:
+            for found in FileEnumerator(self, 1).find(root):
+                if found.size:
+                    return found.path
+        raise SourceNotReadable(
+            f"there is no file with data in {', '.join(map(repr, self.paths))} whose columns could be found out. Declare the "
+            "record type, or name other files."
+        )
+
     def _open_first(self, opened: contextlib.ExitStack) -> IO[bytes]:
         try:
             for root in self.paths:

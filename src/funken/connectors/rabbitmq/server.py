@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration
+from funken.io.durations import DurationLike, duration_ms
 
 PREFETCH = 10_000
 """How many messages a reader may have that are not acknowledged, unless it is said otherwise."""
@@ -278,13 +279,13 @@ class RMQConnectionConfigBuilder:
         """Use no more channels."""
         return self._with(requested_channel_max=requested_channel_max)
 
-    def set_network_recovery_interval(self, network_recovery_interval: int) -> RMQConnectionConfigBuilder:
-        """Wait at most so long (ms) before a lost connection is tried again."""
-        return self._with(network_recovery_interval=network_recovery_interval)
+    def set_network_recovery_interval(self, network_recovery_interval: DurationLike) -> RMQConnectionConfigBuilder:
+        """Wait at most so long (a duration, or ms) before a lost connection is tried again."""
+        return self._with(network_recovery_interval=duration_ms(network_recovery_interval))
 
-    def set_connection_timeout(self, connection_timeout: int) -> RMQConnectionConfigBuilder:
-        """Wait at most so long (ms) for a connection."""
-        return self._with(connection_timeout=connection_timeout)
+    def set_connection_timeout(self, connection_timeout: DurationLike) -> RMQConnectionConfigBuilder:
+        """Wait at most so long (a duration, or ms) for a connection."""
+        return self._with(connection_timeout=duration_ms(connection_timeout))
 
     def set_automatic_recovery(self, automatic_recovery: bool) -> RMQConnectionConfigBuilder:
         """Make a lost connection again, or let the job fail."""

@@ -11,6 +11,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.missing_results import KIND, without_return
 from funken.operators.process.contexts import ProcessContext
 from funken.operators.process.dead_letters import guarded
 from funken.operators.process.one_input import ProcessOperator
@@ -42,6 +43,7 @@ class KeyedMapLogic(ProcessOperator):
 
     def __init__(self, spec: KeyedMap) -> None:
         super().__init__(spec.function)
+        self._kind = spec.kind
         self._key = spec.key.bind()
         self._process = _ADAPTERS[spec.kind](spec.function.bind())
 
@@ -50,6 +52,11 @@ class KeyedMapLogic(ProcessOperator):
         super().setup(context, output)
         self._process = guarded(self._process, context)
         self._context = ProcessContext(self, self._results)
+
+    def open(self) -> None:
+        """Open the user's function; warn of one that forgot its ``return``."""
+        super().open()
+        warn_of(self._function, self._kind, self.context)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
@@ -61,6 +68,7 @@ class CatchingMapLogic(ProcessOperator):
 
     def __init__(self, spec: CatchingMap) -> None:
         super().__init__(spec.function)
+        self._kind = spec.kind
         self._process = _ADAPTERS[spec.kind](spec.function.bind())
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -69,9 +77,21 @@ class CatchingMapLogic(ProcessOperator):
         self._process = guarded(self._process, context)
         self._context = ProcessContext(self, self._results)
 
+    def open(self) -> None:
+        """Open the user's function; warn of one that forgot its ``return``."""
+        super().open()
+        warn_of(self._function, self._kind, self.context)
+
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
         self._run(self._process, self._context, values, timestamps)
+
+
+def warn_of(function: UserFunction, kind: ResultKind, context: OperatorContext) -> None:
+    """Warn of a function of ``map`` whose code returns nothing."""
+    warning = without_return(function.bind()) if kind is ResultKind.MAP else None
+    if warning is not None:
+        context.warn(KIND, warning)
 
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]

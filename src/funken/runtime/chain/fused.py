@@ -52,11 +52,17 @@ class FusedOperators:
         elif timestamps is None or self._keeps_stamps:
             results = self._loop(False)(values)
             if results:
-                self.last.output.emit(results, timestamps)
+                self._emit(results, timestamps)
         else:
             results, stamps = self._loop(True)(values, timestamps)
             if results:
-                self.last.output.emit(results, stamps)
+                self._emit(results, stamps)
+
+    def _emit(self, results: list[Any], timestamps: Timestamps) -> None:
+        last = self.last
+        if isinstance(last, MapLogic):
+            last.look_at(results)
+        last.output.emit(results, timestamps)
 
     def _loop(self, stamped: bool, gathered: bool = False, one_text: bool = False) -> Callable[..., Any]:
         form = stamped, gathered, one_text

@@ -1,0 +1,68 @@
+"""The classes of data types with PyFlink's names, for programs that ask what a type is; ``DataTypes`` makes them."""
+
+from __future__ import annotations
+
+from funken.table.types import (
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    IntType,
+    LocalZonedTimestampType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    NullType,
+    NumericType,
+    RawType,
+    RowField,
+    RowType,
+    SmallIntType,
+    TimeOfDayType,
+    TimestampType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    YearMonthIntervalType,
+)
+
+DataType = LogicalType
+TimeType = TimeOfDayType
+
+__all__ = [
+    "ArrayType",
+    "BigIntType",
+    "BinaryType",
+    "BooleanType",
+    "CharType",
+    "DataType",
+    "DateType",
+    "DayTimeIntervalType",
+    "DecimalType",
+    "DoubleType",
+    "FloatType",
+    "IntType",
+    "IntegralType",
+    "LocalZonedTimestampType",
+    "MapType",
+    "MultisetType",
+    "NullType",
+    "NumericType",
+    "RawType",
+    "RowField",
+    "RowType",
+    "SmallIntType",
+    "TimeType",
+    "TimestampType",
+    "TinyIntType",
+    "VarBinaryType",
+    "VarCharType",
+    "YearMonthIntervalType",
+]

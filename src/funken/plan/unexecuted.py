@@ -1,0 +1,75 @@
+"""Programs that were built and never run: the usual mistake of a first script, said when the process ends.
+
+A graph is in ``begun`` from its first operator on, and is used when it is executed, compiled or explained.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections import deque
+from functools import cache
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Program(Protocol):
+    """The graph of a program."""
+
+    unused: bool
+
+    def names(self) -> list[str]:
+        """Return the names of its operators."""
+        ...
+
+
+begun: WeakSet[Program] = WeakSet()
+"""The graphs that are alive and had an operator."""
+lost: deque[list[str]] = deque(maxlen=20)
+"""The names of the operators of unused graphs that are gone."""
+_SHOWN = 4
+
+
+def take_warnings(script: str) -> list[str]:
+    """Return a warning per program that was built and never used; it is given once.
+
+    >>> from funken import StreamExecutionEnvironment
+    >>> _ = take_warnings("")
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> _ = env.from_collection([1]).map(str)
+    >>> for warning in take_warnings("job.py"):
+    ...     print(warning)
+    Warning: job.py built a program that never ran: collection -> map. Nothing runs before execute(): call env.execute() at the
+    end, or execute_and_collect() on the stream whose records are wanted.
+    """
+    programs = [*lost, *(graph.names() for graph in begun if graph.unused)]
+    lost.clear()
+    for graph in begun:
+        graph.unused = False
+    return [_warning(script, names) for names in programs if names]
+
+
+def _warning(script: str, names: list[str]) -> str:
+    shown = " -> ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+    return (
+        f"Warning: {script} built a program that never ran: {shown}. Nothing runs before execute(): call env.execute() at the "
+        "end, or execute_and_collect() on the stream whose records are wanted."
+    )
+
+
+@cache
+def warn_at_exit() -> None:
+    """Write the warnings to stderr when a script ends, unless it failed; does so once per process."""
+    main = sys.modules.get("__main__")
+    script = getattr(main, "__file__", None)  # Python removes it before the script has ended
+    if script is not None and getattr(main, "__package__", None) != "unittest" and not sys.flags.interactive:
+        atexit.register(_at_exit, os.path.basename(script), os.getpid())
+
+
+def _at_exit(script: str, pid: int) -> None:
+    failed = getattr(sys, "last_value", None) is not None
+    if failed or "pytest" in sys.modules or pid != os.getpid():
+        return
+    for warning in take_warnings(script):
+        sys.stderr.write(f"{warning}\n")
