@@ -10,12 +10,11 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from funken.api.environment import StreamExecutionEnvironment
-from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
@@ -46,7 +45,6 @@ from funken.table.runtime.final import FinalRows, Sort
 from funken.table.runtime.group import Bundle
 from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
-from funken.table.runtime.sink import TableSink
 from funken.table.runtime.sink import TableSink
 from funken.table.types import BigIntType
 from funken.types.row import RowKind
@@ -673,15 +671,7 @@ def _sink(self: Translation, node: ExecSink) -> Any:
 
 
 def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> DataStreamSink:
-    inputs = tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in built.inputs)
-    added = self.env.graph.add(
-        name=str(node.table.path), kind="table Sink", spec=TableSink(sink, schema_of(node.input.row_type)), inputs=inputs,
-        uid=self.uid_of(node, (built,), "sink"), parallelism=built.parallelism,
-    )  # fmt: skip
-    return DataStreamSink(self.env, added)
-
-
-def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> DataStreamSink:
+    assert node.table is not None
     inputs = tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in built.inputs)
     added = self.env.graph.add(
         name=str(node.table.path), kind="table Sink", spec=TableSink(sink, schema_of(node.input.row_type)), inputs=inputs,

@@ -22,6 +22,7 @@ from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput
 from funken.dataset.memory.blocks import Block, blocks_of
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, declared_type, tuple_of
 from funken.errors import SourceNotReadable
+from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.types.info import Types
 from funken.types.parsing import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
 
@@ -34,7 +35,7 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
     datetime.datetime: datetime_of, bool: lambda text: text != "" and boolean(text),
 }  # fmt: skip
 """What is called for a type: of Python's own constructors some take more than numbers, and others anything."""
-_DECLARED = {int: Types.LONG(), float: Types.DOUBLE(), str: Types.STRING()}
+_DECLARED = {int: (Types.LONG(), INT), float: (Types.DOUBLE(), FLOAT), str: (Types.STRING(), STR)}
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ class CsvInput(FileInput):
         plain = self.types and self.target is None and all(kind in _DECLARED for kind in self.types)
         if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or self.delimiter == '"':
             return None
-        schema = CsvSchema(Types.TUPLE([_DECLARED[kind] for kind in self.types]), self.delimiter)
-        return schema.columns(tuple(kind.__name__ for kind in self.types), None).of_lines
+        declared, read = zip(*(_DECLARED[kind] for kind in self.types), strict=True)
+        return CsvSchema(Types.TUPLE(list(declared)), self.delimiter).columns(Tuple(read), None).of_lines
 
     def record_type(self) -> RecordType:
         """Return the type of tuples of the declared types."""

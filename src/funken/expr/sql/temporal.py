@@ -390,7 +390,7 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
     return scaled
 
 
-_TIMES_PER_SECOND = {0: 1, 3: 1000}
+_TIMES_PER_SECOND: dict[Any, int] = {0: 1, 3: 1000}
 
 
 def _to_timestamp_ltz_columns(call: Call, arguments: list[Any], evaluator: Any) -> Any:

@@ -35,7 +35,9 @@ def fail(tree: Any, message: str) -> NoReturn:
     if span is not None:
         where = f"From line {span.line}, column {span.column} to line {span.end_line}, column {span.end_column}: "
     head = ""
-    if message.startswith("Invalid function call:\n"):  # the place stands behind the call, as tools look for what Flink says
+    if message.startswith(
+        "Invalid function call:\n"
+    ):  # the place stands behind the call, as tools look for what Flink says
         call, _, message = message.removeprefix("Invalid function call:\n").partition("\n")
         head = f"Invalid function call:\n{call}\n"
     raise InvalidQuery(f"SQL validation failed. {head}{where}{message}")
