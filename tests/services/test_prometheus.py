@@ -122,3 +122,46 @@ def test_every_rule_is_one_that_prometheus_accepts():
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout
+
+
+_CASES = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: 'flink_jobmanager_job_uptime{{job_id="a", job_name="orders"}}'
+        values: '0+60000x10 _x10'
+      - series: 'flink_jobmanager_job_uptime{{job_id="b", job_name="stays"}}'
+        values: '0+60000x20'
+      - series: 'flink_jobmanager_job_checkpointInterval{{job_id="b", job_name="stays"}}'
+        values: '3600000x20'
+      - series: 'flink_jobmanager_job_timeSinceLastCheckpoint{{job_id="b", job_name="stays"}}'
+        values: '0+60000x20'
+      - series: 'flink_jobmanager_job_checkpointInterval{{job_id="c", job_name="stuck"}}'
+        values: '60000x20'
+      - series: 'flink_jobmanager_job_timeSinceLastCheckpoint{{job_id="c", job_name="stuck"}}'
+        values: '0+60000x20'
+    promql_expr_test:
+      - {{expr: 'ALERTS{{alertstate="firing"}}', eval_time: 9m, exp_samples: [{stuck}]}}
+      - {{expr: 'ALERTS{{alertstate="firing"}}', eval_time: 19m, exp_samples: [{gone}, {stuck}]}}
+"""
+
+
+def test_a_job_that_is_gone_fires_and_checkpoints_are_measured_by_the_interval_of_their_job(tmp_path):
+    checker = shutil.which("promtool")
+    if checker is None:
+        pytest.skip("promtool is not there (Debian, Ubuntu: apt-get install prometheus)")
+
+    def firing(alert, job_id, name):
+        labels = f'alertname="{alert}", alertstate="firing", job_id="{job_id}", job_name="{name}", severity="critical"'
+        return f"{{labels: 'ALERTS{{{labels}}}', value: 1}}"
+
+    cases = tmp_path / "cases.yml"
+    gone, stuck = firing("FunkenJobGone", "a", "orders"), firing("FunkenNoCheckpoint", "c", "stuck")
+    cases.write_text(_CASES.format(rules=RULES, gone=gone, stuck=stuck))
+    done = subprocess.run(
+        [checker, "test", "rules", cases], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -21,6 +21,8 @@ def of_subtask(job: JobSnapshot, info: VertexInfo, subtask: SubtaskSnapshot) -> 
     """Return all metrics of a subtask; those of functions are ``<operator>.<metric>``. Names have no commas."""
     names = {operator.id: operator.name for operator in info.operators}
     found: dict[str, int | float] = dict(subtask.metrics.named(job.taken))
+    if (delay := job.start_delays().get((info.id, subtask.subtask))) is not None:
+        found["checkpointStartDelayNanos"] = delay
     for operator, metrics in subtask.metrics.user.items():
         for name, value in numbers(metrics):
             found[_name(f"{names.get(operator, operator)}.{name}")] = value

@@ -14,12 +14,15 @@ def points_of(job: JobSnapshot) -> list[MetricPoint]:
     scope = {"job_id": job.id, "job_name": job.name}
     found = [MetricPoint(name, value, scope) for name, value in job.metrics().items()]
     names = {operator.id: operator.name for vertex in job.graph.vertices for operator in vertex.operators}
+    delays = job.start_delays()
     for info, vertex in zip(job.graph.vertices, job.vertices, strict=True):
         head = info.operators[0]
         for subtask in vertex.subtasks:
             task = scope | {"task_name": vertex.name, "subtask_index": str(subtask.subtask), "host": subtask.host}
             own = task | {"operator_id": head.id, "operator_name": head.name}
             found += [MetricPoint(name, value, own) for name, value in subtask.metrics.named(job.taken).items()]
+            if (delay := delays.get((vertex.id, subtask.subtask))) is not None:
+                found.append(MetricPoint("checkpointStartDelayNanos", delay, own))
             for operator, metrics in subtask.metrics.user.items():
                 place = task | {"operator_id": operator, "operator_name": names.get(operator, operator), "kind": "user"}
                 labels = subtask.metrics.labels.get(operator, {})

@@ -12,6 +12,7 @@ from dataclasses import field, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
+from funken import config
 from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
@@ -151,11 +152,37 @@ class JobSnapshot:
             ),
             "lastCheckpointDuration": None if last is None else last.duration,
             "lastCheckpointSize": None if last is None else last.size,
+            "lastCheckpointFullSize": None if last is None else last.size,
+            "lastCompletedCheckpointId": None if last is None else last.id,
+            "timeSinceLastCheckpoint": self._since_last_checkpoint(),
+            "checkpointInterval": self._checkpoint_interval(),
             "lastCheckpointRestoreTimestamp": (
                 None if self.checkpoints.restored is None else self.checkpoints.restored.restored
             ),
         }
         return {name: value for name, value in found.items() if value is not None} | dict(self.commits)
+
+    def _checkpoint_interval(self) -> int | None:
+        """How often (ms) checkpoints are triggered; ``None``: they are not."""
+        for name in (config.CHECKPOINT_INTERVAL.key, *config.CHECKPOINT_INTERVAL.older):
+            if name in self.configuration:
+                return config.CHECKPOINT_INTERVAL.parse(self.configuration[name])
+        return None
+
+    def _since_last_checkpoint(self) -> int | None:
+        """How long ago (ms) the last checkpoint was completed, or, before the first, the job began to run."""
+        if self.state.is_terminal_state() or self._checkpoint_interval() is None:
+            return None
+        last = self.checkpoints.latest_completed
+        begun = self.timestamps.get(JobStatus.RUNNING)
+        since = begun if last is None or last.ended is None else last.ended
+        return None if since is None else max(0, self.taken - since)
+
+    def start_delays(self) -> dict[tuple[int, int], int]:
+        """Return, by vertex and subtask, how long (ns) after its trigger the barrier of the last checkpoint came."""
+        last = self.checkpoints.latest_completed
+        parts = () if last is None else last.subtasks
+        return {(each.vertex, each.subtask): round(each.start_delay * 1e6) for each in parts}
 
     def latencies(self) -> Iterator[tuple[str, str, int, Mapping[str, float]]]:
         """Yield of each subtask that latency markers have reached: where from, the operator, its number, ages (ms)."""

@@ -12,7 +12,7 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, Millis
 from funken.metrics.histogram import percentile
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.job.pressure import Bottleneck, FlowGraph
+from funken.runtime.job.pressure import HELD_BACK, Bottleneck, FlowGraph
 from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
 from funken.timing.clock import Clock, SystemClock
 
@@ -72,7 +72,11 @@ class SubtaskMetrics:
         """
         found: dict[str, int | float | None] = {
             name: getattr(self, attribute) for name, attribute in _NAMES.items()
-        } | {"watermarkLag": self.lag(now), "trueProcessingRate": self.true_processing_rate}  # fmt: skip
+        } | {
+            "watermarkLag": self.lag(now),
+            "trueProcessingRate": self.true_processing_rate,
+            "isBackPressured": int(self.back_pressured_ms_per_second > 1000 * HELD_BACK),
+        }  # fmt: skip
         return {name: value for name, value in found.items() if value is not None}
 
 
