@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -23,6 +24,7 @@ def loaded(program: str) -> set[str]:
     ("program", "most"),
     [
         ("import funken", 5),
+        ("import funken.table", 6),
         ("from funken import StreamExecutionEnvironment, Types, WatermarkStrategy", 150),
         (f"import funken\n{PROGRAM}", 165),
     ],
@@ -34,10 +36,12 @@ def test_a_program_loads_what_it_names(program, most):
     assert len([name for name in modules if name.split(".")[0] == "funken"]) <= most
 
 
-def test_every_public_name_can_be_loaded():
-    for name in funken.__all__:
-        assert getattr(funken, name) is not None
-    assert set(funken.__all__) <= set(dir(funken))
+@pytest.mark.parametrize("package", ["funken", "funken.connectors", "funken.table"])
+def test_every_public_name_can_be_loaded(package):
+    module = import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name) is not sys.modules.get(f"{package}.{name}")  # a module would hide it
+    assert set(module.__all__) <= set(dir(module))
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():
