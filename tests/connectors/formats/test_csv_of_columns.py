@@ -21,8 +21,7 @@ from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.records import DATACLASS, DICT, NAMED_TUPLE, ROW, NamedFields
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineEncoder
-from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.text_columns import fields_of
+from funken.connectors.formats.csv_schema import CsvSchema, fields_of
 from funken.testing.traced.records import Pair, Visit, random_records
 
 FOUR = [Types.LONG(), Types.DOUBLE(), Types.STRING(), Types.BOOLEAN()]

@@ -19,7 +19,7 @@ from funken.columnar.expressions import STR, NotVectorizable, RecordSchema
 from funken.columnar.records import NamedFields
 from funken.columnar.typed.samples import SampledText
 from funken.connectors.formats.json_columns import JsonColumns, sampled_schema
-from funken.connectors.formats.text_columns import is_text
+from funken.connectors.schemas import is_text
 from funken.dataclass import dataclass
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.text_columns import count_of
+from funken.connectors.schemas import count_of
 from funken.dataset.columns.block import block_of
 from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput
 from funken.dataset.memory.blocks import Block, blocks_of
