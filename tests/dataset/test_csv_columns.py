@@ -73,7 +73,7 @@ def test_plain_lines_are_columns(tmp_path_factory, lines):
 
 
 def test_every_line_is_in_one_split_and_pieces_end_with_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr("funken.dataset.formats.csv_input._PIECE", 1000)
+    monkeypatch.setattr("funken.dataset.formats.inputs._PIECE_BYTES", 1000)
     chance = random.Random(3)
     lines = [f"{n},{'x' * chance.randrange(30)},{chance.random()}" for n in range(5000)]
     lines[2000] = '2000,"quoted, text",0.5'
@@ -87,7 +87,7 @@ def test_every_line_is_in_one_split_and_pieces_end_with_lines(tmp_path, monkeypa
 
 
 def test_the_error_names_the_line_behind_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr("funken.dataset.formats.csv_input._PIECE", 100)
+    monkeypatch.setattr("funken.dataset.formats.inputs._PIECE_BYTES", 100)
     path = tmp_path / "lines.csv"
     path.write_text("".join(f"{n},a,0.5\n" for n in range(100)) + "x,a,0.5\n")
 

@@ -17,9 +17,8 @@ from pyarrow import compute, parquet
 
 from funken.columnar.block import Block
 from funken.connectors.formats.arrow_batches import batch_of_columns
-from funken.connectors.formats.arrow_columns import columns_of_batch
+from funken.connectors.formats.arrow_columns import columns_of_batch, whole_array
 from funken.connectors.formats.arrow_values import array_of
-from funken.connectors.formats.text_columns import whole_array
 from funken.connectors.rows import RowMaker
 from funken.connectors.sink import CommitRequest, MarkingCommitter, SinkWriter
 from funken.errors import ValueDoesNotFit

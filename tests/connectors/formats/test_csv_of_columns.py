@@ -20,8 +20,7 @@ from funken import (
 from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineEncoder
-from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.text_columns import fields_of
+from funken.connectors.formats.csv_schema import CsvSchema, fields_of
 from funken.expr.types import BOOL, DATACLASS, DICT, FLOAT, INT, NAMED_TUPLE, ROW, STR, Optional, Record, Tuple
 from tests.support.traced.records import Pair, Visit, random_records
 

@@ -199,6 +199,12 @@ def _text(array: Any) -> Any:
         return None
 
 
+def whole_array(column: Any) -> Any:
+    """Return a column of a table as one array."""
+    arrow = importlib.import_module("pyarrow")
+    return column.chunk(0) if column.num_chunks == 1 else arrow.concat_arrays(column.chunks)
+
+
 def columns_of_batch(
     schema: Type, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None,
     *, pruned: bool = False,

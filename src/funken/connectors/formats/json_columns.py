@@ -34,7 +34,7 @@ from funken.connectors.formats.json_types import (
     strict_type,
 )
 from funken.connectors.formats.record_types import RecordShape, field_types, flat_shape, getter
-from funken.connectors.formats.text_columns import is_text
+from funken.connectors.schemas import is_text
 from funken.expr.types import (
     ARRAYS,
     BOOL,

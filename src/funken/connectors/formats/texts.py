@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.typed.samples import SampledText
 from funken.connectors.formats.json_columns import JsonColumns, sampled_schema
-from funken.connectors.formats.text_columns import is_text
+from funken.connectors.schemas import is_text
 from funken.dataclass import dataclass
 from funken.expr.types import STR, Atomic, Type
 

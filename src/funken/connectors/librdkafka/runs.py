@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
-from funken.connectors.formats.text_columns import count_of
+from funken.connectors.schemas import count_of
 
 Place = tuple[str, int]
 """A partition: topic and number."""

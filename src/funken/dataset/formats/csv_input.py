@@ -16,18 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.text_columns import count_of
+from funken.connectors.schemas import count_of
 from funken.dataset.columns.block import block_of
-from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput
+from funken.dataset.formats.inputs import COLUMN_RECORDS, MARK, FileInput, whole_lines
 from funken.dataset.memory.blocks import Block, blocks_of
 from funken.dataset.plan.record_type import UNKNOWN, RecordType, declared_type, tuple_of
 from funken.errors import SourceNotReadable
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.types.info import Types
 from funken.types.parsing import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
-
-_PIECE = 1 << 20
-"""Bytes that are parsed at a time."""
 
 _MARK = MARK.encode()
 _PARSERS: dict[type, Callable[[str], Any]] = {
@@ -103,18 +100,12 @@ class CsvInput(FileInput):
                 number += count_of(piece, b"\n")
 
     def _pieces(self, split: Any) -> Iterator[bytes]:
-        """Return the lines that begin in a byte range, many at a time."""
-        name, start, end = split
-        with open(name, "rb") as file:
-            if start:
-                file.seek(start - 1)
-                file.readline()
-            elif self.skip_header:
-                file.readline()
-            elif file.read(len(_MARK)) != _MARK:
-                file.seek(0)
-            while (at := file.tell()) < end and (piece := file.read(min(_PIECE, end - at))):
-                yield piece if piece.endswith(b"\n") else piece + file.readline()
+        """Return the lines that begin in a byte range, many at a time, without header and mark."""
+        for begin, piece in whole_lines(*split):
+            if begin == 0:
+                piece = piece.partition(b"\n")[2] if self.skip_header else piece.removeprefix(_MARK)  # noqa: PLW2901
+            if piece:
+                yield piece
 
     def _columns(self) -> Callable[[bytes], Any] | None:
         """Return what makes columns of whole lines; ``None``: there is none for these types, or this delimiter."""

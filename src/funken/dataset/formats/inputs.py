@@ -232,7 +232,7 @@ def _natural(name: str) -> tuple[int, str]:
 _PIECE_BYTES = 1 << 20
 
 
-def _whole_lines(name: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def whole_lines(name: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Return the lines that begin in a byte range, in pieces, each with the place where it begins."""
     with open(name, "rb") as file:
         if start:
@@ -261,7 +261,7 @@ class TextInput(FileInput):
             return
         from funken.columnar.kernels.text import lines_of  # noqa: PLC0415 - loads NumPy
 
-        for begin, data in _whole_lines(name, start, end):
+        for begin, data in whole_lines(name, start, end):
             lines = lines_of(data)
             if lines is None:
                 yield from blocks_of(self.lines((name, begin, begin + len(data))))
