@@ -7,7 +7,7 @@ knows a session that it passes on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken import config
 from funken.api.display import ProgramDisplay
@@ -17,6 +17,7 @@ from funken.api.jobs.results import JobExecutionResult
 from funken.api.jobs.targets import RuntimeExecutionMode, is_batch, recompiler, shared_cores, target_of, wants_batch
 from funken.api.options import CheckpointConfig, ExecutionConfig
 from funken.api.reading import ReadShortcuts
+from funken.api.streams.family import missing
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.checkpoint.settings import CheckpointSettings
@@ -74,6 +75,11 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
         self._frame: Any = None
         self.graph = StreamGraph()
         warn_at_exit()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     @staticmethod
     def get_execution_environment(
@@ -312,7 +318,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
     def _cores(self, compiled: PhysicalPlan) -> int | None:
         """Return how many cores workers that run at the same time share, if that is known."""
         try:
-            continuous = target_of(self._configuration, compiled, self._frame) == "continuous"
+            continuous = target_of(self._configuration, compiled, self._frame, self._session) == "continuous"
         except InvalidProgram:  # said where it is run
             return None
         return shared_cores(self._configuration, self._session) if continuous else None
@@ -324,7 +330,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
         return RewriteStage.of(compiled, self._configuration, batch).shapes().get(operator)
 
     def _submit(self, name: str | None) -> JobClient:
-        target = target_of(self._configuration, self._compiled(name, None), self._frame)
+        target = target_of(self._configuration, self._compiled(name, None), self._frame, self._session)
         runner = runner_for(target)
         return JobClient(self.job(name, runner, hold=target == "batch"), runner, served=target != "local")
 
