@@ -90,3 +90,11 @@ def test_a_broadcast_variable_of_spark_travels_as_its_value(tmp_path):
     (tmp_path / "value").unlink()
 
     assert pickle.loads(data)("a") == 1
+
+
+def test_an_accumulator_of_spark_says_what_counts_instead():
+    accumulators = pytest.importorskip("pyspark.accumulators")
+    accumulator = accumulators.Accumulator(900_001, 0, accumulators.INT_ACCUMULATOR_PARAM)
+
+    with pytest.raises(ValueError, match=r"counts in Spark's own jobs only. Count with a metric.*get_metrics_group"):
+        dumps_by_value(accumulator.add, lambda error: ValueError(str(error)))

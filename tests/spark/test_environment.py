@@ -25,6 +25,7 @@ spark = builder(2).getOrCreate()
 spark.range(1).count()  # Spark itself adds settings when it is first used
 before = dict(spark.sparkContext.getConf().getAll()), spark.conf.get("spark.sql.adaptive.enabled")
 print("batch in a plain session:", job("batch", spark))
+print("by itself in a plain session:", job("auto", spark), job("auto", None))
 for given in (spark, None):  # as argument, and found as the session of the process
     try:
         job("continuous", given)
@@ -65,6 +66,7 @@ def test_a_given_session(script):
     out = done.stdout
     assert done.returncode == 0, done.stderr
     assert "batch in a plain session: [-6, -5, -4, -3, -2, -1]" in out, done.stderr
+    assert "by itself in a plain session: [-6, -5, -4, -3, -2, -1] [-6, -5, -4, -3, -2, -1]" in out
     assert out.count('    .config("spark.python.udf.pipelined.enabled", "true")') == 2
     assert out.count('    .config("spark.buffer.size", "64")') == 2
     assert "or run the job with execution.target 'batch'" in out

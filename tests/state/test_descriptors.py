@@ -119,3 +119,14 @@ def test_a_state_has_a_name(name):
 def test_descriptors_of_the_same_state_are_equal():
     assert ValueStateDescriptor("a", "INT") == ValueStateDescriptor("a")
     assert len({ValueStateDescriptor("a"), ValueStateDescriptor("a"), ListStateDescriptor("a")}) == 2
+
+
+@pytest.mark.parametrize("value", [0, [1], {}, (int,), 1.5, True])
+def test_a_value_is_no_type(value):
+    with pytest.raises(StateError, match=r"state 'count' has .* as its type. Give a class such as int.*default="):
+        ValueStateDescriptor("count", value)
+
+
+def test_a_class_is_a_type_for_type_checkers_only():
+    assert ValueStateDescriptor("count", int).type_info is None
+    assert ListStateDescriptor("count", list[int]).type_info is None

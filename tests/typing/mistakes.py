@@ -26,6 +26,7 @@ from funken import (
     StreamExecutionEnvironment,
     TimeWindow,
     TumblingEventTimeWindows,
+    Types,
     ValueStateDescriptor,
     WatermarkStrategy,
     WindowedStream,
@@ -84,8 +85,13 @@ class PerUser(KeyedProcessFunction[int, Sale, str]):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
         self.prices = runtime_context.get_map_state(MapStateDescriptor[str, int]("prices"))
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", int))
+        self.names = runtime_context.get_map_state(MapStateDescriptor("names", str, Types.STRING()))
+        self.zero = runtime_context.get_state(ValueStateDescriptor("zero", 0))  # type: ignore[arg-type]
 
     def process_element(self, value: Sale, ctx: KeyedProcessFunction.Context[int]) -> Iterator[str]:
+        self.last.update("one")  # type: ignore[arg-type]
+        self.names.put("tea", 3)  # type: ignore[arg-type]
         self.count.update("one")  # type: ignore[arg-type]
         self.prices.put(value.price, value.price)  # type: ignore[arg-type]
         total: int = self.prices.get("tea")  # type: ignore[assignment]

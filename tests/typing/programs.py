@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, assert_type
 
 from funken import (
@@ -230,7 +230,20 @@ class Everything(KeyedProcessFunction[str, Sale, str]):
         self.highest = runtime_context.get_reducing_state(ReducingStateDescriptor[int]("highest", max))
         self.mean = runtime_context.get_aggregating_state(AggregatingStateDescriptor("mean", Mean()))
 
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", int))
+        self.text = runtime_context.get_state(ValueStateDescriptor("text", Types.STRING()))
+        self.times = runtime_context.get_list_state(ListStateDescriptor("times", Types.SQL_TIMESTAMP()))
+        self.by_item = runtime_context.get_map_state(MapStateDescriptor("by item", str, Types.LIST(Types.LONG())))
+        self.least = runtime_context.get_reducing_state(ReducingStateDescriptor("least", min, int))
+
     def process_element(self, value: Sale, ctx: KeyedProcessFunction.Context[str]) -> None:
+        assert_type(self.total, ValueState[int])
+        assert_type(self.text.value(), str)
+        assert_type(self.times, ListState[datetime])
+        assert_type(self.by_item, MapState[str, list[int]])
+        assert_type(self.least, ReducingState[int])
+        assert_type(OutputTag("late", Sale), OutputTag[Sale])
+        assert_type(OutputTag("late", Types.DOUBLE()), OutputTag[float])
         assert_type(self.count, ValueState[int])
         assert_type(self.last.value(), int | None)
         assert_type(self.seen, ListState[Sale])

@@ -7,12 +7,13 @@ knows a session that it passes on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken import config
 from funken.api.display import ProgramDisplay
 from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
 from funken.api.reading import ReadShortcuts
+from funken.api.streams.family import missing
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.config import Configuration
@@ -69,6 +70,11 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
         self._frame: Any = None
         self.graph = StreamGraph()
         warn_at_exit()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     @staticmethod
     def get_execution_environment(

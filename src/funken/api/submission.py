@@ -63,7 +63,7 @@ class Submission:
     def _cores(self, compiled: PhysicalPlan) -> int | None:
         """Return how many cores workers that run at the same time share, if that is known."""
         try:
-            continuous = target_of(self.configuration, compiled, self.frame) == "continuous"
+            continuous = target_of(self.configuration, compiled, self.frame, self.session) == "continuous"
         except InvalidProgram:  # said where it is run
             return None
         return shared_cores(self.configuration, self.session) if continuous else None
@@ -76,7 +76,7 @@ class Submission:
 
     def runner(self) -> tuple[Runner, str]:
         """Choose the runner, and name its target."""
-        target = target_of(self.configuration, self.compiled(), self.frame)
+        target = target_of(self.configuration, self.compiled(), self.frame, self.session)
         return runner_for(target), target
 
     def job(self, runner: Runner | None, hold: bool) -> Job:
@@ -126,8 +126,11 @@ def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
     return batch
 
 
-def target_of(configuration: Configuration, plan: PhysicalPlan, frame: object = None) -> str:
-    """Name the runner of a program, and of the DataFrame that it reads; raises ``InvalidProgram`` if there is none."""
+def target_of(configuration: Configuration, plan: PhysicalPlan, frame: object = None, session: object = None) -> str:
+    """Name the runner of a program, and of the DataFrame that it reads; raises ``InvalidProgram`` if there is none.
+
+    A bounded program runs as a batch job in a session that was not made for continuous operators.
+    """
     batch = is_batch(configuration, plan)
     target = configuration.get(config.TARGET)
     if frame is not None:
@@ -135,7 +138,8 @@ def target_of(configuration: Configuration, plan: PhysicalPlan, frame: object = 
     if target == "micro-batch":
         raise InvalidProgram("execution.target 'micro-batch' is for streaming DataFrames; there is no from_spark().")
     if target == "auto":
-        return "batch" if batch else "continuous"
+        waits_for_all = plan.bounded and not plan.has_loop and not _is_continuous(session)
+        return "batch" if batch or waits_for_all else "continuous"
     if target == "batch" and not plan.bounded:
         raise InvalidProgram("execution.target 'batch' cannot run unbounded sources; use 'continuous' or 'local'.")
     return target
@@ -165,15 +169,36 @@ def _target_of_rows(target: str, plan: PhysicalPlan, frame: Any) -> str:
     return needed
 
 
+def _spark_context(session: object) -> object:
+    """Return the context of a session, else the active one, if there is one; nothing is started to find out."""
+    context: object = getattr(session, "sparkContext", None)
+    if context is None and "pyspark" in sys.modules:
+        context = sys.modules["pyspark"].SparkContext._active_spark_context
+    return context
+
+
+def _is_continuous(session: object) -> bool:
+    """Whether continuous operators can run in the session that there is: one of Funken's has the settings.
+
+    >>> from types import SimpleNamespace
+    >>> def having(**settings):
+    ...     return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: settings))
+    >>> _is_continuous(having()), _is_continuous(having(**{"spark.python.udf.pipelined.enabled": "true"}))
+    (False, True)
+    """
+    settings = getattr(_spark_context(session), "getConf", None)
+    if settings is None:
+        return True
+    return str(settings().get("spark.python.udf.pipelined.enabled", "")).lower() == "true"
+
+
 def shared_cores(configuration: Configuration, session: object) -> int | None:
     """Return the cores of this machine if the workers of a job are on it, else ``None``; nothing is started to find out.
 
     >>> from types import SimpleNamespace
     >>> shared_cores(Configuration(), SimpleNamespace(sparkContext=SimpleNamespace(master="yarn")))
     """
-    context = getattr(session, "sparkContext", None)
-    if context is None and "pyspark" in sys.modules:
-        context = sys.modules["pyspark"].SparkContext._active_spark_context
+    context = _spark_context(session)
     if context is None and "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit chose the master
         return None
     master = str(configuration.get(config.MASTER) if context is None else getattr(context, "master", None))

@@ -46,8 +46,15 @@ def _reduce_broadcast(variable: Any) -> tuple[Any, ...]:
     return BroadcastValue, (variable.value,)
 
 
+def _refuse_accumulator(variable: Any) -> tuple[Any, ...]:
+    raise TypeError(
+        "an accumulator of Spark counts in Spark's own jobs only. Count with a metric, "
+        "runtime_context.get_metrics_group().counter(name) in open() of the function, or emit what is to be counted"
+    )
+
+
 _REDUCE: dict[type, Callable[[Any], Any]] = {CodeType: _reduce_code}
-_BROADCAST = "pyspark.core.broadcast"
+_BROADCAST, _ACCUMULATORS = "pyspark.core.broadcast", "pyspark.accumulators"
 
 
 class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
@@ -57,6 +64,8 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
 def _by_value(content: Any) -> bytes:
     if _BROADCAST in sys.modules:  # Spark gives its workers the value, and only with functions that it pickles itself
         _REDUCE[sys.modules[_BROADCAST].Broadcast] = _reduce_broadcast
+    if _ACCUMULATORS in sys.modules:  # a copy in a worker would count, and nobody would see it
+        _REDUCE[sys.modules[_ACCUMULATORS].Accumulator] = _refuse_accumulator
     file = io.BytesIO()
     _ByValue(file, PROTOCOL).dump(content)
     return file.getvalue()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from funken.errors import StateError
 from funken.state.ttl_config import StateTtlConfig
 from funken.types.generics import ACC, Generic, IN_contra, K, OUT_co, T, V
-from funken.types.info import TypeInformation, declared
+from funken.types.info import TypeInformation, TypeOf, declared
 
 
 class StateKind(Enum):
@@ -24,6 +24,10 @@ class StateKind(Enum):
     MAP = "map"
     REDUCING = "reducing"
     AGGREGATING = "aggregating"
+
+
+_VALUES = (bytes, int, float, list, dict, set, tuple)
+"""What is no type, but may be taken for one."""
 
 
 class Reduces(Protocol[T]):
@@ -51,9 +55,14 @@ class StateDescriptor(Generic[T]):
 
     kind: ClassVar[StateKind]
 
-    def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
+    def __init__(self, name: str, type_info: object = None) -> None:
         if not isinstance(name, str) or not name:
             raise StateError(f"a state's name is a non-empty str, but {name!r} was given.")
+        if isinstance(type_info, _VALUES):
+            raise StateError(
+                f"state {name!r} has {type_info!r} as its type. Give a class such as int, or a declaration such as Types.INT(); "
+                "the value of a key that has none is default=..."
+            )
         self.name = name
         self.type_info = declared(type_info) if isinstance(type_info, TypeInformation) else None
         self.ttl: StateTtlConfig | None = None
@@ -98,7 +107,9 @@ class StateDescriptor(Generic[T]):
 class ValueStateDescriptor(StateDescriptor[T]):
     """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it), else ``None``.
 
-    To a type checker, a state without a default is ``ValueStateDescriptor[int | None]("count")``.
+    To a type checker ``ValueStateDescriptor("count", int)`` and one with ``Types.INT()`` are of ints. A class says the type to
+    the checker only; a declaration also converts values. ``ValueStateDescriptor[int | None]("count")`` says that there may be
+    none.
 
     >>> from funken import KeyedProcessFunction
     >>> from funken.testing import local
@@ -114,7 +125,7 @@ class ValueStateDescriptor(StateDescriptor[T]):
 
     kind = StateKind.VALUE
 
-    def __init__(self, name: str, value_type_info: TypeInformation | None = None, default: T | None = None) -> None:
+    def __init__(self, name: str, value_type_info: TypeOf[T] | None = None, default: T | None = None) -> None:
         super().__init__(name, value_type_info)
         self.default = default
 
@@ -138,7 +149,7 @@ class ListStateDescriptor(StateDescriptor[T]):
 
     kind = StateKind.LIST
 
-    def __init__(self, name: str, elem_type_info: TypeInformation | None = None) -> None:
+    def __init__(self, name: str, elem_type_info: TypeOf[T] | None = None) -> None:
         super().__init__(name, elem_type_info)
 
 
@@ -165,8 +176,8 @@ class MapStateDescriptor(StateDescriptor[V], Generic[K, V]):
     def __init__(
         self,
         name: str,
-        key_type_info: TypeInformation | None = None,
-        value_type_info: TypeInformation | None = None,
+        key_type_info: TypeOf[K] | None = None,
+        value_type_info: TypeOf[V] | None = None,
     ) -> None:
         super().__init__(name, value_type_info)
 
@@ -197,7 +208,7 @@ class ReducingStateDescriptor(StateDescriptor[T]):
         self,
         name: str,
         reduce_function: Callable[[T, T], T] | Reduces[T],
-        type_info: TypeInformation | None = None,
+        type_info: TypeOf[T] | None = None,
     ) -> None:
         super().__init__(name, type_info)
         function: Any = reduce_function
@@ -240,7 +251,7 @@ class AggregatingStateDescriptor(StateDescriptor[ACC], Generic[IN_contra, ACC, O
         self,
         name: str,
         agg_function: Aggregates[IN_contra, ACC, OUT_co],
-        state_type_info: TypeInformation | None = None,
+        state_type_info: TypeOf[ACC] | None = None,
     ) -> None:
         super().__init__(name)
         missing = [m for m in ("create_accumulator", "add", "get_result") if not hasattr(agg_function, m)]

@@ -9,14 +9,21 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.types.generics import Generic, K, S, T, T_co, V
+
+if TYPE_CHECKING:
+    from datetime import date, datetime, time
+    from decimal import Decimal
+
+    from funken.types.instants import Instant
 
 
-class TypeInformation:
-    """Base of all declarations; ``Types`` makes them.
+class TypeInformation(Generic[T_co]):
+    """Base of all declarations; ``Types`` makes them. The type argument is that of the values, for type checkers.
 
     >>> isinstance(Types.INT(), TypeInformation), Types.INT() == Types.INT(), Types.LIST(Types.INT())
     (True, True, ListTypeInfo<Integer>)
@@ -31,6 +38,10 @@ class TypeInformation:
         funken.errors.InvalidProgram: Integer has no Java counterpart: Funken runs no JVM of Flink's. Pass the type itself.
         """
         raise InvalidProgram(f"{self!r} has no Java counterpart: Funken runs no JVM of Flink's. Pass the type itself.")
+
+
+TypeOf: TypeAlias = type[T] | TypeInformation[T]
+"""How the type of values is said: a class, which is for type checkers only, or a declaration, which converts them."""
 
 
 class BasicType(enum.Enum):
@@ -155,7 +166,7 @@ class MapTypeInfo(TypeInformation):
 
 
 @dataclass(frozen=True, repr=False)
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
     """A tuple."""
 
     field_types: tuple[TypeInformation, ...]
@@ -257,77 +268,77 @@ class Types:
     """
 
     @staticmethod
-    def STRING() -> TypeInformation:
+    def STRING() -> TypeInformation[str]:
         """Return the type of ``str``."""
         return BasicTypeInfo(BasicType.STRING)
 
     @staticmethod
-    def BYTE() -> TypeInformation:
+    def BYTE() -> TypeInformation[int]:
         """Return the type of 8-bit integers."""
         return BasicTypeInfo(BasicType.BYTE)
 
     @staticmethod
-    def BOOLEAN() -> TypeInformation:
+    def BOOLEAN() -> TypeInformation[bool]:
         """Return the type of ``bool``."""
         return BasicTypeInfo(BasicType.BOOLEAN)
 
     @staticmethod
-    def SHORT() -> TypeInformation:
+    def SHORT() -> TypeInformation[int]:
         """Return the type of 16-bit integers."""
         return BasicTypeInfo(BasicType.SHORT)
 
     @staticmethod
-    def INT() -> TypeInformation:
+    def INT() -> TypeInformation[int]:
         """Return the type of 32-bit integers."""
         return BasicTypeInfo(BasicType.INT)
 
     @staticmethod
-    def LONG() -> TypeInformation:
+    def LONG() -> TypeInformation[int]:
         """Return the type of 64-bit integers."""
         return BasicTypeInfo(BasicType.LONG)
 
     @staticmethod
-    def FLOAT() -> TypeInformation:
+    def FLOAT() -> TypeInformation[float]:
         """Return the type of 32-bit floating point numbers."""
         return BasicTypeInfo(BasicType.FLOAT)
 
     @staticmethod
-    def DOUBLE() -> TypeInformation:
+    def DOUBLE() -> TypeInformation[float]:
         """Return the type of ``float``."""
         return BasicTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
-    def CHAR() -> TypeInformation:
+    def CHAR() -> TypeInformation[str]:
         """Return the type of a ``str`` of one character."""
         return BasicTypeInfo(BasicType.CHAR)
 
     @staticmethod
-    def BIG_INT() -> TypeInformation:
+    def BIG_INT() -> TypeInformation[int]:
         """Return the type of ``int`` without bounds."""
         return BasicTypeInfo(BasicType.BIG_INT)
 
     @staticmethod
-    def BIG_DEC() -> TypeInformation:
+    def BIG_DEC() -> TypeInformation[Decimal]:
         """Return the type of ``decimal.Decimal``."""
         return BasicTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod
-    def INSTANT() -> TypeInformation:
+    def INSTANT() -> TypeInformation[Instant]:
         """Return the type of ``Instant``."""
         return BasicTypeInfo(BasicType.INSTANT)
 
     @staticmethod
-    def SQL_DATE() -> TypeInformation:
+    def SQL_DATE() -> TypeInformation[date]:
         """Return the type of ``datetime.date``."""
         return SqlTimeTypeInfo(TimeType.DATE)
 
     @staticmethod
-    def SQL_TIME() -> TypeInformation:
+    def SQL_TIME() -> TypeInformation[time]:
         """Return the type of ``datetime.time``, in seconds."""
         return SqlTimeTypeInfo(TimeType.TIME)
 
     @staticmethod
-    def SQL_TIMESTAMP() -> TypeInformation:
+    def SQL_TIMESTAMP() -> TypeInformation[datetime]:
         """Return the type of ``datetime.datetime``."""
         return SqlTimeTypeInfo(TimeType.TIMESTAMP)
 
@@ -360,22 +371,22 @@ class Types:
         return PrimitiveArrayTypeInfo(*_checked("PRIMITIVE_ARRAY", [element_type]))
 
     @staticmethod
-    def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
+    def BASIC_ARRAY(element_type: TypeInformation[S]) -> TypeInformation[list[S | None]]:
         """Return the type of lists of single values, or ``None``."""
         return BasicArrayTypeInfo(*_checked("BASIC_ARRAY", [element_type]))
 
     @staticmethod
-    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
+    def OBJECT_ARRAY(element_type: TypeInformation[S]) -> TypeInformation[list[S | None]]:
         """Return the type of lists of anything, or ``None``."""
         return ObjectArrayTypeInfo(*_checked("OBJECT_ARRAY", [element_type]))
 
     @staticmethod
-    def LIST(element_type_info: TypeInformation) -> TypeInformation:
+    def LIST(element_type_info: TypeInformation[S]) -> TypeInformation[list[S]]:
         """Return the type of lists."""
         return ListTypeInfo(*_checked("LIST", [element_type_info]))
 
     @staticmethod
-    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
+    def MAP(key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]) -> TypeInformation[dict[K, V]]:
         """Return the type of dicts."""
         return MapTypeInfo(*_checked("MAP", [key_type_info, value_type_info]))
 

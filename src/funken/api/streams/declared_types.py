@@ -38,7 +38,7 @@ def typed(stream: DataStream[R], output_type: TypeInformation | None) -> DataStr
 
 def typed_side(stream: DataStream[Any], output_tag: OutputTag[Any]) -> None:
     """Declare the type of a side output of the stream's operator, if the tag has one."""
-    type_info = declared(output_tag.type_info)
+    type_info = None if isinstance(output_tag.type_info, type) else declared(output_tag.type_info)
     if type_info is not None:
         graph, node = stream._environment.graph, stream._node("get_side_output()")
         sides = dict(node.side_types) | {output_tag.tag_id: type_info}

@@ -72,19 +72,63 @@ def family(name: str) -> Any:
     return getattr(import_module(_MODULES[name]), name)
 
 
+_OF_SPARK = {
+    "agg": "aggregate with key_by() and reduce(), or with window() and aggregate()",
+    "alias": "name an operator with name()",
+    "collect": "execute_and_collect() returns the records, to_pandas() and to_arrow() a table",
+    "createDataFrame": "from_collection() reads a list, from_spark() a DataFrame",
+    "createOrReplaceTempView": "StreamTableEnvironment.create_temporary_view() gives a stream a name for SQL",
+    "distinct": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
+    "drop": "map() makes a record without the field",
+    "dropDuplicates": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
+    "foreach": "use for_each()",
+    "foreachBatch": "use map_block() or map_batches() for many records at once, sink_to() to write",
+    "group_by": "use key_by()",
+    "groupBy": "use key_by()",
+    "groupby": "use key_by()",
+    "head": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "limit": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "orderBy": "a stream has no order; collect it with to_pandas() and sort that",
+    "parallelize": "use from_collection()",
+    "printSchema": "get_type() is the declared type, explain() of the environment shows the plan",
+    "read": "use read_json(), read_csv(), read_parquet(), read_text_file() or read_kafka(), or from_spark(spark.read...)",
+    "readStream": "use read_kafka() or from_source(), or from_spark(spark.readStream...)",
+    "select": "map() makes new records of fields; StreamTableEnvironment.from_data_stream() gives a table that has select()",
+    "sort": "a stream has no order; collect it with to_pandas() and sort that",
+    "sql": "StreamTableEnvironment has sql_query() and execute_sql()",
+    "take": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "toDF": "to_spark() returns a DataFrame",
+    "toPandas": "use to_pandas()",
+    "where": "use filter()",
+    "withColumn": "map() makes records with another field",
+    "withWatermark": "use assign_timestamps_and_watermarks() with a WatermarkStrategy",
+    "write": "use sink_to() with a sink, or to_spark().write",
+    "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
+}
+"""What there is instead of methods that users of Spark look for."""
+
+
 def missing(kind: type, name: str) -> str:
-    """Return what to say of an attribute that a stream has not, and where it is.
+    """Return what to say of an attribute that a stream or an environment has not, and what there is instead.
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
     >>> missing(family("DataStream"), "turn")
     "'DataStream' object has no attribute 'turn'"
+    >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
+    ("'DataStream' object has no attribute 'groupBy': use key_by()",
+     "'DataStream' object has no attribute 'flatMap': use flat_map()")
     """
     text = f"{kind.__name__!r} object has no attribute {name!r}"
-    if name.startswith("_") or not hasattr(family("KeyedStream"), name):
+    if name.startswith("_"):
         return text
-    instead = f", or {name}_all()" if hasattr(kind, f"{name}_all") else ""
-    return f"{text}: keyed streams have it, so call key_by() before{instead}"
+    keyed, spelled = family("KeyedStream"), "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+    if hasattr(keyed, name) and not hasattr(kind, "from_collection"):
+        instead = f", or {name}_all()" if hasattr(kind, f"{name}_all") else ""
+        return f"{text}: keyed streams have it, so call key_by() before{instead}"
+    if hasattr(kind, spelled):
+        return f"{text}: use {spelled}()"
+    return f"{text}: {_OF_SPARK[name]}" if name in _OF_SPARK else text
 
 
 class StreamDisplay:

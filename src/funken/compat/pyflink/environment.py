@@ -10,6 +10,7 @@ from typing import Any
 from funken import config
 from funken.api import environment as native
 from funken.api.options import RuntimeExecutionMode
+from funken.api.streams.family import missing
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
@@ -79,7 +80,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_j_"):
             raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. Use the environment's methods.")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     # ---- sources
 
