@@ -68,6 +68,7 @@ class TableFactory:
 _BUILT_IN = {
     "blackhole": "generated:BlackholeFactory",
     "datagen": "generated:DatagenFactory",
+    "filesystem": "filesystem:FilesystemFactory",
     "print": "generated:PrintFactory",
     "values": "values:ValuesFactory",
 }
