@@ -69,7 +69,9 @@ _BUILT_IN = {
     "blackhole": "generated:BlackholeFactory",
     "datagen": "generated:DatagenFactory",
     "filesystem": "filesystem:FilesystemFactory",
+    "kafka": "kafka:KafkaFactory",
     "print": "generated:PrintFactory",
+    "upsert-kafka": "kafka:UpsertKafkaFactory",
     "values": "values:ValuesFactory",
 }
 _registered: dict[str, TableFactory] = {}
