@@ -53,7 +53,8 @@ def test_what_is_written_to_a_topic_is_read_from_it(broker, tables):
         ) WITH ({topic(broker, "orders", **{"key.format": "raw", "key.fields": "name"})})
     """)
     tables.execute_sql("""
-        INSERT INTO orders VALUES (1, 'tea', TO_TIMESTAMP_LTZ(1234, 3), MAP['till', X'07']), (2, 'tea', TO_TIMESTAMP_LTZ(5, 3), NULL)
+        INSERT INTO orders VALUES
+          (1, 'tea', TO_TIMESTAMP_LTZ(1234, 3), MAP['till', X'07']), (2, 'tea', TO_TIMESTAMP_LTZ(5, 3), NULL)
     """).wait()
 
     found = rows(tables, "SELECT `offset`, `id`, `at`, `headers`, `topic` FROM orders")

@@ -26,7 +26,7 @@ from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
-from funken.table.connectors.formats import Columns, TableFormat, format_options, table_format
+from funken.table.connectors.formats import Columns, format_options, table_format
 from funken.table.connectors.options import ConnectorOption, OptionValues, duration, integer, names, one_of, text
 from funken.types.row import Row, RowKind
 
