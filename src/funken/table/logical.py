@@ -431,8 +431,8 @@ class LogicalJoin(LogicalNode):
 class LogicalTemporalJoin(LogicalNode):
     """``JOIN right FOR SYSTEM_TIME AS OF left.time``: each left row sees the right table as it was at its time.
 
-    ``time`` is a rowtime or proctime column of the left side; ``None`` once a proctime is not read. The right side is a versioned table (rowtime), or one that
-    is looked up in its connector (proctime). ``legacy`` marks the call of a temporal table function.
+    ``time`` is a rowtime or proctime column of the left side; ``None`` once a proctime is not read. The right side is a versioned
+    table (rowtime), or one that is looked up in its connector (proctime). ``legacy`` marks the call of a temporal table function.
     """
 
     left: LogicalNode

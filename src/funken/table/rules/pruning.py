@@ -85,6 +85,7 @@ def _temporal_demands(node: nodes.LogicalTemporalJoin, needed: set[int]) -> list
     used = needed | _refs([node.condition])
     rights = {place - width for place in used if place >= width}
     if not _is_lookup(node):
+        assert node.time is not None  # only a proctime is dropped, and such a join is a lookup
         used |= {node.time}
         rights = set(range(len(node.right.row_type)))
     return [{place for place in used if place < width}, rights]

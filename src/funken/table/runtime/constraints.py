@@ -152,13 +152,13 @@ class Enforce(TableOperator):
             column = block.batch.column(place)
             if column.null_count:
                 name = self.schema.names[place]
-                block = self._kept(block, column.is_valid().to_numpy(zero_copy_only=False), lambda _, name=name: name)
+                block = self._kept(block, column.is_valid().to_numpy(zero_copy_only=False), [name] * len(block))
         for place in self._deep:
             values = self.inputs[0].values(block.batch.column(place), place)
             nulls = [self._nesting.null_in(self._columns[place], value) for value in values]
             name = self.schema.names[place]
             valid = np.array([each is None for each in nulls], np.bool_)
-            block = self._kept(block, valid, lambda row, name=name, nulls=nulls: f"{name}{nulls[row]}")
+            block = self._kept(block, valid, [f"{name}{each or ''}" for each in nulls])
         if self._limited and len(block):
             arrays = list(block.batch.columns)
             for place in self._limited:
@@ -166,14 +166,14 @@ class Enforce(TableOperator):
             block = block.with_columns(arrays, self.schema.arrow)
         self.emit(block)
 
-    def _kept(self, block: TableBlock, valid: Any, path: Callable[[int], str]) -> TableBlock:
+    def _kept(self, block: TableBlock, valid: Any, paths: Sequence[str]) -> TableBlock:
         if self._partial and block.kinds is not None:
             valid = valid | (block.kinds == DELETE)
         if valid.all():
             return block
         if not self._rules.drops:
             raise InvalidProgram(
-                f"Column '{path(int(np.argmin(valid)))}' is NOT NULL, however, a null value is being written into it. You can "
+                f"Column '{paths[int(np.argmin(valid))]}' is NOT NULL, however, a null value is being written into it. You can "
                 "set job configuration 'table.exec.sink.not-null-enforcer'='DROP' to suppress this exception and drop such "
                 f"records silently. (table {self._table})"
             )
