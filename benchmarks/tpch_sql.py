@@ -1,4 +1,4 @@
-"""``make bench-tpch-sql``: the 22 queries of TPC-H over updating streams; after each batch of changes DuckDB has the same rows.
+"""``make tpch-sql``: the 22 queries of TPC-H over updating streams; after each batch of changes DuckDB has the same rows.
 
 usage: tpch_sql.py [--query q3,q5] [--scale F] [--batches N] [--folder FOLDER] [--width N] [--seconds N] [--mini-batch]
 
