@@ -33,7 +33,7 @@ install = { $(BIN)/python -m pip install -q uv && \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share chaos exactly-once soak simulate mutate fuzz fuzz-vectorized attack run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share nexmark-sql tpch-sql chaos exactly-once soak simulate mutate fuzz fuzz-vectorized attack run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -158,6 +158,12 @@ else
 	@$(BIN)/python -W ignore benchmarks/nexmark/run.py --query '$(QUERY)' --mode '$(MODE)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(DOCS),--docs)
 endif
+
+nexmark-sql: setup ## Nexmark in SQL beside the DataStream programs, of Parquet files, checked with DuckDB: BENCH='--query q5,q7 --events 500000 --check'
+	@$(BIN)/python -W ignore benchmarks/nexmark_sql.py $(BENCH)
+
+tpch-sql: setup ## TPC-H over updating streams: after each batch of changes DuckDB has the same rows: BENCH='--query q3,q5 --scale 0.01'
+	@$(BIN)/python -W ignore benchmarks/tpch_sql.py $(BENCH)
 
 WHERE ?= nexmark,examples
 column-share: setup ## which operators of the queries and the examples run on columns, and why not: WHERE=examples ALL=1 MODE=batch

@@ -1,4 +1,4 @@
-"""``make bench-nexmark-sql``: Nexmark in SQL beside Funken's DataStream programs, of the same Parquet files, in this process.
+"""``make nexmark-sql``: Nexmark in SQL beside Funken's DataStream programs, of the same Parquet files, in this process.
 
 usage: nexmark_sql.py [--query q5,q7] [--events N] [--runs N] [--checked N] [--width N] [--seed N] [--folder FOLDER]
                       [--check] [--only sql|streams] [--mini-batch]

@@ -41,8 +41,10 @@ from funken.expr.sql.texts import (
     zone_of,
 )
 from funken.expr.sql.types import (
+    STRING,
     ArrayType,
     BinaryType,
+    BooleanType,
     CharType,
     DecimalType,
     IntType,
@@ -89,6 +91,21 @@ def type_of(text: str) -> LogicalType:
     if "LEGACY" in text:
         raise Skipped("a legacy type")
     return parse_type(re.sub(r"\*\w+\*", "", text))
+
+
+def type_of_value(found: Any) -> LogicalType:
+    """Return the type of a value whose column names a class of Java only."""
+    match found:
+        case {"$": "object", "v": dict() as fields} if fields:
+            return RowType.of(*((name, type_of_value(each)) for name, each in fields.items()))
+        case {"$": "array", "v": [first, *_]}:
+            return ArrayType(type_of_value(first))
+        case bool() | int() | str():
+            return {bool: BooleanType(), int: IntType(), str: STRING}[type(found)]
+        case None:
+            return STRING
+        case _:
+            raise Skipped("a legacy type")
 
 
 def decode(found: Any, type_: LogicalType) -> Any:
@@ -324,6 +341,7 @@ class Summary:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", token):
             return f"DATE '{token}'"
         if re.match(r"\d{4}-\d\d-\d\dT", token):
+            token = re.sub(r"(\.\d*?)0+$", r"\1", token)
             return f"TIMESTAMP '{token.replace('T', ' ') + (':00' if token.count(':') == 1 else '')}'"
         if re.match(r"\d\d:\d\d", token):
             return f"TIME '{token + (':00' if token.count(':') == 1 else '')}'"
@@ -426,7 +444,8 @@ class Table:
 
     def _add(self, column: dict[str, Any], value: Any) -> None:
         try:
-            type_ = type_of(column["type"])
+            legacy = "LEGACY" in column["type"] and "Decimal" not in column["type"]
+            type_ = type_of_value(value) if legacy else type_of(column["type"])
             if type_.root == "DECIMAL" and column["type"].startswith("LEGACY"):
                 digits = Decimal(value["v"]) if value else Decimal(0)
                 type_ = DecimalType(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,7 +28,10 @@ from funken.table.table import Table
 from funken.types.row import Row
 
 if TYPE_CHECKING:
+    from funken.table.compiled_plan import CompiledPlan, PlanReference, PlanUids
     from funken.table.descriptors import CatalogDescriptor, ModelDescriptor, TableDescriptor
+
+_log = logging.getLogger(__name__)
 
 
 class EnvironmentSettings:
@@ -521,7 +525,9 @@ class TableEnvironment:
         parallelism = self._config.option("table.exec.resource.default-parallelism")
         return environment.set_parallelism(parallelism) if parallelism > 0 else environment
 
-    def translate(self, sinks: Sequence[LogicalSink], environment: StreamExecutionEnvironment) -> list[Any]:
+    def translate(
+        self, sinks: Sequence[LogicalSink], environment: StreamExecutionEnvironment, uids: PlanUids | None = None
+    ) -> list[Any]:
         """Plan sinks, and add their operators to an environment; return the streams of those that are collected."""
         from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
         from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
@@ -531,12 +537,18 @@ class TableEnvironment:
             configured = getattr(getattr(entry, "definition", None), "configured", None)
             if configured is not None:
                 configured(self._config)
-        return translate(environment, optimize(list(sinks), self._config, batch), self._config, batch)
+        found = translate(environment, optimize(list(sinks), self._config, batch), self._config, batch, uids)
+        if uids is not None:
+            uids.finish()
+        return found
 
-    def insert(self, sinks: Sequence[LogicalSink], name: str | None = None) -> TableResult:
+    def insert(
+        self, sinks: Sequence[LogicalSink], name: str | None = None, uids: PlanUids | None = None
+    ) -> TableResult:
         """Submit the job of some INSERTs, which goes on behind the call."""
         environment = self.job_environment(sinks)
-        self.translate(sinks, environment)
+        self.translate(sinks, environment, uids)
+        self._check_state(environment)
         paths = [str(sink.table.path) if sink.table is not None else "sink" for sink in sinks]
         job = environment.execute_async(name or self._config.get("pipeline.name") or f"insert-into_{', '.join(paths)}")
         from funken.table.types import BigIntType  # noqa: PLC0415 - loads Arrow
@@ -547,6 +559,34 @@ class TableEnvironment:
         if self._config.option("table.dml-sync"):
             result.wait()
         return result
+
+    def _check_state(self, environment: StreamExecutionEnvironment) -> None:
+        """Refuse to start from a savepoint of another query."""
+        given = environment.get_configuration()
+        path = given.get(options.RESTORE_PATH)
+        if path:
+            from funken.table.compiled_plan import check_state  # noqa: PLC0415 - only where a job starts from state
+
+            found = check_state(environment.graph, path, given.get(options.RESTORE_IGNORING))
+            _log.info("The query starts from %s:\n%s", path, found)
+
+    def compile_plan_sql(self, stmt: str) -> CompiledPlan:
+        """Compile an INSERT or a statement set into a plan whose operators keep their uids."""
+        from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
+
+        return CompiledPlan.of(self, stmt)
+
+    def load_plan(self, plan_reference: PlanReference) -> CompiledPlan:
+        """Read a compiled plan."""
+        from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
+
+        if plan_reference.file is not None:
+            return CompiledPlan.from_file(self, plan_reference.file)
+        return CompiledPlan.from_json(self, plan_reference.json or "")
+
+    def execute_plan(self, plan_reference: PlanReference) -> TableResult:
+        """Submit the job of a compiled plan."""
+        return self.load_plan(plan_reference).execute()
 
     def collect(self, plan: LogicalNode, name: str | None = None) -> TableResult:
         """Submit the job of a query whose rows are collected."""

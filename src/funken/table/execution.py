@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
@@ -22,7 +24,7 @@ from funken.table.catalog import (
 )
 from funken.table.connectors.resolved import check_metadata
 from funken.table.definitions import created_table, described, liked, shown_table, shown_view, typed
-from funken.table.logical import LogicalNode, LogicalSink
+from funken.table.logical import LogicalNode, LogicalScan, LogicalSink, walk
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
 from funken.table.sql import parser
@@ -88,6 +90,50 @@ def sinks_of(env: TableEnvironment, text: str) -> list[LogicalSink]:
     if isinstance(statement, st.StatementSetBlock):
         return [_sink(env, one) for one in statement.inserts]
     raise InvalidProgram("only INSERT statements can be added to a statement set.")
+
+
+def inserts_of(text: str) -> list[str]:
+    """Return the INSERTs of a statement as texts; raises ``InvalidProgram`` for another statement."""
+    return _insert_texts(parsed(text))
+
+
+def _insert_texts(statement: st.Statement) -> list[str]:
+    if isinstance(statement, st.Insert):
+        return [statement.text]
+    if isinstance(statement, st.StatementSetBlock):
+        return [one.text for one in statement.inserts]
+    raise InvalidProgram("COMPILE PLAN takes an INSERT or a statement set.")
+
+
+def definitions_of(env: TableEnvironment, sinks: Sequence[LogicalSink]) -> dict[str, str]:
+    """Return the statements that make the tables of some plans, by their paths in JSON."""
+    found: dict[str, str] = {}
+    for sink in sinks:
+        tables = [node.table for node in walk(sink) if isinstance(node, LogicalScan | LogicalSink)]
+        for table in tables:
+            if table is not None:
+                path = (table.path.catalog, table.path.database, table.path.name)
+                found[json.dumps(path)] = shown_table(table.path, table.table, True)
+    return found
+
+
+def _compile_plan(env: TableEnvironment, statement: st.CompilePlan) -> TableResult:
+    from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
+
+    exists = Path(statement.file.removeprefix("file://")).exists()
+    if exists and statement.execute and not env.get_config().option("table.plan.force-recompile"):
+        return CompiledPlan.from_file(env, statement.file).execute()
+    if exists and statement.if_not_exists:
+        return TableResult.ok()
+    plan = CompiledPlan.of_statements(env, _insert_texts(statement.statement))
+    plan.write_to_file(statement.file)
+    return plan.execute() if statement.execute else TableResult.ok()
+
+
+def _execute_plan(env: TableEnvironment, statement: st.ExecutePlan) -> TableResult:
+    from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
+
+    return CompiledPlan.from_file(env, statement.file).execute()
 
 
 def _sink(env: TableEnvironment, statement: st.Insert) -> LogicalSink:
@@ -514,6 +560,8 @@ _ACTIONS: dict[type, Callable[[Any, Any], TableResult]] = {
     st.Insert: _insert,
     st.StatementSetBlock: _statement_set,
     st.Explain: _explain,
+    st.CompilePlan: _compile_plan,
+    st.ExecutePlan: _execute_plan,
     st.CreateTable: _create_table,
     st.CreateView: _create_view,
     st.CreateFunction: _create_function,

@@ -7,10 +7,12 @@ that a plan which is changed elsewhere finds its state again.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
 from importlib import import_module
 from typing import Any
 
@@ -25,7 +27,7 @@ from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
-from funken.table.logical import LogicalNode, RelationType, TimeAttribute
+from funken.table.logical import AggregateCall, LogicalNode, RelationType, TimeAttribute
 from funken.table.runtime import (
     changes,
     group,
@@ -46,7 +48,7 @@ from funken.table.runtime.group import Bundle
 from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import TableSink
-from funken.table.types import BigIntType
+from funken.table.types import BigIntType, LogicalType
 from funken.types.row import RowKind
 
 SINGLE = 1
@@ -68,9 +70,15 @@ def schema_of(row_type: RelationType) -> BlockSchema:
     return BlockSchema(row_type.names, row_type.types)
 
 
-def described(value: Any) -> str:
-    """Return what a part of a plan is, the same in every process: for uids. Inputs, places of text and traits do not count."""
-    if isinstance(value, LogicalNode):
+_NOT_DESCRIBED = {"upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"}
+
+
+def described(value: Any, node: bool = False) -> str:
+    """Return what a part of a plan is, the same in every process: for uids; of a ``node`` what it does by itself.
+
+    Its inputs, the names of columns, places of text, traits, and how long state is kept do not count.
+    """
+    if isinstance(value, LogicalNode) and not node:
         return ""
     if isinstance(value, ChangelogMode):
         return str(value)
@@ -80,10 +88,11 @@ def described(value: Any) -> str:
         path = getattr(value, "path", None)
         if path is not None:
             return str(path)
+        named = isinstance(value, AggregateCall)
         parts = [
             f"{entry.name}={described(getattr(value, entry.name))}"
             for entry in fields(value)
-            if entry.compare and entry.name not in ("upsert_keys", "span", "options", "mode")
+            if entry.compare and entry.name not in _NOT_DESCRIBED and not (named and entry.name == "name")
         ]
         return f"{type(value).__name__}({','.join(parts)})"
     if isinstance(value, tuple | list):
@@ -94,16 +103,17 @@ def described(value: Any) -> str:
         return f"{{{','.join(f'{described(k)}:{described(v)}' for k, v in value.items())}}}"
     if value is None or isinstance(value, str | int | float | bytes | bool):
         return repr(value)
-    name = type(value).__qualname__
-    text = str(value)
-    return name if " at 0x" in text else text
+    if isinstance(value, LogicalType | Decimal | datetime.date | datetime.time | datetime.timedelta):
+        return str(value)
+    name = getattr(value, "name", "")
+    return f"{type(value).__qualname__} {name if isinstance(name, str) else ''}"
 
 
 class Translation:
     """Builds the nodes of a plan in a graph; a node that is used twice is built once."""
 
-    def __init__(self, env: StreamExecutionEnvironment, config: TableConfig, batch: bool) -> None:
-        self.env, self.config, self.batch = env, config, batch
+    def __init__(self, env: StreamExecutionEnvironment, config: TableConfig, batch: bool, uids: Any = None) -> None:
+        self.env, self.config, self.batch, self._pins = env, config, batch, uids
         self.zone = config.get_local_timezone()
         self._built: dict[int, Built] = {}
         self._uids: set[str] = {node.uid for node in env.graph if node.uid is not None}
@@ -132,12 +142,19 @@ class Translation:
 
     def uid_of(self, node: Any, inputs: Iterable[Built], part: str = "") -> str:
         """Return a uid that nothing else in the graph has."""
-        text = "|".join([type(node).__name__, part, described(node), *(built.uid for built in inputs)])
+        text = "|".join([type(node).__name__, part, described(node, True), *(built.uid for built in inputs)])
         digest = hashlib.sha256(text.encode()).hexdigest()[:24]
-        uid, twin = digest, 1
+        if self._pins is None:
+            return self._unique(digest)
+        uid: str = self._pins.uid(node, part, lambda: self._unique(digest))
+        self._uids.add(uid)
+        return uid
+
+    def _unique(self, wanted: str) -> str:
+        uid, twin = wanted, 1
         while uid in self._uids:
             twin += 1
-            uid = f"{digest}-{twin}"
+            uid = f"{wanted}-{twin}"
         self._uids.add(uid)
         return uid
 
@@ -178,22 +195,24 @@ class Translation:
         """Add the operator of a node with one input."""
         return self.add(node, logic, schema_of(node.row_type), self.of(node.input), keyed=keyed, **arguments)
 
-    def adopt(self, stream: DataStream[Any], uid: str, before: set[OperatorId]) -> None:
-        """Give uids to the nodes that a connector has added."""
-        new = [node for node in self.env.graph if node.id not in before]
-        for place, node in enumerate(new):
+    def adopt(self, uid: str, before: set[OperatorId]) -> None:
+        """Give uids to the nodes that a connector added, and the parallelism of the node above where changes pass in order."""
+        graph = self.env.graph
+        for place, node in enumerate([node for node in graph if node.id not in before]):
             if node.uid is None:
-                self.env.graph.change(node.id, uid=f"{uid}-{place}")
+                graph.change(node.id, uid=self._unique(f"{uid}-{place}"))
+            if node.parallelism is None and len(node.inputs) == 1 and node.inputs[0].partitioning is None:
+                width = self._width(graph[node.inputs[0].upstream])
+                if width is not None:
+                    graph.change(node.id, parallelism=width)
+
+    def _width(self, node: Node) -> int | None:
+        """Return the parallelism of a node as far as the program says it."""
+        return node.parallelism or (SINGLE if node.parallelism_limit == 1 else self.parallelism)
 
     def width_of(self, stream: DataStream[Any]) -> int | None:
         """Return the parallelism of a stream as far as the program says it."""
-        widths = set()
-        for given in stream._inputs:
-            node: Node = self.env.graph[given.upstream]
-            width = node.parallelism or self.parallelism
-            if width is None and node.parallelism_limit == 1:
-                width = SINGLE
-            widths.add(width)
+        widths = {self._width(self.env.graph[given.upstream]) for given in stream._inputs}
         return widths.pop() if len(widths) == 1 else None
 
     # ---- options
@@ -234,7 +253,7 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     before = {each.id for each in self.env.graph}
     scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
     stream = scan.stream(self.env)
-    self.adopt(stream, uid, before)
+    self.adopt(uid, before)
     built = _from_stream(self, node, stream, uid)
     self.scans[built.inputs[0].upstream] = scan
     return built
@@ -245,7 +264,7 @@ def _stream(self: Translation, node: nodes.ExecStream) -> Built:
     before = {each.id for each in self.env.graph}
     source = node.source
     stream = source if isinstance(source, DataStream) else source.stream(self.env)
-    self.adopt(stream, uid, before)
+    self.adopt(uid, before)
     built = _from_stream(self, node, stream, uid)
     if not isinstance(source, DataStream):
         self.scans[built.inputs[0].upstream] = source
@@ -259,7 +278,7 @@ def _values(self: Translation, node: nodes.ExecValues) -> Built:
     before = {each.id for each in self.env.graph}
     rows = constant_rows(node, self.parameters)
     stream: DataStream[Any] = self.env.from_collection(rows)
-    self.adopt(stream, uid, before)
+    self.adopt(uid, before)
     return _from_stream(self, node, stream, uid)
 
 
@@ -533,7 +552,7 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
     width = self.parallelism if node.partition else SINGLE
     if width is not None:
         found.set_parallelism(width)
-    self.adopt(found, uid, before)
+    self.adopt(uid, before)
     schema = schema_of(node.row_type)
     matched = Built(tuple(found._inputs), width, uid, schema)
     return self.add(node, MatchesToTable, schema, matched, part="matches")
@@ -645,13 +664,17 @@ def _to_rows(self: Translation, node: Any, built: Built, row_type: RelationType)
 
 
 def translate(
-    env: StreamExecutionEnvironment, roots: Sequence[ExecSink], config: TableConfig, batch: bool = False
+    env: StreamExecutionEnvironment,
+    roots: Sequence[ExecSink],
+    config: TableConfig,
+    batch: bool = False,
+    uids: Any = None,
 ) -> list[Any]:
-    """Add the operators of sinks and of all below them to the program of an environment.
+    """Add the operators of sinks and of all below them to the program of an environment; ``uids`` pins or notes their uids.
 
     Returns what each sink came to: a ``DataStreamSink`` of a table, the stream of ``Row``s with kinds of a sink of the API.
     """
-    translation = Translation(env, config, batch)
+    translation = Translation(env, config, batch, uids)
     return [_sink(translation, root) for root in roots]
 
 
@@ -666,7 +689,7 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     uid = self.uid_of(node, (built,), "sink")
     before = {each.id for each in self.env.graph}
     added = sink.sink(stream)
-    self.adopt(stream, uid, before)
+    self.adopt(uid, before)
     return added
 
 

@@ -28,7 +28,10 @@ class Timeouts:
         ctx.clear_all_state()
 
 
-def process(function, mode=None, table=TableArgument("r", (0,))):  # noqa: B008 - immutable
+ROWS = TableArgument("r", (0,))
+
+
+def process(function, mode=None, table=ROWS):
     return Run(
         ProcessTable, [TIMED], OUT, function=function, tables=(table,), schemas=[TIMED],
         scalars=(("by", 1),), on_time=(2,), modes=[ChangelogMode.insert_only()], passes=[False],

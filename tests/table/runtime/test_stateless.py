@@ -71,8 +71,9 @@ def test_watermarks_are_emitted_by_the_clock():
 
 
 def test_watermarks_that_rise_by_more_than_the_interval_do_not_wait_for_the_clock():
-    run = assigner(per_record=False, interval=2000).feed("+I(1,@1) +I(2,@5) +I(3,@6) +I(4,@8)", one_by_one=False)
-    assert run.harness.watermarks == [5000, 8000]
+    run = assigner(per_record=False, interval=2000).feed("+I(1,@1) +I(2,@5) +I(3,@6)", one_by_one=False)
+    run.feed("+I(4,@7)", one_by_one=False).feed("+I(5,@9)", one_by_one=False)
+    assert run.harness.watermarks == [6000, 9000]
 
 
 def test_a_row_without_a_time_is_refused():

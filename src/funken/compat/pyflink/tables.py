@@ -7,6 +7,7 @@ from typing import Any
 
 from funken.compat.pyflink.refusals import refuse
 from funken.table.changelog import ChangelogMode
+from funken.table.compiled_plan import CompiledPlan, PlanReference
 from funken.table.config import SqlDialect, TableConfig
 from funken.table.descriptors import (
     CatalogDescriptor,
@@ -149,30 +150,6 @@ class UserDefinedType:
 
     def __init__(self, *args: Any) -> None:
         refuse("UserDefinedType", "Use a ROW type, or ARRAY and MAP, for the parts of the object.")
-
-
-class CompiledPlan:
-    """A plan in a file."""
-
-    def __init__(self, *args: Any) -> None:
-        refuse(
-            "CompiledPlan",
-            "Operators have stable uids of their own here: keep the text of the query, and restore from it.",
-        )
-
-
-class PlanReference:
-    """Where a compiled plan is."""
-
-    @staticmethod
-    def from_file(path: str) -> Any:
-        """Raise ``NotInFunken``."""
-        CompiledPlan(path)
-
-    @staticmethod
-    def from_json_string(json_string: str) -> Any:
-        """Raise ``NotInFunken``."""
-        CompiledPlan(json_string)
 
 
 __all__ = [

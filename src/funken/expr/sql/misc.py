@@ -145,7 +145,9 @@ def _from_bytes(data: bytes) -> Any:
     try:
         return from_bytes(data)
     except ValueError as error:
-        raise EvaluationError(f"Failed to deserialize bitmap from bytes: {error}") from None
+        raise EvaluationError(
+            f"Failed to deserialize bitmap from bytes. {str(error)[:1].upper()}{str(error)[1:]}"
+        ) from None
 
 
 def _to_array(runs: Any) -> list[int]:

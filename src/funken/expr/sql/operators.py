@@ -8,7 +8,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, described, function, nullable_of
+from funken.expr.sql.calls import bound, cast, described, function, nullable_of, refuse
 from funken.expr.sql.literals import MONTHS, SECONDS
 from funken.expr.sql.moments import months_between, nanos_of, plus_interval
 from funken.expr.sql.texts import DAY_MS
@@ -25,6 +25,7 @@ from funken.expr.sql.types import (
     MultisetType,
     NullType,
     RowType,
+    StructuredType,
     TimestampType,
     YearMonthIntervalType,
     adjusted_decimal,
@@ -35,13 +36,15 @@ from funken.expr.sql.types import (
     is_text,
     is_timestamp,
 )
-from funken.expr.sql.values import EXACT, key_of, single, wrap
+from funken.expr.sql.values import EXACT, is_scalar, key_of, single, wrap
 
 BOOLEAN = BooleanType()
 
 
 def _wrong(name: str, args: Sequence[Node]) -> InvalidCall:
     types = described([each.type for each in args])
+    if len({each.type.as_nullable() for each in args if isinstance(each.type, StructuredType)}) > 1:
+        return InvalidCall(f"Incompatible structured types: '{name}' cannot be applied to {types}")
     return InvalidCall(
         f"Cannot apply '{name}' to arguments of type '{name}({types})': the types do not go together; cast one of them"
     )
@@ -253,7 +256,13 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
             found = compute(left, right)
             if found.type == arrow:
                 return found
+    if name == "/" and evaluator.rows and _is_zero(arguments[1]):  # Flink refuses it for floating point numbers as well
+        raise EvaluationError("Division by zero")
     return _per_value(call, arguments, evaluator)
+
+
+def _is_zero(column: Any) -> bool:
+    return is_scalar(column) and column.is_valid and column.as_py() in (0, Decimal(0))
 
 
 _per_value = bound(_arithmetic_function)
@@ -441,7 +450,7 @@ def _extreme_inference(name: str) -> Any:
             raise _wrong(name, args)
         type_ = common_type([each.type for each in args])
         if type_ is None or _nested(type_):
-            raise _wrong(name, args)
+            raise refuse(name, args, (f"{name}(<COMPARABLE>...)",))
         return [cast(each, type_) for each in args], type_
 
     return inferred

@@ -328,9 +328,19 @@ def _ltz_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     return LocalZonedTimestampType(min(max(digits, 3), 9))
 
 
+_JAVA_LETTERS = "GuyDMLdQqYwWEecFaBhKkHmsSAnNVvzOXxZp"
+
+
 def _ltz_check(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
+    if is_text(args[0].type):
+        for node, what in zip(args[1:], ("Pattern", "Timezone"), strict=False):
+            if isinstance(node, Literal) and node.value is None:
+                return f"{what} can not be a null literal"
     pattern = constant_of(args[1]) if len(args) > 1 else None
     if isinstance(pattern, str):
+        unknown = re.search(rf"[A-Za-z](?<![{_JAVA_LETTERS}])", re.sub(r"'[^']*'", "", pattern))
+        if unknown:
+            return f"Invalid pattern for parsing TIMESTAMP_LTZ: Unknown pattern letter: {unknown.group()}"
         try:
             parse_time("", pattern)
         except EvaluationError as error:
@@ -396,7 +406,7 @@ _TIMES_PER_SECOND: dict[Any, int] = {0: 1, 3: 1000}
 def _to_timestamp_ltz_columns(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     """Compute whole seconds and milliseconds as columns, anything else value by value."""
     precision = 3 if len(arguments) == 1 else arguments[1].as_py() if is_scalar(arguments[1]) else None
-    per_second = _TIMES_PER_SECOND.get(precision)
+    per_second = None if precision is None else _TIMES_PER_SECOND.get(precision)
     if per_second is None or is_scalar(arguments[0]) or not isinstance(call.args[0].type, IntegralType):
         return _ltz_per_value(call, arguments, evaluator)
     import pyarrow as pa

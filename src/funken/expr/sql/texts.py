@@ -58,9 +58,12 @@ def zone_of(name: str) -> ZoneInfo | datetime.timezone:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise EvaluationError(
-            f"the time zone '{name}' is unknown; give a name such as 'Europe/Berlin' or 'GMT+02:00'"
-        ) from None
+        wrong = (
+            "Unknown time-zone ID"
+            if re.fullmatch(r"[A-Za-z][\w~/.+-]+", name)
+            else ("Invalid ID for region-based ZoneId, invalid format")
+        )
+        raise EvaluationError(f"{wrong}: {name}; give a name such as 'Europe/Berlin' or 'GMT+02:00'") from None
 
 
 def local_nanos(instant: int, zone: Any) -> int:

@@ -303,7 +303,10 @@ def from_internal(values: Iterable[Any], type_: LogicalType) -> Any:
         return _of_tuples(given, type_, arrow)
     if isinstance(type_, FloatType):
         return pa.array([each if each is None else single(each) for each in given], arrow)
-    return pa.array(given, arrow)
+    try:
+        return pa.array(given, arrow)
+    except UnicodeEncodeError:  # half of a pair of UTF-16, which Java writes as a question mark
+        return pa.array([each and each.encode("utf-8", "replace").decode() for each in given], arrow)
 
 
 def _offsets(given: Sequence[Any]) -> tuple[Any, Any]:

@@ -68,7 +68,12 @@ class TableFactory:
 _BUILT_IN = {
     "blackhole": "generated:BlackholeFactory",
     "datagen": "generated:DatagenFactory",
+    "filesystem": "filesystem:FilesystemFactory",
+    "jdbc": "databases:JdbcFactory",
+    "kafka": "kafka:KafkaFactory",
+    "postgres-cdc": "databases:PostgresCdcFactory",
     "print": "generated:PrintFactory",
+    "upsert-kafka": "kafka:UpsertKafkaFactory",
     "values": "values:ValuesFactory",
 }
 _registered: dict[str, TableFactory] = {}

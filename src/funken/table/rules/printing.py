@@ -100,11 +100,9 @@ class Printer:
         args = ", ".join(row_type[place].name for place in call.args) or "*"
         if call.order:
             args += ""
-        name = (
-            f"{call.function.upper()}_RETRACT"
-            if retracts and _RETRACTS.get(call.function, True)
-            else call.function.upper()
-        )
+        name = "$SUM0" if call.function.upper() == "SUM0" else call.function.upper()
+        if retracts and _RETRACTS.get(call.function, True):
+            name += "_RETRACT"
         text = f"{name}({'DISTINCT ' if call.distinct else ''}{args})"
         return text + (f" FILTER {row_type[call.filter].name}" if call.filter is not None else "")
 
@@ -244,9 +242,7 @@ class Printer:
         below = node.input.row_type
         parts = [f"partitionBy={self.names(node.input, group.partition)}"] if group.partition else []
         frame = f" {'ROWS' if group.rows else 'RANGE'} BETWEEN {group.lower} AND {group.upper}"
-        calls = [
-            f"{self.call(call, below, node.retracts)} AS {call.name}" for each in node.groups for call in each.calls
-        ]
+        calls = [f"{self.call(call, below, False)} AS {call.name}" for each in node.groups for call in each.calls]
         return "OverAggregate", [
             *parts,
             f"orderBy={self.order(node.input, group.order)}",

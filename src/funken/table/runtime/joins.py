@@ -8,19 +8,28 @@ one is not taken back before. NULL equals nothing, unless the comparison is null
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
 from typing import Any
 
 from funken.expr.ir import Node
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
-from funken.table.runtime.exchange import hashable
+from funken.table.runtime.exchange import hashable, key_tuples
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
+from funken.table.runtime.predicates import predicate_of
 from funken.table.runtime.stateless import Expressions
 
 Tuple = tuple[Any, ...]
 Entry = list[Any]
 """A row, how often it is there, with how many rows of the other side it is joined."""
 ROW, COUNT, PARTNERS = range(3)
+PLAIN_KEYS = frozenset(
+    {
+        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DATE", "TIME",
+        "TIMESTAMP", "TIMESTAMP_LTZ",
+    }
+)  # fmt: skip
+"""Types whose plain values are keys as they are."""
 
 
 class JoinBase(KeyedTableOperator):
@@ -46,7 +55,8 @@ class JoinBase(KeyedTableOperator):
         )
         self._pads = tuple((None,) * len(schema) for schema in self.inputs)
         self._kept = None
-        if self._condition is not None:
+        self.predicate = predicate_of(self._condition, len(self.inputs[0]))
+        if self._condition is not None and self.predicate is None:
             self._kept = Expressions([self._condition], self, self._parameters)
 
     def block(self, block: TableBlock) -> None:
@@ -67,8 +77,14 @@ class JoinBase(KeyedTableOperator):
 
     def matching(self, row: Tuple, others: Sequence[Tuple], index: int) -> list[bool]:
         """Return with which rows of the other side a row fulfils the condition."""
-        if self._kept is None or not others:
+        if self._condition is None or not others:
             return [True] * len(others)
+        predicate = self.predicate
+        if predicate is not None:
+            if index == 0:
+                return [predicate(row, other) for other in others]
+            return [predicate(other, row) for other in others]
+        assert self._kept is not None
         pairs = [self.pair(row, other, index) for other in others]
         found: list[bool] = self._kept.mask(self._both.batch(pairs)).to_pylist()
         return found
@@ -110,15 +126,55 @@ class RegularJoin(JoinBase):
         self._states = (self.map_state("left", self._ttl[0]), self.map_state("right", self._ttl[1]))
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._exists = self._kind in (JoinType.SEMI, JoinType.ANTI)
+        tables = [state.table for state in self._states]
+        self._dicts = self._kind is JoinType.INNER and not any(self._ttl) and all(isinstance(t, dict) for t in tables)
+        self._plain = [all(each.root in PLAIN_KEYS for each in schema.types) for schema in self.inputs]
 
     def side(self, block: TableBlock, index: int) -> None:
         """Handle the rows of a block one by one."""
+        if self._dicts and block.kinds is None and not self._upserts[index]:
+            self._inner(block, index)
+            return
         handle = (
             self._exists_left if self._exists and index == 0 else self._exists_right if self._exists else self._joined
         )
         for key, row, kind in self.keyed_rows(block, self._keys[index], index):
             self.store.current_key = key
             handle(row, kind, index, self.has_partners(key))
+
+    def _inner(self, block: TableBlock, index: int) -> None:
+        """Let new rows meet those of the other side: an inner join, whose state is in dicts."""
+        self.context.next_time()
+        own, other = self._states[index].table, self._states[1 - index].table
+        find, matching, unique = other.get, self.matching, self._unique[index] is not None
+        plain = self._plain[index] and not unique
+        always = self._condition is None
+        nulls = any(block.batch.column(self._keys[index][place]).null_count for place in self._not_null)
+        found: list[Tuple] = []
+        changed: dict[Tuple, dict[Any, Entry]] = {}
+        for key, row in zip(
+            key_tuples(block.batch, self._keys[index]), self.inputs[index].tuples(block.batch), strict=True
+        ):
+            if nulls and not self.has_partners(key):
+                continue
+            met = find(key)
+            if met:
+                entries = list(met.values())
+                if not always:
+                    mask = matching(row, [entry[ROW] for entry in entries], index)
+                    entries = list(compress(entries, mask))
+                for entry in entries:
+                    pair = (*row, *entry[ROW]) if index == 0 else (*entry[ROW], *row)
+                    found.extend(repeat(pair, entry[COUNT]) if entry[COUNT] > 1 else (pair,))
+            mine = changed.get(key)
+            if mine is None:
+                mine = changed[key] = own.get(key) or {}
+            name = row if plain else self._name(row, index)
+            before = mine.get(name)
+            mine[name] = [row, 1 if before is None or unique else before[COUNT] + 1, 0]
+        for key, mine in changed.items():
+            own[key] = mine
+        self.collect_rows(found)
 
     # ---- state
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -93,6 +95,13 @@ class TableOperator(Operator):
         """Emit rows of one kind."""
         for row in rows:
             self.collect(row, kind)
+
+    def collect_rows(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Emit many new rows."""
+        self.__rows.extend(rows)
+        self.__kinds.extend(repeat(INSERT, len(rows)))
+        if len(self.__rows) >= _FLUSH:
+            self.flush()
 
     def emit(self, block: TableBlock) -> None:
         """Emit a block, behind what was collected."""
@@ -274,8 +283,8 @@ def millis_of(column: pa.Array) -> list[int | None]:
     )
 
 
-def rowtimes(block: TableBlock, column: int) -> list[int]:
-    """Return the event times (ms) of rows; raises ``InvalidProgram`` for a NULL."""
+def checked_rowtime(block: TableBlock, column: int) -> pa.Array:
+    """Return a column of event times; raises ``InvalidProgram`` for a NULL."""
     array = block.batch.column(column)
     if array.null_count:
         raise InvalidProgram(
@@ -283,7 +292,25 @@ def rowtimes(block: TableBlock, column: int) -> list[int]:
             f"{block.schema.names[column]!r} of row {pc.index(array.is_null(), True).as_py() + 1} of a block is NULL. "
             "Filter such rows, or give the column another value."
         )
-    return millis_of(array)  # type: ignore[return-value]
+    return array
+
+
+def rowtimes(block: TableBlock, column: int) -> list[int]:
+    """Return the event times (ms) of rows; raises ``InvalidProgram`` for a NULL."""
+    return millis_of(checked_rowtime(block, column))  # type: ignore[return-value]
+
+
+def millis_array(column: pa.Array) -> Any:
+    """Return the milliseconds of a column of times without NULLs as an array of int64.
+
+    >>> import datetime
+    >>> millis_array(pa.array([datetime.datetime(1969, 12, 31, 23, 59, 59, 999_500)], pa.timestamp("us"))).tolist()
+    [-1]
+    """
+    per_milli = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
+    if per_milli is None or not pa.types.is_timestamp(column.type):
+        return np.array(millis_of(column), np.int64)
+    return np.floor_divide(column.view(pa.int64()).to_numpy(zero_copy_only=False), per_milli)
 
 
 __all__ = [
@@ -296,7 +323,9 @@ __all__ = [
     "KeyedTableOperator",
     "TableOperator",
     "TableSpec",
+    "checked_rowtime",
     "is_accumulate",
+    "millis_array",
     "millis_of",
     "retraction_of",
     "rowtimes",

@@ -55,6 +55,8 @@ def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
             value = row[key.index]
             if value is None:
                 found.append((0 if key.nulls_first else 2,))
+            elif type(value) is int:
+                found.append((1, value if key.ascending else -value))
             else:
                 comparable = _comparable(value)
                 found.append((1, comparable if key.ascending else Reversed(comparable)))

@@ -17,9 +17,9 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.table.logical import JoinType, TableCall, WindowShape
 from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
-from funken.table.runtime.operator import TableOperator, millis_of, rowtimes
+from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array, millis_of
 from funken.table.runtime.table_functions import RowFunction, table_function
-from funken.table.runtime.windows import WallTime, windows_of
+from funken.table.runtime.windows import WallTime, WindowsOfTimes
 
 NANOS = 1_000_000
 """Nanoseconds of a millisecond."""
@@ -204,8 +204,9 @@ class DropUpdateBefore(TableOperator):
 class WatermarkAssigner(TableOperator):
     """Emits the running maximum of an expression as watermark, and drops those that come from before it.
 
-    ``per_record``: after every record. Otherwise when it has risen by more than ``interval`` ms, and every ``interval`` ms of
-    processing time if it has risen. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
+    ``per_record``: after every record. Otherwise after a block with which it has risen by more than ``interval`` ms, and every
+    ``interval`` ms of processing time if it has risen. ``idle`` (ms): so long without a record, the source counts as idle; 0:
+    never.
     """
 
     def __init__(
@@ -235,17 +236,27 @@ class WatermarkAssigner(TableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Pass a block on, and note or emit its watermarks."""
-        rowtimes(block, self._time)
+        checked_rowtime(block, self._time)
         self._seen = self.context.processing_time()
         if self._is_idle:
             self._is_idle = False
             self.output.idle(False)
+        marks = self._computed.arrays(block.batch)[0]
+        if self._per_record:
+            self._after_each(block, marks)
+            return
+        self.emit(block)
+        highest = millis_of(pa.array([pc.max(marks)], marks.type))[0]
+        if highest is not None and highest > self._reached:
+            self._reached = highest
+            if highest - max(self._emitted, 0) > self._interval > 0:
+                self._advance()
+
+    def _after_each(self, block: TableBlock, marks: pa.Array) -> None:
         start = 0
-        for place, at in enumerate(millis_of(self._computed.arrays(block.batch)[0])):
-            if at is None or at <= self._reached:
-                continue
-            self._reached = at
-            if self._per_record or at - max(self._emitted, 0) > self._interval > 0:
+        for place, at in enumerate(millis_of(marks)):
+            if at is not None and at > self._reached:
+                self._reached = at
                 self.emit(block[start : place + 1])
                 start = place + 1
                 self._advance()
@@ -304,12 +315,24 @@ class WindowTable(TableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Assign windows to the rows of a block."""
-        times = rowtimes(block, self._window.time) if self._rowtime else [self.context.processing_time()] * len(block)
-        kinds = block.kind_list()
-        for row, kind, time in zip(self.inputs[0].tuples(block.batch), kinds, times, strict=True):
-            for start, end in windows_of(self._window, self._wall.local(time)):
-                last = self._wall.instant(end - 1)
-                self.collect((*row, start * NANOS, end * NANOS, last * NANOS), kind)
+        if self._rowtime:
+            times = millis_array(checked_rowtime(block, self._window.time))
+        else:
+            times = np.full(len(block), self.context.processing_time(), np.int64)
+        found = WindowsOfTimes(self._window, self._wall.locals(times))
+        given = block.take(found.rows)
+        lasts = self._wall.instants(found.ends - 1)
+        fields = list(self.schema.arrow)[-3:]
+        arrays = [
+            _times_of(millis, field.type)
+            for millis, field in zip((found.starts, found.ends, lasts), fields, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays([*given.batch.columns, *arrays], schema=self.schema.arrow)
+        self.emit(TableBlock(batch, given.kinds, given.timestamps))
+
+
+def _times_of(millis: Any, kind: pa.DataType) -> pa.Array:
+    return pa.array(millis * {"ms": 1, "us": 1000, "ns": NANOS}[kind.unit]).view(kind)
 
 
 # ---- table functions

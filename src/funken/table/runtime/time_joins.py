@@ -18,7 +18,7 @@ from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.joins import JoinBase
 from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, Expressions, open_functions
-from funken.table.runtime.windows import WallTime
+from funken.table.runtime.windows import WallTime, Window
 
 Tuple = tuple[Any, ...]
 
@@ -199,27 +199,34 @@ class TableWindowJoin(JoinBase):
     def side(self, block: TableBlock, index: int) -> None:
         """Keep the rows of a block until their window ends."""
         start_column, end_column = self._windows[index]
+        found: dict[tuple[Tuple, Window], list[Tuple]] = {}
+        late = self.current_watermark if self._rowtime else self.now()
         for key, row, kind in self.keyed_rows(block, self._keys[index], index):
             if not is_accumulate(kind):
                 continue
             end = row[end_column] // NANOS
-            fires = self._wall.instant(end - 1)
-            if fires <= (self.current_watermark if self._rowtime else self.now()):
+            if self._wall.instant(end - 1) <= late:
                 self._late.inc()
                 continue
+            found.setdefault((key, (row[start_column] // NANOS, end)), []).append(row)
+        register = self.timers.register_event_time_timer
+        if not self._rowtime:
+            register = self.timers.register_processing_time_timer
+        for (key, window), rows in found.items():
             self.store.current_key = key
-            window = (row[start_column] // NANOS, end)
-            self._rows[index].put(window, [*(self._rows[index].get(window) or ()), row])
-            register = self.timers.register_event_time_timer
-            if not self._rowtime:
-                register = self.timers.register_processing_time_timer
-            register(key, window, fires)
+            before = self._rows[index].get(window)
+            self._rows[index].put(window, rows if before is None else [*before, *rows])
+            if before is None:
+                register(key, window, self._wall.instant(window[1] - 1))
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Join the rows of a window."""
         left, right = (list(rows.get(namespace) or ()) for rows in self._rows)
-        for rows in self._rows:
-            rows.remove(namespace)
+        for rows, some in zip(self._rows, (left, right), strict=True):
+            if some:
+                rows.remove(namespace)
+        if not (left and right) and self._kind is JoinType.INNER:
+            return
         met = [False] * len(right)
         has = self.has_partners(key)
         for row in left:

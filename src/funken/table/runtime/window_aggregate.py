@@ -10,14 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from funken.columnar.keyed.groups import Groups
 from funken.table.logical import AggregateCall, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
-from funken.table.runtime.operator import KeyedTableOperator, is_accumulate, rowtimes
+from funken.table.runtime.exchange import key_tuples
+from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
+from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
+from funken.table.runtime.running import GroupedRows, RunningCalls
 from funken.table.runtime.stateless import NANOS
-from funken.table.runtime.windows import WallTime, Window, windows_of
+from funken.table.runtime.windows import WallTime, Window, panes_of, windows_of
 
 Tuple = tuple[Any, ...]
+_FEW = 32
+"""Blocks of fewer rows are handled row by row."""
 _EARLY, _LATE, _CLEAN = "early", "late", "clean"
 
 
@@ -63,7 +72,11 @@ class WindowAggregate(KeyedTableOperator):
 
     def open(self) -> None:
         """Open the functions."""
-        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context)
+        self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context, self._retracts)
+        self._running: RunningCalls | None = None
+        waits = self._early is None and self._late_delay is None and not self._lateness
+        if waits and RunningCalls.serve(self._calls, self.inputs[0], self._retracts):
+            self._running = RunningCalls(self._calls, self.inputs[0])
         self._state = self.map_state("windows")
         self._wall = WallTime(self._zone)
         self._dropped = self.context.metrics.counter("numLateRecordsDropped")
@@ -73,6 +86,10 @@ class WindowAggregate(KeyedTableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Add the rows of a block to their windows; a window is read and written once."""
+        if self._running is not None and len(block) >= _FEW:
+            self._whole(block, self._running)
+            self._write()
+            return
         times = self._times(block) if self._columns is None else [0] * len(block)
         for (key, row, kind), time in zip(self.keyed_rows(block, self._keys), times, strict=True):
             self.store.current_key = key
@@ -87,6 +104,95 @@ class WindowAggregate(KeyedTableOperator):
             if not alive:
                 self._dropped.inc()
         self._write()
+
+    def _whole(self, block: TableBlock, running: RunningCalls) -> None:
+        """Add the rows of each key and pane, or stretch of a session, at once."""
+        times = self._time_array(block)
+        if self._merges:
+            if self._rowtime:
+                lasts = self._wall.instants(times + (self._window.gap - 1))
+                there = np.flatnonzero(lasts > self.current_watermark)
+                if len(there) < len(block):
+                    self._dropped.inc(len(block) - len(there))
+                    block, times = block.take(there), times.take(there)
+                    if not len(there):
+                        return
+            groups, windows = self._stretches(block, times)
+        else:
+            groups, windows = self._panes(block, times)
+        signs = (
+            None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)
+        )
+        scan = GroupedRows(block.batch, groups, signs)
+        firsts = pa.array(groups.order.take(groups.begins))
+        given = [block.batch.column(place).take(firsts) for place in self._keys]
+        columns = [self.inputs[0].values(column, place) for column, place in zip(given, self._keys, strict=True)]
+        names = list(zip(*columns, strict=True)) if columns else [()] * len(firsts)
+        keys = key_tuples(pa.RecordBatch.from_arrays(given, list(map(str, self._keys))), range(len(given)))
+        nothing = [self._aggregates.create() for _ in firsts]
+        _, parts = running.states(scan, nothing)
+        ones = np.ones(len(block), np.int64) if signs is None else signs.astype(np.int64)
+        counts = scan.last(scan.summed(np.zeros(len(firsts), np.int64), ones)).tolist()
+        rows = groups.counts.tolist()
+        for key, group, of_key, part, count, some in zip(
+            keys if given else names, names, windows, parts, counts, rows, strict=True
+        ):
+            self.store.current_key = key
+            alive = [window for window in of_key if self._merges or not self._is_late(window)]
+            if not alive:
+                self._dropped.inc(some)
+            for window in alive:
+                self._join(key, self._merged(key, window) if self._merges else window, group, part, count)
+
+    def _join(self, key: Tuple, window: Window, group: Tuple, part: list[Any], count: int) -> None:
+        """Add what some rows of a key come to."""
+        contents = self._contents(key, window)
+        if contents is None:
+            contents = self._known[key, window] = _Contents(group, self._aggregates.create())
+            self._register(key, window)
+        contents.count += count
+        self._aggregates.merge(contents.accumulators, part)
+
+    def _time_array(self, block: TableBlock) -> Any:
+        if self._columns is not None:
+            return None
+        if self._rowtime:
+            return self._wall.locals(millis_array(checked_rowtime(block, self._window.time)))
+        return np.full(len(block), self._wall.local(self.now()), np.int64)
+
+    def _panes(self, block: TableBlock, times: Any) -> tuple[Groups, list[Iterable[Window]]]:
+        """Return the rows by key and pane, and the windows that each of these is in."""
+        batch, length = block.batch, len(block)
+        parts = [codes_of(batch.column(place)) for place in self._keys]
+        if self._columns is None:
+            panes = panes_of(self._window, times)
+            groups = Groups(*joint_codes([*parts, dense(panes)], length))
+            starts = panes.take(groups.order.take(groups.begins)).tolist()
+            known: dict[int, list[Window]] = {start: list(windows_of(self._window, start)) for start in set(starts)}
+            return groups, [known[start] for start in starts]
+        there = [place for place in self._columns if place >= 0]
+        groups = Groups(*joint_codes([*parts, *(codes_of(batch.column(place)) for place in there)], length))
+        firsts = pa.array(groups.order.take(groups.begins))
+        found = {place: self.inputs[0].values(batch.column(place).take(firsts), place) for place in there}
+        starts, ends = (found.get(place) or [0] * len(firsts) for place in self._columns)
+        width = len(self.inputs[0])
+        rows = ({self._columns[0]: start, self._columns[1]: end} for start, end in zip(starts, ends, strict=True))
+        return groups, [self._windows(tuple(map(row.get, range(width))), 0) for row in rows]
+
+    def _stretches(self, block: TableBlock, times: Any) -> tuple[Groups, list[Iterable[Window]]]:
+        """Return the rows of each key between which there is no gap, and the window of each stretch."""
+        codes, _ = joint_codes([codes_of(block.batch.column(place)) for place in self._keys], len(block))
+        order = np.lexsort((times, codes))
+        of_keys, ordered = codes.take(order), times.take(order)
+        begins = np.ones(len(block), np.bool_)
+        begins[1:] = (of_keys[1:] != of_keys[:-1]) | (ordered[1:] - ordered[:-1] > self._window.gap)
+        numbers = np.empty(len(block), np.int64)
+        numbers[order] = np.cumsum(begins) - 1
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], len(block)) - 1
+        groups = Groups(numbers, len(starts))
+        first, last = ordered.take(starts).take(groups.slots), ordered.take(ends).take(groups.slots) + self._window.gap
+        return groups, [(window,) for window in zip(first.tolist(), last.tolist(), strict=True)]
 
     def _times(self, block: TableBlock) -> list[int]:
         if self._rowtime:

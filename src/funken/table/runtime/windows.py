@@ -8,9 +8,13 @@ long where the clocks change.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
+
+import numpy as np
 
 from funken.table.logical import WindowKind, WindowShape
 
@@ -38,6 +42,19 @@ class WallTime:
         if self.zone is None:
             return instant
         return instant + _offset(self.zone, instant // 1000)
+
+    def locals(self, instants: Any) -> Any:
+        """Return the wall times at an array of instants."""
+        if self.zone is None:
+            return instants
+        return np.array([self.local(each) for each in instants.tolist()], np.int64)
+
+    def instants(self, local: Any) -> Any:
+        """Return the instants of an array of wall times, of which few are different."""
+        if self.zone is None:
+            return local
+        different, places = np.unique(local, return_inverse=True)
+        return np.array([self.instant(each) for each in different.tolist()], np.int64).take(places)
 
     def instant(self, local: int) -> int:
         """Return the instant of a wall time; one that the clocks leave out is as much later, of two the later one counts."""
@@ -97,4 +114,35 @@ def windows_of(window: WindowShape, time: int) -> Iterator[Window]:
             yield time, time + window.gap
 
 
-__all__ = ["MAX_TIME", "WallTime", "Window", "windows_of"]
+def panes_of(window: WindowShape, times: Any) -> Any:
+    """Return where the panes begin that an array of times is in: all times of a pane are in the same windows.
+
+    >>> panes_of(WindowShape(WindowKind.HOP, 0, size=10, slide=4), np.array([11, 12, -1])).tolist()
+    [10, 12, -2]
+    """
+    size = math.gcd(window.size, window.slide) if window.slide else window.size
+    return times - (times - window.offset) % size
+
+
+class WindowsOfTimes:
+    """The windows of an array of times: ``rows`` has the place of a time, once for each of its windows, ``starts``, ``ends``.
+
+    >>> found = WindowsOfTimes(WindowShape(WindowKind.HOP, 0, size=10, slide=5), np.array([12, 3]))
+    >>> found.rows.tolist(), found.starts.tolist(), found.ends.tolist()
+    ([0, 0, 1, 1], [10, 5, 0, -5], [20, 15, 10, 5])
+    """
+
+    def __init__(self, window: WindowShape, times: Any) -> None:
+        panes, places = np.unique(panes_of(window, times), return_inverse=True)
+        of_panes = [list(windows_of(window, pane)) for pane in panes.tolist()]
+        counts = np.array([len(each) for each in of_panes], np.int64)
+        first = np.cumsum(counts) - counts
+        flat = np.array([each for windows in of_panes for each in windows], np.int64).reshape(-1, 2)
+        of_rows = counts.take(places)
+        self.rows: Any = np.repeat(np.arange(len(times)), of_rows)
+        within = np.arange(len(self.rows)) - np.repeat(np.cumsum(of_rows) - of_rows, of_rows)
+        chosen = flat.take(first.take(places).take(self.rows) + within, 0)
+        self.starts, self.ends = chosen[:, 0], chosen[:, 1]
+
+
+__all__ = ["MAX_TIME", "WallTime", "Window", "WindowsOfTimes", "panes_of", "windows_of"]

@@ -334,6 +334,32 @@ class Flink(Dialect):
             kind = self._word() if self._curr and self._curr.text.upper() in kinds else exp.var("VALUE")
             return _call("IS NOT JSON" if negated else "IS JSON", this, self._named("kind", kind))
 
+        def _parse_case(self) -> Any:
+            if self._match(TokenType.DOT, advance=False):
+                return super()._parse_case()
+            operand, arms = self._parse_disjunction(), []
+            while self._match(TokenType.WHEN):
+                values = self._parse_csv(self._parse_disjunction)
+                self._match(TokenType.THEN)
+                result = self._parse_disjunction()
+                arms += [self.expression(exp.If(this=value, true=result and result.copy())) for value in values]
+            default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
+            if not self._match(TokenType.END):
+                self.raise_error("Expected END after CASE", self._prev)
+            return self.expression(exp.Case(this=operand, ifs=arms, default=default))
+
+        def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+            return self._closed(super()._parse_function_call(*args, **kwargs))
+
+        def _parse_bracket(self, *args: Any, **kwargs: Any) -> Any:
+            return self._closed(super()._parse_bracket(*args, **kwargs))
+
+        def _closed(self, found: Any) -> Any:
+            """Note where the bracket behind a call is."""
+            if found is not None and self._prev and self._prev.token_type in {TokenType.R_PAREN, TokenType.R_BRACKET}:
+                found.meta.setdefault("closing", (self._prev.line, self._prev.col))
+            return found
+
         # -- literals
 
         def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:

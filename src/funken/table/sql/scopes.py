@@ -24,8 +24,9 @@ def span_of(tree: Any) -> Span | None:
             places.append((meta["line"], meta["col"] - size, meta["line"], meta["col"]))
     if not places:
         return None
-    first, last = min(places), max(places, key=lambda place: place[2:])
-    return Span(first[0], max(first[1], 1), last[2], last[3])
+    first, last = min(places)[:2], max(place[2:] for place in places)
+    last = max(last, tree.meta.get("closing", last))
+    return Span(first[0], max(first[1], 1), *last)
 
 
 def fail(tree: Any, message: str) -> NoReturn:
@@ -35,9 +36,7 @@ def fail(tree: Any, message: str) -> NoReturn:
     if span is not None:
         where = f"From line {span.line}, column {span.column} to line {span.end_line}, column {span.end_column}: "
     head = ""
-    if message.startswith(
-        "Invalid function call:\n"
-    ):  # the place stands behind the call, as tools look for what Flink says
+    if message.startswith("Invalid function call:\n"):  # before the place, as in Flink, where tools look for it
         call, _, message = message.removeprefix("Invalid function call:\n").partition("\n")
         head = f"Invalid function call:\n{call}\n"
     raise InvalidQuery(f"SQL validation failed. {head}{where}{message}")

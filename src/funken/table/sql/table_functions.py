@@ -286,9 +286,9 @@ class TableFunctionCall:
         if "CONFIG" in given:
             self.constant(given["CONFIG"])
         shown = (*scan.row_type.columns, OutputColumn("score", DoubleType(nullable=False)))
-        read = tuple(scan.row_type.names)
-        lookup = lookup_of(scan.table, read, (), self.binder.config, scan.options)
-        found = VectorSearch(str(scan.table.path), read, place, lookup)
+        searched = tuple(scan.row_type.names)
+        lookup = lookup_of(scan.table, searched, (), self.binder.config, scan.options)
+        found = VectorSearch(str(scan.table.path), searched, place, lookup)
         return TableCall(name, (vector, count), RelationType(shown), found)
 
     def user(self, function: Any) -> LogicalNode:

@@ -1,0 +1,230 @@
+"""``make tpch-sql``: the 22 queries of TPC-H over updating streams; after each batch of changes DuckDB has the same rows.
+
+usage: tpch_sql.py [--query q3,q5] [--scale F] [--batches N] [--folder FOLDER] [--width N] [--seconds N] [--mini-batch]
+
+Orders come in batches with their line items, and from the second batch on some of those that are there are deleted again, with
+theirs, in one stream of changes per table; the other tables are there from the beginning. A query runs over the changes of the
+first batch, of the first two, and so on: what its changelog leaves is compared with what DuckDB finds in the tables as they then
+are, row by row, decimals to six digits. Tables and queries are those of DuckDB's ``dbgen``, with clauses that only sort left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent / "compare"))
+
+TABLES = {
+    "region": "r_regionkey INT, r_name STRING, r_comment STRING, PRIMARY KEY (r_regionkey) NOT ENFORCED",
+    "nation": "n_nationkey INT, n_name STRING, n_regionkey INT, n_comment STRING, PRIMARY KEY (n_nationkey) NOT ENFORCED",
+    "supplier": "s_suppkey BIGINT, s_name STRING, s_address STRING, s_nationkey INT, s_phone STRING, s_acctbal DECIMAL(15, 2), "
+    "s_comment STRING, PRIMARY KEY (s_suppkey) NOT ENFORCED",
+    "customer": "c_custkey BIGINT, c_name STRING, c_address STRING, c_nationkey INT, c_phone STRING, "
+    "c_acctbal DECIMAL(15, 2), c_mktsegment STRING, c_comment STRING, PRIMARY KEY (c_custkey) NOT ENFORCED",
+    "part": "p_partkey BIGINT, p_name STRING, p_mfgr STRING, p_brand STRING, p_type STRING, p_size INT, p_container STRING, "
+    "p_retailprice DECIMAL(15, 2), p_comment STRING, PRIMARY KEY (p_partkey) NOT ENFORCED",
+    "partsupp": "ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty BIGINT, ps_supplycost DECIMAL(15, 2), ps_comment STRING, "
+    "PRIMARY KEY (ps_partkey, ps_suppkey) NOT ENFORCED",
+    "orders": "o_orderkey BIGINT, o_custkey BIGINT, o_orderstatus STRING, o_totalprice DECIMAL(15, 2), o_orderdate DATE, "
+    "o_orderpriority STRING, o_clerk STRING, o_shippriority INT, o_comment STRING, PRIMARY KEY (o_orderkey) NOT ENFORCED",
+    "lineitem": "l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_linenumber BIGINT, l_quantity DECIMAL(15, 2), "
+    "l_extendedprice DECIMAL(15, 2), l_discount DECIMAL(15, 2), l_tax DECIMAL(15, 2), l_returnflag STRING, "
+    "l_linestatus STRING, l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipinstruct STRING, l_shipmode STRING, "
+    "l_comment STRING, PRIMARY KEY (l_orderkey, l_linenumber) NOT ENFORCED",
+}
+CHANGING = ("orders", "lineitem")
+EDITS = (("GROUP BY\n    supplier_no", "GROUP BY\n    l_suppkey"), ("> 300", "> 250"))
+"""Where SQL's own GROUP BY knows no alias, and where so few orders leave nothing."""
+SORTED_ONLY = 250
+MINI_BATCHES = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "50000",
+}
+
+
+# ---- DuckDB's side
+
+
+def write_tables(folder: Path, scale: float, batches: int) -> None:
+    """Write the changes of each batch and DuckDB's answers behind it; run by an interpreter that has DuckDB and its dbgen."""
+    import duckdb  # noqa: PLC0415 - in an environment of its own
+    from duckdb_extensions import import_extension  # noqa: PLC0415
+
+    import_extension("tpch")
+    database = duckdb.connect()
+    database.execute("LOAD tpch")
+    database.execute(f"CALL dbgen(sf = {scale})")
+    queries = {f"q{number}": edited(text) for number, text in database.execute("FROM tpch_queries()").fetchall()}
+    changes: list[dict[str, list[tuple[int, Any]]]] = []
+    for table in CHANGING:
+        database.execute(f"ALTER TABLE {table} RENAME TO all_{table}")
+        database.execute(f"CREATE TABLE {table} AS FROM all_{table} LIMIT 0")
+    answers = []
+    for batch in range(batches):
+        of_batch: dict[str, list[tuple[int, Any]]] = {}
+        for table in TABLES:
+            if table not in CHANGING:
+                rows = database.execute(f"FROM {table}").fetchall() if batch == 0 else []
+                of_batch[table] = [(1, row) for row in rows]
+                continue
+            key = table[0] + "_orderkey"
+            gone = f"FROM {table} WHERE hash({key}, {batch}) % 5 = 0"
+            come = f"FROM all_{table} WHERE hash({key}) % {batches} = {batch} ORDER BY ALL"
+            lost, new = database.execute(gone).fetchall(), database.execute(come).fetchall()
+            of_batch[table] = [*((-1, row) for row in lost), *((1, row) for row in new)]
+            database.execute(f"DELETE {gone}")
+            database.execute(f"INSERT INTO {table} {come}")
+        changes.append(of_batch)
+        answers.append({name: database.execute(text).fetchall() for name, text in queries.items()})
+    (folder / "tables.pickle").write_bytes(pickle.dumps((queries, changes, answers)))
+
+
+def edited(text: str) -> str:
+    """Return a query as both sides run it."""
+    for old, new in EDITS:
+        text = text.replace(old, new)
+    text = text.strip().rstrip(";")
+    head, _, tail = text.rpartition("ORDER BY")
+    return text if "LIMIT" in tail or not head else head
+
+
+# ---- Funken's side
+
+
+def changelog(changes: list[dict[str, list[tuple[int, Any]]]], table: str) -> list[Any]:
+    """Return the changes of a table in several batches as rows with kinds."""
+    from funken import Row, RowKind  # noqa: PLC0415 - DuckDB's side has no Funken
+
+    kinds = {1: RowKind.INSERT, -1: RowKind.DELETE}
+    return [Row.of_kind(kinds[sign], *row) for batch in changes for sign, row in batch[table]]
+
+
+def found(query: str, changes: list[dict[str, list[tuple[int, Any]]]], args: argparse.Namespace) -> list[Any]:
+    """Return what the changelog of a query leaves."""
+    from funken import Configuration, StreamExecutionEnvironment  # noqa: PLC0415
+    from funken.table.environment import StreamTableEnvironment  # noqa: PLC0415
+    from funken.table.schema import Schema  # noqa: PLC0415
+
+    options = {"execution.target": "local", "parallelism.default": args.width}
+    options |= MINI_BATCHES if args.mini_batch else {}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+    tables = StreamTableEnvironment.create(env)
+    for name, text in TABLES.items():
+        schema, columns = Schema.new_builder(), text.partition(", PRIMARY KEY (")
+        key = columns[2].partition(")")[0].split(", ")
+        for column in columns[0].replace("(15, 2)", "(15; 2)").split(", "):
+            label, _, kind = column.replace(";", ",").partition(" ")
+            schema = schema.column(label, f"{kind} NOT NULL" if label in key else kind)
+        stream = env.from_collection(changelog(changes, name))
+        built = schema.primary_key(*key).build()
+        tables.create_temporary_view(name, tables.from_changelog_stream(stream, built))
+    rows: Counter[Any] = Counter()
+    for change in (
+        tables.sql_query(query.replace("AS value", "AS `value`").replace(" value DESC", " `value` DESC"))
+        .execute()
+        .collect()
+    ):
+        rows[tuple(change)] += -1 if str(change.get_row_kind()) in ("-U", "-D") else 1
+    assert all(count >= 0 for count in rows.values()), "the changelog takes back what it never said"
+    return list(rows.elements())
+
+
+def difference(one: list[Any], other: list[Any]) -> str:
+    """Return how two results differ; numbers may differ in their seventh digit."""
+
+    def order(row: Any) -> Any:
+        numbers = [float(each) for each in row if isinstance(each, Decimal | float | int)]
+        return [str(each) for each in row if not isinstance(each, Decimal | float | int)], numbers
+
+    if len(one) != len(other):
+        return f"{len(one)} rows instead of {len(other)}: {sorted(map(str, one))[:2]}, {sorted(map(str, other))[:2]}"
+    for has, should in zip(sorted(one, key=order), sorted(other, key=order), strict=True):
+        if not (len(has) == len(should) and all(map(alike, has, should))):
+            return f"{has} instead of {should}"
+    return ""
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values are the same."""
+    if isinstance(one, Decimal | float | int) and isinstance(other, Decimal | float | int):
+        return math.isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-6)
+    if isinstance(other, datetime.datetime):
+        other = other.date()
+    return bool(one == other)
+
+
+def run(name: str, number: int, data: Any, args: argparse.Namespace) -> dict[str, Any]:
+    """Compare the result of a query behind so many batches."""
+    queries, changes, answers = data
+    began = time.perf_counter()
+    try:
+        rows = found(queries[name], changes[:number], args)
+        problem = difference(rows, answers[number - 1][name])
+    except Exception as error:
+        if args.verbose:
+            raise
+        return {"failed": f"{type(error).__name__}: {error}"[:500]}
+    return {"failed": problem} if problem else {"rows": len(rows), "seconds": round(time.perf_counter() - began, 2)}
+
+
+def main() -> None:
+    """Make the tables, run the queries."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--query", default="", help="some of q1 to q22; all by default")
+    parser.add_argument("--scale", type=float, default=0.01)
+    parser.add_argument("--batches", type=int, default=3)
+    parser.add_argument("--behind", default="", help="compare only behind these batches, as 1,3")
+    parser.add_argument("--width", type=int, default=2, help="the parallelism")
+    parser.add_argument("--folder", type=Path, help="where tables are kept")
+    parser.add_argument("--mini-batch", action="store_true", help="with mini-batches")
+    parser.add_argument("--json", type=Path, help="where results are written")
+    parser.add_argument("--verbose", action="store_true", help="let errors through")
+    parser.add_argument("--tables", action="store_true", help="write the tables; run by DuckDB's interpreter")
+    args = parser.parse_args()
+    if args.tables:
+        write_tables(args.folder, args.scale, args.batches)
+        return
+    import environments  # noqa: PLC0415 - DuckDB's side needs none
+
+    with tempfile.TemporaryDirectory() as own:
+        folder = args.folder or Path(own)
+        place = folder / f"tpch-{args.scale}-{args.batches}"
+        if not (place / "tables.pickle").exists():
+            environments.build("tpch", print)
+            place.mkdir(parents=True, exist_ok=True)
+            command = [str(environments.python("tpch")), __file__, "--tables", "--folder", str(place)]
+            command += ["--scale", str(args.scale), "--batches", str(args.batches)]
+            subprocess.run(command, check=True, timeout=600)
+        data = pickle.loads((place / "tables.pickle").read_bytes())
+        wanted = args.query.replace(",", " ").split() or list(data[0])
+        numbers = [int(each) for each in args.behind.split(",") if each] or range(1, args.batches + 1)
+        results: dict[str, Any] = {}
+        for name in wanted:
+            results[name] = [run(name, number, data, args) for number in numbers]
+            told = ", ".join(
+                each.get("failed") or f"{each['rows']} rows in {each['seconds']} s" for each in results[name]
+            )
+            print(f"{name:4} {told}", flush=True)
+    right = sum(all("rows" in each for each in of) for of in results.values())
+    print(f"{right} of {len(results)} queries are right behind every batch")
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+    sys.exit(right < len(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,512 @@
+"""``'connector' = 'filesystem'``: a folder of files as a table, with a folder ``key=value`` per partition.
+
+Parquet and ORC are read as columns, and of those only the ones that a query needs. Other formats are read row by row.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import IO, Any
+from urllib.parse import quote, unquote
+
+from funken.columnar.expressions import NotVectorizable
+from funken.connectors.context import ConnectorContext
+from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
+from funken.connectors.files.avro_files import AvroFormat
+from funken.connectors.files.buckets import BucketAssigner, BucketContext
+from funken.connectors.files.csv_files import CsvReaderFormat
+from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
+from funken.connectors.files.line_files import LineEncoder, LineFormat
+from funken.connectors.files.part_files import OutputFileConfig, RollingPolicy
+from funken.connectors.files.sink import FileSink
+from funken.connectors.files.source import FileSource
+from funken.connectors.formats.arrow_batches import ArrowRecords
+from funken.connectors.reading.decoding import MalformedRecordPolicy
+from funken.connectors.schemas import SerializationSchema
+from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
+from funken.table.changelog import ChangelogMode
+from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
+from funken.table.connectors.factory import TableFactory
+from funken.table.connectors.formats import (
+    Columns,
+    CsvTableRows,
+    TableFormat,
+    check_format,
+    format_names,
+    format_options,
+    table_format,
+)
+from funken.table.connectors.json_values import JsonReader, JsonRules, avro_type, text_reader
+from funken.table.connectors.options import (
+    ConnectorOption,
+    OptionValues,
+    boolean,
+    duration,
+    integer,
+    memory_bytes,
+    one_of,
+    text,
+)
+from funken.table.types import LogicalType, RowType, arrow_type
+from funken.types.row import Row
+
+_OPTIONS = (
+    ConnectorOption("path"),
+    ConnectorOption("format"),
+    ConnectorOption("source.monitor-interval", duration, None),
+    ConnectorOption("source.report-statistics", text, None),
+    ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
+    ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
+    ConnectorOption("sink.rolling-policy.rollover-interval", duration, 30 * 60_000),
+    ConnectorOption("sink.rolling-policy.inactivity-interval", duration, 30 * 60_000),
+    ConnectorOption("sink.rolling-policy.check-interval", duration, 60_000),
+    ConnectorOption("sink.shuffle-by-partition.enable", boolean, False),
+    ConnectorOption("sink.parallelism", integer, None),
+)
+_COLUMN_OPTIONS = {
+    "parquet": (
+        ConnectorOption("parquet.compression", text, None),
+        ConnectorOption("parquet.utc-timezone", boolean, False),
+        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros"),
+        ConnectorOption("parquet.write.int64.timestamp", boolean, True),
+        ConnectorOption("parquet.batch-size", integer, None),
+    ),
+    "orc": (ConnectorOption("orc.compress", text, None),),
+    "avro": (
+        ConnectorOption("avro.codec", text, None),
+        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True),
+    ),
+}
+"""The options of formats of whole files."""
+
+_METADATA = {
+    "file.path": "STRING NOT NULL",
+    "file.name": "STRING NOT NULL",
+    "file.size": "BIGINT NOT NULL",
+    "file.modification-time": "TIMESTAMP_LTZ(3) NOT NULL",
+}
+
+# ---- reading
+
+
+class BatchRecords(ArrowRecords):
+    """The rows of a split as batches of columns; a batch counts as one record, positions count rows."""
+
+    _rows = 16_384
+
+    def _made(self, batch: Any) -> list[Any]:
+        return [batch]
+
+    def position(self, taken: int) -> int:
+        """Return how many rows of the split are done."""
+        return self._row + (self._size if taken else 0)
+
+
+def _batches(groups: Any, names: Sequence[str], split: FileSplit) -> BatchRecords:
+    there = set(groups.names)
+    return BatchRecords(groups, None, [name for name in names if name in there], split.position or 0)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ParquetBatches(ParquetFormat):
+    """Parquet files as batches of some columns."""
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Read the groups of rows that begin in a range."""
+        return _batches(self._groups(file, split), self.fields or (), split)
+
+
+@dataclass(frozen=True)
+class OrcBatches(OrcFormat):
+    """ORC files as batches of some columns."""
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Read the stripes that begin in a range."""
+        return _batches(self._groups(file, split), self.fields or (), split)
+
+
+@dataclass(frozen=True)
+class TableFiles(FileFormat):
+    """Files as rows of a table: the columns of a format, of the folders of partitions, and about the file.
+
+    ``names`` are the columns of a row in order: physical ones, and keys of metadata behind ``data``.
+    """
+
+    inner: FileFormat
+    kind: str
+    data: Columns
+    """The columns that are in files."""
+    partitions: Columns
+    names: tuple[str, ...]
+    metadata: tuple[str, ...]
+    default_name: str
+    csv: CsvTableRows | None = None
+
+    @property
+    def splittable(self) -> bool:  # type: ignore[override]
+        """Whether several readers can share a file."""
+        return self.inner.splittable
+
+    @property
+    def container(self) -> bool:  # type: ignore[override]
+        """Whether compression is inside of the format."""
+        return self.inner.container
+
+    def counts(self, split: FileSplit) -> str:
+        """Return what positions count."""
+        return self.inner.counts(split)
+
+    def record_schema(self, first: Any) -> Any:
+        """Refuse columns of Python's types: batches have SQL's."""
+        raise NotVectorizable("reads a table")
+
+    def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
+        """Read a split."""
+        constants = {**self._of_folders(split), **_of_file(split)}
+        inner = self.inner.reader(file, split, context)
+        if self.kind in ("parquet", "orc"):
+            return TableBatches(inner, self, constants)
+        return TableRows(inner, self, constants)
+
+    def _of_folders(self, split: FileSplit) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        folders = dict(part.split("=", 1) for part in split.file.path.split("/")[:-1] if "=" in part)
+        for name, type_ in self.partitions:
+            if name not in folders:
+                raise ValueError(f"its path has no folder '{name}=...', but {name!r} is a key of partitions")
+            value = unquote(folders[name])
+            found[name] = None if value == self.default_name else text_reader(type_)(value)
+        return found
+
+    def types(self) -> list[LogicalType]:
+        """Return the types of a row, without those of metadata."""
+        known = dict((*self.data, *self.partitions))
+        return [known[name] for name in self.names]
+
+
+def _of_file(split: FileSplit) -> dict[str, Any]:
+    import datetime  # noqa: PLC0415 - only for files
+
+    file = split.file
+    return {
+        "$file.path": file.path,
+        "$file.name": file.path.rsplit("/", 1)[-1],
+        "$file.size": file.size,
+        "$file.modification-time": datetime.datetime.fromtimestamp(getattr(file, "modified", 0) / 1e9, datetime.UTC),
+    }
+
+
+class TableRows:
+    """The rows of a split."""
+
+    def __init__(self, inner: RecordReader, format_: TableFiles, constants: dict[str, Any]) -> None:
+        self._inner = inner
+        names = [name for name, _ in format_.data]
+        self._parts = [
+            (names.index(name), None) if name in names else (-1, constants[name]) for name in format_.names
+        ] + [(-1, constants[f"${key}"]) for key in format_.metadata]
+        self._same = self._parts == [(index, None) for index in range(len(names))]
+        self._csv = format_.csv
+        self._documents = JsonReader(format_.data, JsonRules()) if format_.kind == "avro" else None
+
+    def next(self) -> Sequence[Any]:
+        """Return the next rows."""
+        records: Sequence[Any] = self._inner.next()
+        if self._csv is not None:
+            records = [self._csv.row_of(tuple(record))[0] for record in records]
+        elif self._documents is not None:
+            records = [Row(*self._documents.read_values(record)) for record in records]
+        if self._same:
+            return records
+        return [
+            Row.of_kind(row.get_row_kind(), *(row[index] if index >= 0 else value for index, value in self._parts))
+            for row in records
+        ]
+
+    def position(self, taken: int) -> Any:
+        """Return the position behind some rows."""
+        return self._inner.position(taken)
+
+
+class TableBatches:
+    """The rows of a split as batches of Arrow."""
+
+    def __init__(self, inner: RecordReader, format_: TableFiles, constants: dict[str, Any]) -> None:
+        self._inner = inner
+        self._arrow = importlib.import_module("pyarrow")
+        self._parts = [
+            (name, arrow_type(type_), constants.get(name))
+            for name, type_ in zip(format_.names, format_.types(), strict=True)
+        ]
+        self._parts += [(f"${key}", None, constants[f"${key}"]) for key in format_.metadata]
+
+    def next(self) -> Sequence[Any]:
+        """Return the next batch, or none at the end."""
+        return [self._completed(batch) for batch in self._inner.next()]
+
+    def _completed(self, batch: Any) -> Any:
+        there, rows = set(batch.schema.names), batch.num_rows
+        arrays = []
+        for name, kind, constant in self._parts:
+            if name in there:
+                column = batch.column(name)
+                arrays.append(column if kind is None or column.type == kind else column.cast(kind, safe=False))
+            else:
+                arrays.append(self._arrow.repeat(self._arrow.scalar(constant, kind), rows))
+        return self._arrow.RecordBatch.from_arrays(arrays, names=[name for name, _, _ in self._parts])
+
+    def position(self, taken: int) -> Any:
+        """Return the position behind some batches."""
+        return self._inner.position(taken)
+
+
+class FilesScan(ScanTable):
+    """Reads the files of a folder, once or as they come."""
+
+    def __init__(
+        self, context: TableContext, options: OptionValues, format_: TableFormat | None, names: Sequence[str]
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._format = format_
+        self._names = tuple(names)
+        self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
+        self.bounded = options["source.monitor-interval"] is None
+
+    def selected(self, names: Sequence[str]) -> ScanTable | None:
+        """Return a scan of some columns of Parquet or ORC."""
+        if self._options["format"] not in ("parquet", "orc") or not set(names) <= set(self._context.names):
+            return None
+        return FilesScan(self._context, self._options, self._format, names)
+
+    def _files(self) -> TableFiles:
+        context, options = self._context, self._options
+        kind = options["format"]
+        data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
+        partitions = tuple((name, type_) for name, type_ in context.columns if name in context.partition_keys)
+        read = tuple(name for name, _ in data if name in self._names)
+        csv = None
+        inner: FileFormat
+        if kind == "parquet":
+            inner = ParquetBatches(fields=read)
+        elif kind == "orc":
+            inner = OrcBatches(fields=read)
+        elif self._format is None:
+            inner = AvroFormat()
+        else:
+            decoder = self._format.decoder(data)
+            if isinstance(decoder, CsvTableRows) and not decoder.ignores_errors:
+                inner, csv = CsvReaderFormat(decoder.texts), decoder
+            else:
+                inner = LineFormat(decoder, MalformedRecordPolicy.FAIL)
+        metadata = tuple(key for key, _ in context.metadata)
+        return TableFiles(inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv)
+
+    def stream(self, env: Any) -> Any:
+        """Return the rows."""
+        path = self._options["path"]
+        builder = FileSource.for_format(self._files(), path)
+        if not self.bounded:
+            builder = builder.monitor_continuously(self._options["source.monitor-interval"])
+        return env.from_source(builder.build(), None, self._context.path)
+
+
+# ---- writing
+
+
+@dataclass(frozen=True)
+class ToFile:
+    """Makes what goes into a file of a row: the folder of its partition, and its other values, as a dict for columns."""
+
+    folders: tuple[tuple[str, int], ...]
+    places: tuple[int, ...]
+    columns: Columns
+    default_name: str
+    documents: bool
+
+    def __call__(self, row: Row) -> tuple[str, Any]:
+        """Return folder and values."""
+        folder = "/".join(f"{name}={self._folder(row[place])}" for name, place in self.folders)
+        values = [row[place] for place in self.places]
+        if self.documents:
+            pairs = zip(self.columns, values, strict=True)
+            return folder, {name: _document(value, type_) for (name, type_), value in pairs}
+        return folder, Row.of_kind(row.get_row_kind(), *values)
+
+    def _folder(self, value: Any) -> str:
+        return self.default_name if value is None or value == "" else quote(str(value), " :-,.+")
+
+
+def _document(value: Any, type_: Any) -> Any:
+    """Return a value with rows as dicts."""
+    if value is None:
+        return None
+    if isinstance(type_, RowType):
+        return {field.name: _document(one, field.type) for field, one in zip(type_.fields, value, strict=True)}
+    if isinstance(value, list):
+        return [_document(one, type_.element) for one in value]
+    if isinstance(value, dict):
+        return {key: _document(one, getattr(type_, "value", None)) for key, one in value.items()}
+    return value
+
+
+@dataclass(frozen=True)
+class FolderOfRow(BucketAssigner):
+    """The folder that ``ToFile`` has found."""
+
+    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+        """Return the folder."""
+        folder: str = element[0]
+        return folder
+
+
+@dataclass(frozen=True)
+class ValuesOfRow(SerializationSchema):
+    """Writes what ``ToFile`` has left of a row."""
+
+    inner: SerializationSchema
+
+    def serialize(self, value: Any) -> bytes:
+        """Return the message."""
+        return self.inner.serialize(value[1])
+
+
+@dataclass(frozen=True)
+class ValuesToFile(BulkFormat):
+    """Writes what ``ToFile`` has left of rows."""
+
+    inner: BulkFormat
+
+    @property
+    def suffix(self) -> str:  # type: ignore[override]
+        """What names of files end with."""
+        return self.inner.suffix
+
+    def create(self, file: IO[bytes]) -> BulkWriter:
+        """Write a file."""
+        return ValuesWriter(self.inner.create(file))
+
+    def check(self) -> None:
+        """Refuse what cannot be written."""
+        self.inner.check()
+
+
+class ValuesWriter:
+    """Writes the values of rows into one file."""
+
+    def __init__(self, inner: BulkWriter) -> None:
+        self._inner = inner
+
+    def write(self, values: list[Any]) -> None:
+        """Write rows."""
+        self._inner.write([document for _, document in values])
+
+    def size(self) -> int:
+        """Return the bytes so far."""
+        return self._inner.size()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        self._inner.flush()
+
+    def finish(self) -> None:
+        """End the file."""
+        self._inner.finish()
+
+
+class FilesSink(SinkTable):
+    """Writes files, which become visible with checkpoints."""
+
+    def __init__(self, context: TableContext, options: OptionValues, format_: TableFormat | None) -> None:
+        self._context = context
+        self._options = options
+        self._format = format_
+        self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
+
+    def sink(self, stream: Any) -> Any:
+        """Write the rows."""
+        context, options = self._context, self._options
+        names = context.names
+        data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
+        row = ToFile(
+            tuple((key, names.index(key)) for key in context.partition_keys),
+            tuple(names.index(name) for name, _ in data),
+            data,
+            options["partition.default-name"],
+            self._format is None,
+        )
+        rolling = RollingPolicy(
+            options["sink.rolling-policy.file-size"],
+            options["sink.rolling-policy.rollover-interval"],
+            options["sink.rolling-policy.inactivity-interval"],
+        )
+        if self._format is None:
+            builder = FileSink.for_bulk_format(options["path"], ValuesToFile(self._bulk_format(data)))
+        else:
+            encoder = LineEncoder(ValuesOfRow(self._format.encoder(data)))
+            builder = FileSink.for_row_format(options["path"], encoder)
+            builder = builder.with_output_file_config(
+                OutputFileConfig(part_suffix=_SUFFIXES.get(options["format"], ""))
+            )
+        builder = builder.with_bucket_assigner(FolderOfRow()).with_rolling_policy(rolling)
+        sink = stream.map(row).name("files").sink_to(builder.build()).name(context.path)
+        return sink if options["sink.parallelism"] is None else sink.set_parallelism(options["sink.parallelism"])
+
+    def _bulk_format(self, data: Columns) -> BulkFormat:
+        arrow = importlib.import_module("pyarrow")
+        kind = self._options["format"]
+        if kind == "avro":
+            import json  # noqa: PLC0415 - only for Avro
+
+            return AvroFormat(json.dumps(avro_type(data)), codec=self._options["avro.codec"] or "null")
+        schema = arrow.schema([arrow.field(name, arrow_type(type_)) for name, type_ in data])
+        if kind == "parquet":
+            compression = self._options["parquet.compression"]
+            return ParquetFormat(schema, compression=compression.lower() if compression else None)
+        compression = self._options["orc.compress"]
+        return OrcFormat(schema, compression=compression.lower() if compression else None)
+
+
+_SUFFIXES = {"csv": ".csv", "json": ".json"}
+
+
+class FilesystemFactory(TableFactory):
+    """Makes tables of folders.
+
+    >>> FilesystemFactory().scan(TableContext("t", options={"connector": "filesystem", "path": "/in", "format": "jsn"}))
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: Table 't' has format 'jsn', which is unknown here. Did you mean 'json'? Available: ...
+    """
+
+    metadata = _METADATA
+
+    def _parts(self, context: TableContext) -> tuple[OptionValues, TableFormat | None]:
+        name = context.options.get("format")
+        known = sorted({*format_names(), *_COLUMN_OPTIONS} - {"avro-confluent", "protobuf"})
+        if name is None:
+            return OptionValues(context.path, context.options, _OPTIONS), None
+        check_format(context.path, name, known)
+        own = _COLUMN_OPTIONS.get(name)
+        declared = (*_OPTIONS, *(format_options(context.path, name) if own is None else own))
+        options = OptionValues(context.path, context.options, declared)
+        missing = [key for key in context.partition_keys if key not in context.names]
+        if missing:
+            raise InvalidProgram(
+                f"Table {context.path!r} is partitioned by {missing[0]!r}, which is none of its columns."
+            )
+        return options, None if own is not None else table_format(context.path, name, options)
+
+    def scan(self, context: TableContext) -> ScanTable:
+        """Return what reads the files."""
+        options, format_ = self._parts(context)
+        return FilesScan(context, options, format_, context.names)
+
+    def sink(self, context: TableContext) -> SinkTable:
+        """Return what writes files."""
+        return FilesSink(context, *self._parts(context))
+
+
+__all__ = ["FilesystemFactory"]

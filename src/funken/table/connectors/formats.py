@@ -1,0 +1,657 @@
+"""Formats of messages by their options: JSON, CSV, Avro, protocol buffers, raw values, and the envelopes of change data capture.
+
+A format makes a *decoder*, a ``DeserializationSchema`` whose records are ``Row``s with kinds, and an *encoder*, a
+``SerializationSchema`` that takes such rows. The values of rows are by position.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import functools
+import importlib
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from funken.connectors.formats.avro_schema import AvroSchema
+from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.protobuf_schema import ProtobufSchema
+from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
+from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
+from funken.table.changelog import ChangelogMode
+from funken.table.connectors.json_values import JsonReader, JsonRules, JsonWriter, avro_type, text_reader, text_writer
+from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, integer, one_of, text
+from funken.table.types import LogicalType, RowType
+from funken.types.info import Types
+from funken.types.row import Row, RowKind
+
+Columns = tuple[tuple[str, LogicalType], ...]
+_ADDED = (RowKind.INSERT, RowKind.UPDATE_AFTER)
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A format with its options, for a table at a path."""
+
+    name: str
+    path: str
+    options: Mapping[str, Any]
+    changelog_mode: ChangelogMode
+    """The kinds that the decoder gives and the encoder takes."""
+    make_decoder: Callable[[TableFormat, Columns], DeserializationSchema]
+    make_encoder: Callable[[TableFormat, Columns], SerializationSchema] | None
+
+    def decoder(self, columns: Columns) -> DeserializationSchema:
+        """Return what reads messages of columns."""
+        return self.make_decoder(self, columns)
+
+    def encoder(self, columns: Columns) -> SerializationSchema:
+        """Return what writes messages of columns."""
+        if self.make_encoder is None:
+            raise InvalidProgram(
+                f"Table {self.path!r}: format {self.name!r} is read only; choose another one to write."
+            )
+        return self.make_encoder(self, columns)
+
+
+# ---- json
+
+
+def json_rules(format_: TableFormat) -> JsonRules:
+    """Return the rules that the options of a format of JSON say; raises ``InvalidProgram`` if they contradict one another."""
+    options = format_.options
+    rules = JsonRules(
+        iso=options["timestamp-format.standard"] == "iso-8601",
+        ignores_errors=options["ignore-parse-errors"],
+        fails_on_missing=options.get("fail-on-missing-field", False),
+        null_keys=options["map-null-key.mode"],
+        null_key=options["map-null-key.literal"],
+        plain_decimals=options["encode.decimal-as-plain-number"],
+        skips_nulls=options.get("encode.ignore-null-fields", False),
+    )
+    if rules.ignores_errors and rules.fails_on_missing:
+        raise InvalidProgram(
+            f"Table {format_.path!r}: fail-on-missing-field and ignore-parse-errors shouldn't both be true. Set one of them to "
+            "'false'."
+        )
+    return rules
+
+
+@dataclass(frozen=True)
+class JsonRows(DeserializationSchema, SerializationSchema):
+    """JSON objects as rows.
+
+    >>> from funken.table.types import DataTypes
+    >>> rows = JsonRows((("word", DataTypes.STRING()), ("n", DataTypes.INT())), JsonRules())
+    >>> rows.deserialize_all(b'{"n": "7", "word": 1.50}'), rows.serialize(Row("to", None))
+    ([<Row('1.50', 7)>], b'{"word":"to","n":null}')
+    """
+
+    columns: Columns
+    rules: JsonRules
+
+    never_waits = True
+
+    @functools.cached_property
+    def _reader(self) -> JsonReader:
+        return JsonReader(self.columns, self.rules)
+
+    @functools.cached_property
+    def _writer(self) -> JsonWriter:
+        return JsonWriter(self.columns, self.rules)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.columns, self.rules)
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the row of a document; none for an empty one, or one that cannot be read if errors are ignored."""
+        if not message:
+            return []
+        try:
+            values = self._reader.values(self._reader.parsed(message))
+        except ValueError:
+            if self.rules.ignores_errors:
+                return []
+            raise
+        return [] if values is None else [Row(*values)]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a row as an object."""
+        return self._writer.text(value).encode()
+
+
+# ---- change data capture in JSON
+
+Change = tuple[RowKind, Any]
+
+
+def _debezium(event: Any, overlaid: Callable[[Any, Any], Any]) -> list[Change]:
+    if "op" not in event and isinstance(event.get("payload"), dict):
+        event = event["payload"]
+    kind, before, after = event.get("op"), event.get("before"), event.get("after")
+    return _with_images({"c": "I", "r": "I", "u": "U", "d": "D"}.get(kind, ""), before, after, kind)
+
+
+def _ogg(event: Any, overlaid: Callable[[Any, Any], Any]) -> list[Change]:
+    kind = event.get("op_type")
+    if kind == "T":
+        return []
+    return _with_images(kind if kind in ("I", "U", "D") else "", event.get("before"), event.get("after"), kind)
+
+
+def _with_images(kind: str, before: Any, after: Any, written: Any) -> list[Change]:
+    if not kind:
+        raise ValueError(f"its operation is {written!r}, which is no insertion, update or deletion")
+    if kind != "I" and before is None:
+        raise ValueError(
+            f'its field "before" is null, but a change {written!r} needs it; for PostgreSQL: ALTER TABLE ... REPLICA IDENTITY '
+            "FULL"
+        )
+    if kind == "I":
+        return [(RowKind.INSERT, after)]
+    return (
+        [(RowKind.DELETE, before)] if kind == "D" else [(RowKind.UPDATE_BEFORE, before), (RowKind.UPDATE_AFTER, after)]
+    )
+
+
+def _canal(event: Any, overlaid: Callable[[Any, Any], Any]) -> list[Change]:
+    kind, data, old = event.get("type"), event.get("data"), event.get("old")
+    if kind in ("CREATE", "QUERY", "ALTER", "TRUNCATE", "ERASE", "RENAME"):
+        return []
+    if kind not in ("INSERT", "UPDATE", "DELETE") or not isinstance(data, list):
+        raise ValueError(f"its type is {kind!r}, which is no INSERT, UPDATE or DELETE with data")
+    if kind == "UPDATE":
+        pairs = zip(data, old if isinstance(old, list) else [{}] * len(data), strict=True)
+        return [
+            change
+            for after, earlier in pairs
+            for change in ((RowKind.UPDATE_BEFORE, overlaid(after, earlier)), (RowKind.UPDATE_AFTER, after))
+        ]
+    return [(RowKind.INSERT if kind == "INSERT" else RowKind.DELETE, one) for one in data]
+
+
+def _maxwell(event: Any, overlaid: Callable[[Any, Any], Any]) -> list[Change]:
+    kind, data = event.get("type"), event.get("data")
+    if kind in ("insert", "bootstrap-insert"):
+        return [(RowKind.INSERT, data)]
+    if kind == "delete":
+        return [(RowKind.DELETE, data)]
+    if kind == "update":
+        return [(RowKind.UPDATE_BEFORE, overlaid(data, event.get("old") or {})), (RowKind.UPDATE_AFTER, data)]
+    if kind in (
+        "bootstrap-start",
+        "bootstrap-complete",
+        "table-create",
+        "table-alter",
+        "table-drop",
+        "database-create",
+    ):
+        return []
+    raise ValueError(f"its type is {kind!r}, which is no insert, update or delete")
+
+
+_ENVELOPES: dict[str, tuple[Callable[[Any, Callable[[Any, Any], Any]], list[Change]], str, str]] = {
+    "debezium-json": (_debezium, '{{"before":null,"after":{0},"op":"c"}}', '{{"before":{0},"after":null,"op":"d"}}'),
+    "ogg-json": (_ogg, '{{"before":null,"after":{0},"op_type":"I"}}', '{{"before":{0},"after":null,"op_type":"D"}}'),
+    "canal-json": (_canal, '{{"data":[{0}],"type":"INSERT"}}', '{{"data":[{0}],"type":"DELETE"}}'),
+    "maxwell-json": (_maxwell, '{{"data":{0},"type":"insert"}}', '{{"data":{0},"type":"delete"}}'),
+}
+"""How the changes of an event are found, and how a row is written as an insertion and as a deletion."""
+
+
+def _overlaid(after: Any, old: Any) -> Any:
+    """Return the row before an update: ``old`` has the fields that changed only."""
+    return {**after, **old} if isinstance(after, dict) and isinstance(old, dict) else old
+
+
+@dataclass(frozen=True)
+class ChangeRows(DeserializationSchema, SerializationSchema):
+    """Changes of a table as a tool of change data capture tells them in JSON; ``envelope`` names the format.
+
+    >>> from funken.table.types import DataTypes
+    >>> rows = ChangeRows((("n", DataTypes.INT()),), JsonRules(), "maxwell-json")
+    >>> changes = rows.deserialize_all(b'{"type": "update", "data": {"n": 2}, "old": {"n": 1}}')
+    >>> [f"{row.get_row_kind()}{tuple(row)}" for row in changes]
+    ['-U(1,)', '+U(2,)']
+    >>> rows.serialize(Row.of_kind(RowKind.DELETE, 2))
+    b'{"data":{"n":2},"type":"delete"}'
+    """
+
+    columns: Columns
+    rules: JsonRules
+    envelope: str
+    database: str | None = None
+    table: str | None = None
+
+    never_waits = True
+
+    @functools.cached_property
+    def _reader(self) -> JsonReader:
+        return JsonReader(self.columns, self.rules)
+
+    @functools.cached_property
+    def _writer(self) -> JsonWriter:
+        return JsonWriter(self.columns, self.rules)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.columns, self.rules, self.envelope, self.database, self.table)
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the changes of an event; none for a tombstone or an event of another table."""
+        if not message:
+            return []
+        try:
+            return self._changes(self._reader.parsed(message))
+        except ValueError:
+            if self.rules.ignores_errors:
+                return []
+            raise
+
+    def _changes(self, event: Any) -> list[Any]:
+        if event is None:
+            return []
+        if not isinstance(event, dict):
+            raise ValueError(f"it is no object, but {type(event).__name__}")
+        if self.database is not None and event.get("database") != self.database:
+            return []
+        if self.table is not None and event.get("table") != self.table:
+            return []
+        rows = []
+        for kind, document in _ENVELOPES[self.envelope][0](event, _overlaid):
+            values = self._reader.values(document)
+            if values is None:
+                raise ValueError("a row of the event is null")
+            rows.append(Row.of_kind(kind, *values))
+        return rows
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a change: an update as a deletion and an insertion, as Flink does."""
+        _, added, removed = _ENVELOPES[self.envelope]
+        pattern = added if value.get_row_kind() in _ADDED else removed
+        return pattern.format(self._writer.text(value)).encode()
+
+
+# ---- csv
+
+
+@dataclass(frozen=True)
+class CsvTableRows(DeserializationSchema, SerializationSchema):
+    """Lines of delimited text as rows, without a header.
+
+    >>> from funken.table.types import DataTypes
+    >>> rows = CsvTableRows((("word", DataTypes.STRING()), ("at", DataTypes.DATE())), (("delimiter", "|"),), False)
+    >>> rows.deserialize_all(b"to|2024-02-03"), rows.serialize(Row("to", None))
+    ([<Row('to', datetime.date(2024, 2, 3))>], b'"to"|')
+    """
+
+    columns: Columns
+    settings: tuple[tuple[str, Any], ...]
+    ignores_errors: bool
+
+    never_waits = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.columns, self.settings, self.ignores_errors)
+
+    @functools.cached_property
+    def texts(self) -> CsvSchema:
+        """The format with all fields as text."""
+        names = [name for name, _ in self.columns]
+        return CsvSchema(Types.ROW_NAMED(names, [Types.STRING()] * len(names)), **dict(self.settings))
+
+    @functools.cached_property
+    def _readers(self) -> list[Callable[[str], Any]]:
+        delimiter = dict(self.settings).get("array_delimiter", ";")
+        return [text_reader(type_, delimiter) for _, type_ in self.columns]
+
+    @functools.cached_property
+    def _lines(self) -> tuple[CsvSchema, list[Callable[[Any], Any]]]:
+        names = [name for name, _ in self.columns]
+        pairs = [text_writer(type_) for _, type_ in self.columns]
+        return CsvSchema(Types.ROW_NAMED(names, [kind for kind, _ in pairs]), **dict(self.settings)), [
+            write for _, write in pairs
+        ]
+
+    def row_of(self, texts: Sequence[str | None]) -> list[Any]:
+        """Return the row of the texts of a line."""
+        values = []
+        for (name, _), read, value in zip(self.columns, self._readers, texts, strict=True):
+            try:
+                values.append(None if value is None else read(value))
+            except (ValueError, ArithmeticError) as error:
+                if not self.ignores_errors:
+                    raise ValueError(f"field {name!r}: {error}") from None
+                values.append(None)
+        return [Row(*values)]
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the row of a line."""
+        try:
+            texts = self.texts.deserialize(message)
+        except ValueError:
+            if not self.ignores_errors:
+                raise
+            texts = self._shorter(message)
+        return [] if texts is None else self.row_of(tuple(texts))
+
+    def _shorter(self, message: bytes) -> Any:
+        """Return the texts of a line with too few fields, the others as NULL; ``None`` for a line that is no line."""
+        for count in range(len(self.columns) - 1, 0, -1):
+            names = [name for name, _ in self.columns[:count]]
+            schema = CsvSchema(Types.ROW_NAMED(names, [Types.STRING()] * count), **dict(self.settings))
+            try:
+                return [*schema.deserialize(message), *[None] * (len(self.columns) - count)]
+            except ValueError:
+                continue
+        return None
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a row as a line, without its end."""
+        schema, writers = self._lines
+        return schema.serialize(
+            tuple(None if one is None else write(one) for one, write in zip(value, writers, strict=True))
+        )
+
+
+def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
+    options = format_.options
+    settings = {
+        "delimiter": options["field-delimiter"].encode().decode("unicode_escape"),
+        "quote": None if options["disable-quote-character"] else options["quote-character"],
+        "escape": options["escape-character"],
+        "null_literal": options["null-literal"],
+        "comment": "#" if options["allow-comments"] else None,
+        "array_delimiter": options["array-element-delimiter"],
+    }
+    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"])
+
+
+# ---- formats whose schemas make dicts: avro, protobuf
+
+
+@dataclass(frozen=True)
+class DocumentRows(DeserializationSchema, SerializationSchema):
+    """Rows of a schema whose records are dicts, by the names of columns.
+
+    >>> from funken.connectors import JsonSchema
+    >>> from funken.table.types import DataTypes
+    >>> DocumentRows((("n", DataTypes.INT()),), JsonSchema(), False).deserialize_all(b'{"n": 1, "m": 2}')
+    [<Row(1)>]
+    """
+
+    columns: Columns
+    schema: Any
+    ignores_errors: bool = False
+
+    @functools.cached_property
+    def _reader(self) -> JsonReader:
+        return JsonReader(self.columns, JsonRules())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.columns, self.schema, self.ignores_errors)
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the rows of a message."""
+        try:
+            documents = self.schema.deserialize_all(message)
+        except ValueError:
+            if self.ignores_errors:
+                return []
+            raise
+        return [Row(*self._reader.read_values(document)) for document in documents]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a row."""
+        message: bytes = self.schema.serialize(_document(value, self.columns))
+        return message
+
+
+def _document(row: Any, columns: Columns) -> dict[str, Any]:
+    return {name: _plain(value, type_) for (name, type_), value in zip(columns, row, strict=True)}
+
+
+def _plain(value: Any, type_: Any) -> Any:
+    """Return a value with its rows as dicts."""
+    if value is None:
+        return None
+    if isinstance(type_, RowType):
+        return _document(value, tuple((field.name, field.type) for field in type_.fields))
+    if isinstance(value, list):
+        return [_plain(item, type_.element) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item, getattr(type_, "value", None)) for key, item in value.items()}
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=datetime.UTC)
+    return value
+
+
+def _avro(format_: TableFormat, columns: Columns) -> DocumentRows:
+    return DocumentRows(columns, AvroSchema(json.dumps(avro_type(columns))))
+
+
+def _avro_confluent(format_: TableFormat, columns: Columns) -> DocumentRows:
+    options = format_.options
+    user, _, password = (options["basic-auth.user-info"] or ":").partition(":")
+    client = SchemaRegistryClient(options["url"], user or None, password or None, options["ssl.truststore.location"])
+    subject = options["subject"] or f"{options['topic']}-value"
+    return DocumentRows(
+        columns, ConfluentAvroSchema(client, subject, options["schema"] or json.dumps(avro_type(columns)))
+    )
+
+
+def _protobuf(format_: TableFormat, columns: Columns) -> DocumentRows:
+    name = format_.options["message-class-name"]
+    module, _, kind = name.replace(":", ".").rpartition(".")
+    try:
+        message = getattr(importlib.import_module(module), kind)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidProgram(
+            f"Table {format_.path!r}: message class {name!r} cannot be imported: {error}. Write 'module:Message', a class that "
+            "protoc has generated for Python."
+        ) from None
+    return DocumentRows(columns, ProtobufSchema(message), format_.options["ignore-parse-errors"])
+
+
+# ---- raw
+
+_NUMBERS = {
+    "TinyIntType": "b",
+    "SmallIntType": "h",
+    "IntType": "i",
+    "BigIntType": "q",
+    "FloatType": "f",
+    "DoubleType": "d",
+}
+
+
+@dataclass(frozen=True)
+class RawRows(DeserializationSchema, SerializationSchema):
+    """A message that is the one column: text, bytes, a number or a boolean.
+
+    >>> from funken.table.types import DataTypes
+    >>> RawRows(DataTypes.INT(), "UTF-8", ">").deserialize_all(bytes([0, 0, 0, 7]))
+    [<Row(7)>]
+    """
+
+    type: LogicalType
+    charset: str = "UTF-8"
+    order: str = ">"
+
+    never_waits = True
+
+    @property
+    def _code(self) -> str | None:
+        code = _NUMBERS.get(type(self.type).__name__)
+        return None if code is None else self.order + code
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the row of a message."""
+        name = type(self.type).__name__
+        if self._code is not None:
+            if len(message) != struct.calcsize(self._code):
+                raise ValueError(f"it has {len(message)} bytes, but {self.type} has {struct.calcsize(self._code)}")
+            return [Row(struct.unpack(self._code, message)[0])]
+        if name == "BooleanType":
+            return [Row(message[:1] != b"\0")]
+        return [Row(message.decode(self.charset) if name in ("CharType", "VarCharType") else bytes(message))]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write the value of a row; NULL is an empty message."""
+        [only] = value
+        if only is None:
+            return b""
+        if self._code is not None:
+            return struct.pack(self._code, only)
+        if isinstance(only, bool):
+            return b"\1" if only else b"\0"
+        return only.encode(self.charset) if isinstance(only, str) else bytes(only)
+
+
+def _raw(format_: TableFormat, columns: Columns) -> RawRows:
+    names = {*_NUMBERS, "BooleanType", "CharType", "VarCharType", "BinaryType", "VarBinaryType"}
+    if len(columns) != 1 or type(columns[0][1]).__name__ not in names:
+        raise InvalidProgram(
+            f"Table {format_.path!r}: the 'raw' format only supports a single physical column of a number, text, bytes or "
+            f"BOOLEAN, but the table has: {', '.join(f'{name} {type_}' for name, type_ in columns)}."
+        )
+    options = format_.options
+    return RawRows(columns[0][1], options["charset"], "<" if options["endianness"] == "little-endian" else ">")
+
+
+# ---- the registry
+
+_TIMES = (
+    ConnectorOption("ignore-parse-errors", boolean, False),
+    ConnectorOption("timestamp-format.standard", one_of("sql", "iso-8601"), "sql"),
+    ConnectorOption("map-null-key.mode", one_of("fail", "drop", "literal"), "fail"),
+    ConnectorOption("map-null-key.literal", text, "null"),
+    ConnectorOption("encode.decimal-as-plain-number", boolean, False),
+)
+_REGISTRY = (
+    ConnectorOption("url"),
+    ConnectorOption("subject", text, None),
+    ConnectorOption("schema", text, None),
+    ConnectorOption("basic-auth.credentials-source", text, None),
+    ConnectorOption("basic-auth.user-info", text, None),
+    ConnectorOption("ssl.truststore.location", text, None),
+)
+_OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
+    "json": (
+        *_TIMES,
+        ConnectorOption("fail-on-missing-field", boolean, False),
+        ConnectorOption("encode.ignore-null-fields", boolean, False),
+        ConnectorOption("decode.json-parser.enabled", boolean, True),
+    ),
+    "csv": (
+        ConnectorOption("field-delimiter", text, ","),
+        ConnectorOption("disable-quote-character", boolean, False),
+        ConnectorOption("quote-character", text, '"'),
+        ConnectorOption("allow-comments", boolean, False),
+        ConnectorOption("ignore-parse-errors", boolean, False),
+        ConnectorOption("array-element-delimiter", text, ";"),
+        ConnectorOption("escape-character", text, None),
+        ConnectorOption("null-literal", text, None),
+        ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),
+    ),
+    "avro": (
+        ConnectorOption("codec", text, None),
+        ConnectorOption("encoding", one_of("binary"), "binary"),
+        ConnectorOption("timestamp_mapping.legacy", boolean, True),
+    ),
+    "avro-confluent": _REGISTRY,
+    "protobuf": (
+        ConnectorOption("message-class-name"),
+        ConnectorOption("ignore-parse-errors", boolean, False),
+        ConnectorOption("read-default-values", boolean, False),
+        ConnectorOption("write-null-string-literal", text, ""),
+    ),
+    "raw": (
+        ConnectorOption("charset", text, "UTF-8"),
+        ConnectorOption("endianness", one_of("big-endian", "little-endian"), "big-endian"),
+    ),
+    "debezium-json": (*_TIMES, ConnectorOption("schema-include", boolean, False)),
+    "canal-json": (
+        *_TIMES,
+        ConnectorOption("database.include", text, None),
+        ConnectorOption("table.include", text, None),
+    ),
+    "maxwell-json": _TIMES,
+    "ogg-json": _TIMES,
+}
+
+
+def _json(format_: TableFormat, columns: Columns) -> JsonRows:
+    return JsonRows(columns, json_rules(format_))
+
+
+def _changes(format_: TableFormat, columns: Columns) -> ChangeRows:
+    options = format_.options
+    return ChangeRows(
+        columns,
+        json_rules(format_),
+        format_.name,
+        options.get("database.include"),
+        options.get("table.include"),
+    )
+
+
+_MAKERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
+    "json": _json,
+    "csv": _csv,
+    "avro": _avro,
+    "avro-confluent": _avro_confluent,
+    "protobuf": _protobuf,
+    "raw": _raw,
+    **dict.fromkeys(_ENVELOPES, _changes),
+}
+
+
+def format_names() -> list[str]:
+    """Return the names of the formats of messages, sorted."""
+    return sorted(_MAKERS)
+
+
+def check_format(path: str, name: str, known: Sequence[str]) -> None:
+    """Refuse a format that there is not; raises ``InvalidProgram``."""
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.6)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InvalidProgram(
+            f"Table {path!r} has format {name!r}, which is unknown here.{hint} Available: {', '.join(known)}."
+        )
+
+
+def format_options(path: str, name: str, prefix: str = "") -> tuple[ConnectorOption, ...]:
+    """Return the options of a format as a table has them: ``json.ignore-parse-errors``, behind a prefix such as ``key.``.
+
+    >>> [option.key for option in format_options("t", "raw", "value.")]
+    ['value.raw.charset', 'value.raw.endianness']
+    """
+    check_format(path, name, format_names())
+    return tuple(
+        ConnectorOption(f"{prefix}{name}.{option.key}", option.parse, option.default) for option in _OPTIONS[name]
+    )
+
+
+def table_format(path: str, name: str, options: OptionValues, prefix: str = "", **more: Any) -> TableFormat:
+    """Return a format with its options."""
+    check_format(path, name, format_names())
+    values = {option.key: options[f"{prefix}{name}.{option.key}"] for option in _OPTIONS[name]}
+    mode = ChangelogMode.all() if name in _ENVELOPES else ChangelogMode.insert_only()
+    return TableFormat(name, path, {**values, **more}, mode, _MAKERS[name], _MAKERS[name])
+
+
+__all__ = [
+    "Columns",
+    "CsvTableRows",
+    "TableFormat",
+    "check_format",
+    "format_names",
+    "format_options",
+    "integer",
+    "table_format",
+]

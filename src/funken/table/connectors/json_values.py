@@ -1,0 +1,469 @@
+"""Values of SQL's types in JSON and in texts, both ways, as Flink reads and writes them.
+
+A reader takes what the parser of JSON returns, numbers with a fraction as their text (``Number``), and gives the value that
+rows have: ``datetime``, ``Decimal``, ``dict``, ``Row``. A value of another kind is converted where that is clear: a number in a
+STRING column is its text, a text in an INT column is parsed.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import functools
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
+from funken.table.text import java_text
+from funken.table.types import LogicalType, RowType
+from funken.types.info import Types
+from funken.types.row import Row
+
+Columns = tuple[tuple[str, LogicalType], ...]
+Read = Callable[[Any], Any]
+
+_BITS = {"TinyIntType": 8, "SmallIntType": 16, "IntType": 32, "BigIntType": 64}
+_MICROS = 10**6
+
+
+@dataclass(frozen=True)
+class JsonRules:
+    """How JSON is read and written: the options of the format."""
+
+    iso: bool = False
+    """Whether timestamps have a ``T`` between date and time."""
+    ignores_errors: bool = False
+    fails_on_missing: bool = False
+    null_keys: str = "fail"
+    null_key: str = "null"
+    plain_decimals: bool = False
+    skips_nulls: bool = False
+
+
+class Number(str):
+    """A number with a fraction or an exponent, as it is written."""
+
+    __slots__ = ()
+
+
+@functools.cache
+def _decoder() -> Callable[[bytes], Any]:
+    module = importlib.import_module("msgspec.json")
+    decode: Callable[[bytes], Any] = module.Decoder(float_hook=Number).decode
+    return decode
+
+
+# ---- reading
+
+
+def _whole(bits: int) -> Read:
+    least, greatest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError(f"{value!r:.60} is no whole number")
+        number = int(float(value)) if isinstance(value, Number) else int(value)
+        if not least <= number <= greatest:
+            raise ValueError(f"{value} does not fit into {bits} bits")
+        return number
+
+    return read
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise ValueError(f"{value!r:.60} is no number")
+    return float(value)
+
+
+def _boolean(value: Any) -> bool:
+    return value if isinstance(value, bool) else str(value).strip().lower() == "true"
+
+
+def _string(value: Any) -> str:
+    return value[:] if type(value) is str else str(value) if isinstance(value, str) else json_text(value)
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
+
+
+def _decimal(scale: int) -> Read:
+    step = Decimal(1).scaleb(-scale)
+
+    def read(value: Any) -> Decimal:
+        try:
+            return Decimal(str(value).strip()).quantize(step, "ROUND_HALF_UP")
+        except InvalidOperation:
+            raise ValueError(f"{value!r:.60} is no decimal number") from None
+
+    return read
+
+
+def _date(value: Any) -> datetime.date:
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    if not isinstance(value, str) or isinstance(value, Number):
+        raise ValueError(f"{value!r:.60} is no date")
+    return datetime.date.fromisoformat(value.strip())
+
+
+def _time(value: Any) -> datetime.time:
+    if isinstance(value, datetime.time):
+        return value
+    if not isinstance(value, str) or isinstance(value, Number):
+        raise ValueError(f"{value!r:.60} is no time")
+    return datetime.time.fromisoformat(_six_digits(value.strip().removesuffix("Z")))
+
+
+def _six_digits(text: str) -> str:
+    """Cut a fraction of a second to microseconds."""
+    head, dot, fraction = text.partition(".")
+    return f"{head}.{fraction[:6]}" if dot else text
+
+
+def _timestamp(iso: bool | None, zoned: bool) -> Read:
+    """Return the reader of timestamps; ``iso`` says what is between date and time, ``None``: either."""
+    between = {True: "T", False: " "}.get(iso) if iso is not None else None
+
+    def read(value: Any) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            at = value
+        elif isinstance(value, str) and not isinstance(value, Number):
+            text = value.strip()
+            bare = text.removesuffix("Z")
+            if between is not None and (between not in bare or (zoned and bare == text)):
+                wanted = f"2020-01-01{between}10:00:00{'Z' if zoned else ''}"
+                raise ValueError(f"{value!r:.60} is no timestamp such as {wanted!r}")
+            at = datetime.datetime.fromisoformat(_six_digits(bare.replace(" ", "T")))
+        else:
+            raise ValueError(f"{value!r:.60} is no timestamp")
+        if zoned:
+            return at.replace(tzinfo=datetime.UTC) if at.tzinfo is None else at.astimezone(datetime.UTC)
+        return at if at.tzinfo is None else at.astimezone(datetime.UTC).replace(tzinfo=None)
+
+    return read
+
+
+def _list(read: Read) -> Read:
+    def read_all(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.60} is no array")
+        return [None if one is None else read(one) for one in value]
+
+    return read_all
+
+
+def _map(read: Read, read_key: Read) -> Read:
+    def read_all(value: Any) -> dict[Any, Any]:
+        if not isinstance(value, dict):
+            raise ValueError(f"{value!r:.60} is no object")
+        return {read_key(key): None if one is None else read(one) for key, one in value.items()}
+
+    return read_all
+
+
+def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
+    """Return what reads values of a type; it raises ``ValueError``.
+
+    >>> from funken.table.types import DataTypes
+    >>> reader_of(DataTypes.DECIMAL(10, 2), JsonRules())(Number("1.5"))
+    Decimal('1.50')
+    """
+    name = type(type_).__name__
+    kind: Any = type_
+    if name in _BITS:
+        return _whole(_BITS[name])
+    if name == "DecimalType":
+        return _decimal(kind.scale)
+    if name in ("TimestampType", "LocalZonedTimestampType"):
+        return _timestamp(rules.iso, name != "TimestampType")
+    if name == "ArrayType":
+        return _list(reader_of(kind.element, rules))
+    if name == "MapType":
+        return _map(reader_of(kind.value, rules), reader_of(kind.key, rules))
+    if name == "MultisetType":
+        return _map(_whole(32), reader_of(kind.element, rules))
+    if isinstance(type_, RowType):
+        reader = JsonReader(tuple((field.name, field.type) for field in type_.fields), rules)
+        return lambda value: Row(*reader.read_values(value))
+    simple: dict[str, Read] = {
+        "FloatType": _float, "DoubleType": _float, "BooleanType": _boolean, "CharType": _string, "VarCharType": _string,
+        "BinaryType": _bytes, "VarBinaryType": _bytes, "DateType": _date, "TimeOfDayType": _time,
+    }  # fmt: skip
+    if name not in simple:
+        raise InvalidProgram(f"JSON has no place for values of {type_}; cast the column, to STRING for example.")
+    return simple[name]
+
+
+class JsonReader:
+    """Reads the values of columns out of objects."""
+
+    def __init__(self, columns: Columns, rules: JsonRules) -> None:
+        self._readers = [(name, reader_of(type_, rules)) for name, type_ in columns]
+        self._rules = rules
+
+    def parsed(self, message: bytes) -> Any:
+        """Parse a document; raises ``ValueError``."""
+        try:
+            return _decoder()(message)
+        except Exception as error:  # noqa: BLE001 - whatever the parser raises
+            raise ValueError(f"it is no JSON: {error}") from None
+
+    def values(self, document: Any) -> list[Any] | None:
+        """Return the values of columns; ``None`` for ``null``."""
+        return None if document is None else self.read_values(document)
+
+    def read_values(self, document: Any) -> list[Any]:
+        """Return the values of columns of an object; a field that is missing is NULL."""
+        if not isinstance(document, Mapping):
+            raise ValueError(f"it is no object, but {type(document).__name__}")
+        values = []
+        for name, read in self._readers:
+            value = document.get(name)
+            if value is None:
+                if self._rules.fails_on_missing and name not in document:
+                    raise ValueError(f"could not find field with name {name!r}")
+            else:
+                try:
+                    value = read(value)
+                except (ValueError, TypeError, ArithmeticError) as error:
+                    if not self._rules.ignores_errors:
+                        raise ValueError(f"field {name!r}: {error}") from None
+                    value = None
+            values.append(value)
+        return values
+
+
+# ---- writing
+
+
+def json_text(value: Any) -> str:
+    """Return what the parser has read as JSON again, without spaces.
+
+    >>> json_text({"a": [Number("1.50"), None, "b"]})
+    '{"a":[1.50,null,"b"]}'
+    """
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, dict):
+        return (
+            f"{{{','.join(f'{json.dumps(key, ensure_ascii=False)}:{json_text(one)}' for key, one in value.items())}}}"
+        )
+    if isinstance(value, list):
+        return f"[{','.join(map(json_text, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def timestamp_text(value: datetime.datetime, iso: bool, zoned: bool, precision: int = 6) -> str:
+    """Return a timestamp as formats write it.
+
+    >>> timestamp_text(datetime.datetime(2024, 2, 3, 4, 5, 6, 120000), iso=False, zoned=False, precision=3)
+    '2024-02-03 04:05:06.12'
+    """
+    at = value.astimezone(datetime.UTC) if value.tzinfo is not None else value
+    fraction = f"{at.microsecond:06d}"[:precision].rstrip("0") if at.microsecond else ""
+    text = f"{at.year:04d}-{at:%m-%d}{'T' if iso else ' '}{at:%H:%M:%S}"
+    return f"{text}{f'.{fraction}' if fraction else ''}{'Z' if zoned else ''}"
+
+
+def _decimal_writer(plain: bool) -> Callable[[Any], str]:
+    def write(value: Any) -> str:
+        shortened = Decimal(value).normalize()
+        return format(shortened, "f") if plain else str(shortened)
+
+    return write
+
+
+def writer_of(type_: LogicalType, rules: JsonRules) -> Callable[[Any], str]:
+    """Return what writes values of a type as JSON."""
+    name = type(type_).__name__
+    kind: Any = type_
+    if name == "DecimalType":
+        return _decimal_writer(rules.plain_decimals)
+    if name in ("TimestampType", "LocalZonedTimestampType"):
+        zoned, precision = name != "TimestampType", kind.precision
+        return lambda value: f'"{timestamp_text(value, rules.iso, zoned, precision)}"'
+    if name == "ArrayType":
+        write = _or_null(writer_of(kind.element, rules))
+        return lambda value: f"[{','.join(map(write, value))}]"
+    if name in ("MapType", "MultisetType"):
+        inner = str if name == "MultisetType" else writer_of(kind.value, rules)
+        return _map_writer(_or_null(inner), rules)
+    if isinstance(type_, RowType):
+        return JsonWriter(tuple((field.name, field.type) for field in type_.fields), rules).text
+    if name in ("CharType", "VarCharType"):
+        return _quoted
+    if name in ("BinaryType", "VarBinaryType"):
+        return lambda value: f'"{base64.b64encode(value).decode()}"'
+    if name in ("DateType", "TimeOfDayType"):
+        return lambda value: f'"{value.isoformat()}"'
+    return lambda value: java_text(value, type_)
+
+
+def _or_null(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: "null" if value is None else write(value)
+
+
+def _map_writer(write: Callable[[Any], str], rules: JsonRules) -> Callable[[Any], str]:
+    def written(value: Any) -> str:
+        parts = []
+        for key, one in value.items():
+            if key is None and rules.null_keys == "drop":
+                continue
+            if key is None and rules.null_keys == "fail":
+                raise ValueError(
+                    "JSON has no place for a map whose key is NULL; set 'json.map-null-key.mode' to 'DROP' or 'LITERAL'."
+                )
+            parts.append(f"{_quoted(rules.null_key if key is None else str(key))}:{write(one)}")
+        return f"{{{','.join(parts)}}}"
+
+    return written
+
+
+class JsonWriter:
+    """Writes the values of columns as objects."""
+
+    def __init__(self, columns: Columns, rules: JsonRules) -> None:
+        self._writers = [(_quoted(name), writer_of(type_, rules)) for name, type_ in columns]
+        self._skips_nulls = rules.skips_nulls
+
+    def text(self, row: Sequence[Any]) -> str:
+        """Return the object of a row."""
+        parts = [
+            f"{name}:{'null' if value is None else write(value)}"
+            for (name, write), value in zip(self._writers, row, strict=True)
+            if value is not None or not self._skips_nulls
+        ]
+        return f"{{{','.join(parts)}}}"
+
+
+# ---- texts of csv
+
+
+def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
+    """Return what reads values of a type out of a field of delimited text."""
+    name = type(type_).__name__
+    kind: Any = type_
+    if name in ("CharType", "VarCharType"):
+        return str
+    if name == "ArrayType":
+        read = text_reader(kind.element)
+        return lambda text: [read(part) for part in text.split(delimiter)] if text else []
+    if isinstance(type_, RowType):
+        readers = [text_reader(field.type) for field in type_.fields]
+        return lambda text: Row(*(read(part) for read, part in zip(readers, text.split(delimiter), strict=True)))
+    if name in ("MapType", "MultisetType"):
+        raise InvalidProgram(f"delimited text has no place for values of {type_}; cast the column to STRING.")
+    if name in _BITS:
+        whole = _whole(_BITS[name])
+        return lambda text: whole(text.strip())
+    return reader_of(type_, JsonRules())
+
+
+def text_writer(type_: LogicalType) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the type of a field of delimited text, and what makes its values."""
+    name = type(type_).__name__
+    kind: Any = type_
+
+    def same(value: Any) -> Any:
+        return value
+
+    if name in ("TimestampType", "LocalZonedTimestampType"):
+        zoned, precision = name != "TimestampType", kind.precision
+        return Types.STRING(), lambda value: timestamp_text(value, False, zoned, precision)
+    if name == "ArrayType":
+        inner, write = text_writer(kind.element)
+        return Types.LIST(inner), lambda value: [None if one is None else write(one) for one in value]
+    if isinstance(type_, RowType):
+        pairs = [text_writer(field.type) for field in type_.fields]
+        types = Types.TUPLE([inner for inner, _ in pairs])
+        return types, lambda value: tuple(
+            None if one is None else write(one) for one, (_, write) in zip(value, pairs, strict=True)
+        )
+    if name in ("BinaryType", "VarBinaryType"):
+        return Types.STRING(), lambda value: base64.b64encode(value).decode()
+    if name in ("DateType", "TimeOfDayType"):
+        return Types.STRING(), lambda value: value.isoformat()
+    plain = {
+        "TinyIntType": Types.INT(), "SmallIntType": Types.INT(), "IntType": Types.INT(), "BigIntType": Types.LONG(),
+        "FloatType": Types.FLOAT(), "DoubleType": Types.DOUBLE(), "BooleanType": Types.BOOLEAN(),
+        "DecimalType": Types.BIG_DEC(), "CharType": Types.STRING(), "VarCharType": Types.STRING(),
+    }  # fmt: skip
+    if name not in plain:
+        raise InvalidProgram(f"delimited text has no place for values of {type_}; cast the column to STRING.")
+    return plain[name], same
+
+
+# ---- Avro
+
+
+def avro_type(columns: Columns, name: str = "record") -> dict[str, Any]:
+    """Return the schema of Avro of columns, as Flink derives it: a nullable column is a union with null.
+
+    >>> from funken.table.types import DataTypes
+    >>> avro_type((("n", DataTypes.INT()),))["fields"]
+    [{'name': 'n', 'type': ['null', 'int'], 'default': None}]
+    """
+    fields = []
+    for column, type_ in columns:
+        field: dict[str, Any] = {"name": column, "type": _avro(type_, f"{name}_{column}")}
+        if type_.nullable:
+            field["default"] = None
+        fields.append(field)
+    return {"type": "record", "name": name, "namespace": "org.apache.flink.avro.generated", "fields": fields}
+
+
+def _avro(type_: LogicalType, name: str) -> Any:
+    made = _avro_of(type_, name)
+    return ["null", made] if type_.nullable else made
+
+
+def _avro_of(type_: LogicalType, name: str) -> Any:
+    kind: Any = type_
+    match type(type_).__name__:
+        case "BooleanType":
+            return "boolean"
+        case "TinyIntType" | "SmallIntType" | "IntType":
+            return "int"
+        case "BigIntType":
+            return "long"
+        case "FloatType":
+            return "float"
+        case "DoubleType":
+            return "double"
+        case "CharType" | "VarCharType":
+            return "string"
+        case "BinaryType" | "VarBinaryType":
+            return "bytes"
+        case "DecimalType":
+            return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+        case "DateType":
+            return {"type": "int", "logicalType": "date"}
+        case "TimeOfDayType":
+            return {"type": "int", "logicalType": "time-millis"}
+        case "TimestampType" | "LocalZonedTimestampType":
+            unit = "millis" if kind.precision <= 3 else "micros"
+            return {"type": "long", "logicalType": f"timestamp-{unit}"}
+        case "ArrayType":
+            return {"type": "array", "items": _avro(kind.element, name)}
+        case "MapType":
+            return {"type": "map", "values": _avro(kind.value, name)}
+        case "MultisetType":
+            return {"type": "map", "values": "int"}
+        case "RowType":
+            return avro_type(tuple((field.name, field.type) for field in kind.fields), name)
+    raise InvalidProgram(f"Avro has no place for values of {type_}; cast the column, to STRING for example.")
+
+
+__all__ = ["JsonReader", "JsonRules", "JsonWriter", "avro_type", "reader_of", "text_reader", "text_writer"]

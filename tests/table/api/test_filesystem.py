@@ -1,0 +1,200 @@
+"""Files as tables: every format, partitions, metadata, and what is refused."""
+
+import datetime
+import json
+from decimal import Decimal
+
+import pytest
+
+from funken.errors import InvalidProgram
+from funken.table.connectors.contract import TableContext
+from funken.table.connectors.factory import scan_table
+from funken.table.environment import EnvironmentSettings, TableEnvironment
+from funken.table.types import parse_type
+
+COLUMNS = """
+    id BIGINT NOT NULL, name STRING, price DECIMAL(10, 2), share DOUBLE, at TIMESTAMP(3), seen TIMESTAMP_LTZ(3), day DATE,
+    flag BOOLEAN, tags ARRAY<STRING>
+"""
+INSERT = """
+    INSERT INTO t VALUES
+      (1, 'tea, black', 1.50, 0.5, TIMESTAMP '2024-02-03 04:05:06.123', TO_TIMESTAMP_LTZ(7, 3), DATE '2024-02-03', TRUE,
+       ARRAY['a', 'b']),
+      (2, CAST(NULL AS STRING), CAST(NULL AS DECIMAL(10, 2)), CAST(NULL AS DOUBLE), CAST(NULL AS TIMESTAMP(3)),
+       CAST(NULL AS TIMESTAMP_LTZ(3)), CAST(NULL AS DATE), CAST(NULL AS BOOLEAN), CAST(NULL AS ARRAY<STRING>))
+"""
+
+
+def tables(batch=True):
+    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    made = TableEnvironment.create(settings)
+    made.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    return made
+
+
+def rows(made, query):
+    with made.execute_sql(query).collect() as found:
+        return [tuple(row) for row in found]
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "parquet", "avro", "debezium-json", "orc"])
+def test_rows_come_back_as_they_were_written(name, tmp_path):
+    made = tables()
+    options = ", 'csv.null-literal' = 'null'" if name == "csv" else ""
+    made.execute_sql(
+        f"CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = '{name}'{options})"
+    )
+    made.execute_sql(INSERT).wait()
+
+    first, second = sorted(rows(made, "SELECT * FROM t"))
+
+    assert first == (
+        1, "tea, black", Decimal("1.50"), 0.5, datetime.datetime(2024, 2, 3, 4, 5, 6, 123000),  # noqa: DTZ001
+        datetime.datetime(1970, 1, 1, 0, 0, 0, 7000, datetime.UTC), datetime.date(2024, 2, 3), True, ["a", "b"],
+    )  # fmt: skip
+    assert second == (2, *[None] * 8)
+    assert rows(made, "SELECT flag, id FROM t WHERE id = 1") == [(True, 1)]
+
+
+@pytest.mark.parametrize("name", ["json", "parquet"])
+def test_partitions_are_folders(name, tmp_path):
+    made = tables()
+    made.execute_sql(f"""
+        CREATE TABLE t (item STRING, dt DATE, n INT, h INT) PARTITIONED BY (dt, h)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = '{name}')
+    """)
+    made.execute_sql("""
+        INSERT INTO t VALUES ('tea', DATE '2024-02-03', 1, 7), ('jam', DATE '2024-02-03', 2, CAST(NULL AS INT))
+    """).wait()
+
+    folders = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("part-*")}
+    assert folders == {"dt=2024-02-03/h=7", "dt=2024-02-03/h=__DEFAULT_PARTITION__"}
+    assert sorted(rows(made, "SELECT h, n, item, dt FROM t"), key=lambda row: row[1]) == [
+        (7, 1, "tea", datetime.date(2024, 2, 3)),
+        (None, 2, "jam", datetime.date(2024, 2, 3)),
+    ]
+
+
+def test_metadata_of_files_are_columns(tmp_path):
+    (tmp_path / "a.json").write_text('{"n": 1}\n')
+    made = tables()
+    made.execute_sql(f"""
+        CREATE TABLE t (n INT, name STRING METADATA FROM 'file.name', size BIGINT METADATA FROM 'file.size')
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'json')
+    """)
+
+    assert rows(made, "SELECT size, name, n FROM t") == [(9, "a.json", 1)]
+
+
+def test_files_with_changes_are_a_changelog(tmp_path):
+    events = [
+        {"op": "c", "before": None, "after": {"id": 1, "v": 1}},
+        {"op": "u", "before": {"id": 1, "v": 1}, "after": {"id": 1, "v": 2}},
+        {"op": "c", "before": None, "after": {"id": 2, "v": 5}},
+        {"op": "d", "before": {"id": 2, "v": 5}, "after": None},
+    ]
+    (tmp_path / "a").write_text("\n".join(map(json.dumps, events)))
+    made = tables(batch=False)
+    made.execute_sql(f"""
+        CREATE TABLE t (id INT, v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'debezium-json')
+    """)
+
+    with made.execute_sql("SELECT id, v FROM t").collect() as found:
+        assert [(str(row.get_row_kind()), *row) for row in found] == [
+            ("+I", 1, 1), ("-U", 1, 1), ("+U", 1, 2), ("+I", 2, 5), ("-D", 2, 5),
+        ]  # fmt: skip
+
+
+def test_lines_that_cannot_be_read_fail_the_job_or_are_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("1,tea\nx,jam\n3\n")
+    made = tables()
+    with_ = f"'connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv'"
+    made.execute_sql(f"CREATE TABLE strict (n INT, item STRING) WITH ({with_})")
+    made.execute_sql(f"CREATE TABLE lenient (n INT, item STRING) WITH ({with_}, 'csv.ignore-parse-errors' = 'true')")
+
+    with pytest.raises(Exception, match="it has 1 field"):
+        rows(made, "SELECT * FROM strict")
+    assert rows(made, "SELECT * FROM lenient") == [(1, "tea"), (None, "jam"), (3, None)]
+
+
+def test_columns_of_parquet_that_no_query_needs_are_not_read(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"n": [1, 2, 3], "text": ["a", "b", "c"]}), tmp_path / "a.parquet")
+    options = {"connector": "filesystem", "path": str(tmp_path), "format": "parquet"}
+    scan = scan_table(
+        TableContext("t", (("n", parse_type("INT")), ("text", parse_type("STRING"))), options=options)
+    ).selected(["n"])
+
+    made = tables()
+    made.execute_sql(
+        f"CREATE TABLE t (n INT, text STRING, more INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', "
+        "'format' = 'parquet')"
+    )
+    assert scan._files().inner.fields == ("n",)
+    assert rows(made, "SELECT SUM(n) AS s FROM t") == [(6,)]
+    assert rows(made, "SELECT more, n FROM t WHERE n > 2") == [(None, 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "json"}, "missing for table 't': path"),
+        ({"path": "/in"}, "missing for table 't': format"),
+        ({"path": "/in", "format": "jason"}, "has format 'jason', which is unknown here. Did you mean 'json'?"),
+        ({"path": "/in", "format": "json", "json.ignore-errors": "true"}, r"'json.ignore-errors' \(did you mean"),
+        (
+            {"path": "/in", "format": "json", "json.ignore-parse-errors": "true", "json.fail-on-missing-field": "true"},
+            "shouldn't both be true",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_named(options, message):
+    from funken.testing import local
+
+    context = TableContext("t", (("n", parse_type("INT")),), options={"connector": "filesystem", **options})
+    with pytest.raises(InvalidProgram, match=message):
+        scan_table(context).stream(local([]).get_execution_environment())
+
+
+def test_rows_of_a_stopped_job_go_on_where_they_were(tmp_path):
+    """Positions of batches count rows, so that a restored reader skips those that it has given."""
+    import pickle
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from funken.connectors.context import ConnectorContext
+
+    parquet.write_table(pa.table({"n": list(range(40_000))}), tmp_path / "a.parquet")
+    options = {"connector": "filesystem", "path": str(tmp_path), "format": "parquet"}
+    scan = scan_table(TableContext("t", (("n", parse_type("INT")),), options=options))
+    from funken.connectors.files.source import FileSource
+
+    source = FileSource.for_format(scan._files(), str(tmp_path)).build()
+    splits = source.enumerator(1)
+    splits.start()
+    reader = source.reader(ConnectorContext("in", 0, 1))
+    reader.add_splits(splits.next_splits(0))
+    first = reader.poll(1, 0).values[0]
+    [state] = pickle.loads(pickle.dumps(reader.snapshot_state(1)))
+    again = source.reader(ConnectorContext("in", 0, 1))
+    again.add_splits([state])
+    rest = again.poll(1, 0).values[0]
+    reader.close()
+    again.close()
+
+    assert first.column(0).to_pylist() + rest.column(0).to_pylist() == list(range(32_768))
+
+
+def test_maps_and_rows_are_in_json(tmp_path):
+    (tmp_path / "a.json").write_text('{"m": {"a": 1}, "r": {"x": "2", "y": null}, "s": {"q": [1, 2.50]}}\n')
+    made = tables()
+    made.execute_sql(f"""
+        CREATE TABLE t (m MAP<STRING, INT>, r ROW<x INT, y STRING>, s STRING)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'json')
+    """)
+
+    [(found, row, text)] = rows(made, "SELECT * FROM t")
+    assert (found, tuple(row), text) == ({"a": 1}, (2, None), '{"q":[1,2.50]}')
