@@ -16,23 +16,19 @@ OUTSIDE = {
     "CannotMerge",  # small files stay as they are
     "BadBytes",  # becomes SourceNotReadable, with the file
     "ContractViolation",  # of the test kit: an AssertionError
-    "DriverDied",  # the simulation's
     "Interrupted",  # stops user code that runs in this process
     "HungUp",  # becomes TaskLost
     "Lost",  # a connection to RabbitMQ: is made again, or becomes SourceNotReadable or SinkNotWritable
     "NotTaken",  # by RabbitMQ: becomes SourceNotReadable or SinkNotWritable
     "Malformed",  # becomes CheckpointCorrupted, with the path
     "NeedsConversionError",  # values are converted one by one
-    "NotNow",  # the simulation's
     "PeerClosed",  # ends a split of a feed, or its connection is made again
     "Quit",  # ends the SQL client: no `except Exception` of a statement may stop it
     "OwnHash",  # a key is looked up by its hash
     "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it
     "ReduceFailed",  # becomes OperatorFailed, with the record
-    "Replaced",  # the simulation's
     "RequestFailed",  # becomes SourceNotReadable or SinkNotWritable, with the operator
     "UnknownBytecode",  # becomes NotVectorizable, or a call
-    "Violation",  # the simulation's
 }
 
 

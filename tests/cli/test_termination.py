@@ -24,6 +24,7 @@ from funken import StreamExecutionEnvironment
 def block(number):
     print("here", flush=True)
     time.sleep(3600)
+    return number
 
 env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
 env.from_collection([1]).map(block).print()

@@ -97,7 +97,10 @@ def importers():
 
 
 def test_nothing_else_knows_a_connector():
-    assert set(importers()) == {("sql", ("connectors", "postgresql"))}  # it is built on that of SQL
+    assert set(importers()) == {
+        ("sql", ("connectors", "postgresql")),  # it is built on that of SQL
+        ("kafka", ("api", "reading.py")),  # env.read_kafka()
+    }
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)

@@ -25,14 +25,17 @@ def serving(*scripts):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve():
-            for script in scripts:
+            for number, script in enumerate(scripts, 1):
                 connection, _ = server.accept()
+                if number == len(scripts):
+                    server.close()  # else whoever connects again is reset when the test is over
                 with connection:
                     script(connection)
 
+        port = server.getsockname()[1]
         thread = threading.Thread(target=serve)
         thread.start()
-        yield server.getsockname()[1]
+        yield port
         thread.join(10)
         assert not thread.is_alive()
 

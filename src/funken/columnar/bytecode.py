@@ -108,6 +108,24 @@ def operations(code: CodeType) -> list[Operation]:
     return found
 
 
+def returns_only_none(code: CodeType) -> bool:
+    """Whether each ``return`` of a function returns the constant ``None``, and it has one.
+
+    >>> returns_only_none((lambda n: None).__code__), returns_only_none((lambda n: n).__code__)
+    (True, False)
+    """
+    found = False
+    before: dis.Instruction | None = None
+    for step in dis.get_instructions(code):
+        if step.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            made = step if step.opname == "RETURN_CONST" else before
+            if made is None or made.opname not in ("LOAD_CONST", "RETURN_CONST") or made.argval is not None:
+                return False
+            found = True
+        before = step
+    return found
+
+
 def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
     """Return where in its file each operation of a function is: first and last line, first and last column."""
     found: list[tuple[int | None, int | None, int | None, int | None]] = []

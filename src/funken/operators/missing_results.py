@@ -6,12 +6,13 @@ something else, or 1,000 times ``None``. The job's diagnosis says it once per op
 
 from __future__ import annotations
 
-import dis
 import os
 from collections.abc import Callable, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
 from typing import Any
+
+from funken.columnar.bytecode import returns_only_none
 
 RECORDS = 1000
 """So many results that are all ``None`` are warned of."""
@@ -31,23 +32,10 @@ def without_return(call: Callable[..., Any]) -> str | None:
     (None, None)
     """
     code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
-    if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not _returns_only_none(code):
+    if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not returns_only_none(code):
         return None
     place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
     return f"its function {code.co_name!r} ({place}) returns nothing, so each result is None. {_REMEDY}"
-
-
-def _returns_only_none(code: CodeType) -> bool:
-    found = False
-    before: dis.Instruction | None = None
-    for step in dis.get_instructions(code):
-        if step.opname in ("RETURN_VALUE", "RETURN_CONST"):
-            made = step if step.opname == "RETURN_CONST" else before
-            if made is None or made.opname not in ("LOAD_CONST", "RETURN_CONST") or made.argval is not None:
-                return False
-            found = True
-        before = step
-    return found
 
 
 class MissingResults:

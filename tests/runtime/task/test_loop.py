@@ -203,6 +203,7 @@ def test_the_end_closes_the_operators_and_then_is_told():
     class Tell(MapFunction):
         def map(self, value):
             told.append(value)
+            return value
 
         def close(self):
             told.append("closed")
