@@ -93,7 +93,7 @@ def test_a_standby_prepares_what_an_attempt_needs_and_a_leader_does_not(tmp_path
     caplog.set_level(logging.INFO, "funken.api.jobs.leadership")
     monkeypatch.setattr("funken.api.jobs.leadership._FIRST_SECONDS", 0.5)
     runner = Preparing(error)
-    monkeypatch.setattr("funken.api.environment.runner_for", lambda target: runner)
+    monkeypatch.setattr("funken.api.submission.runner_for", lambda target: runner)
     first = started(tmp_path, count=10)
     first.get_job_execution_result().result(timeout=WAIT)
     assert runner.prepared == []
