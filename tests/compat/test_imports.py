@@ -101,7 +101,6 @@ def test_the_table_api_is_there_under_its_names():
     assert TableEnvironment.create(EnvironmentSettings.in_streaming_mode()).list_catalogs() == ["default_catalog"]
 
 
-
 def test_a_module_that_pyflink_has_not_either_is_not_found():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'pyflink.nonsense'"):
         importlib.import_module("pyflink.nonsense")
@@ -135,9 +134,7 @@ def test_java_objects_behind_an_environment_are_missing(env):
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("kafka", lambda m: m.FlinkKafkaConsumer("topic", None, {})),
         ("kafka", lambda m: m.DynamicKafkaSource.builder()),
-        ("jdbc", lambda m: m.JdbcSink.sink("insert", None, None)),
         ("elasticsearch", lambda m: m.Elasticsearch7SinkBuilder()),
     ],
 )
