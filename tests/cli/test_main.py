@@ -44,6 +44,18 @@ def test_options_can_be_searched():
     assert invoke("options", "nonsense").exit_code == 1
 
 
+def test_options_are_found_by_what_they_mean():
+    lines = invoke("options", "Savepoint").output.splitlines()
+
+    assert lines[0].startswith("execution.checkpointing.savepoint-dir")
+    assert all("savepoint" in line.lower() for line in lines)
+    assert any("savepoint" not in line.split(" = ")[0] for line in lines)
+    both = invoke("options", "CHECKPOINT", "timeout").output
+    assert 0 < len(both.splitlines()) < len(lines) * 3
+    assert all("checkpoint" in line.lower() and "timeout" in line.lower() for line in both.splitlines())
+    assert "no option has 'much nonsense' in its name or meaning" in invoke("options", "much", "nonsense").output
+
+
 def test_options_without_a_terminal_are_one_line_each(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     lines = invoke("options").output.splitlines()

@@ -134,9 +134,7 @@ def test_java_objects_behind_an_environment_are_missing(env):
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("kafka", lambda m: m.FlinkKafkaConsumer("topic", None, {})),
         ("kafka", lambda m: m.DynamicKafkaSource.builder()),
-        ("jdbc", lambda m: m.JdbcSink.sink("insert", None, None)),
         ("elasticsearch", lambda m: m.Elasticsearch7SinkBuilder()),
     ],
 )

@@ -1,7 +1,10 @@
 """Programs for PyFlink 1.x: what they import, set and call is there, and says what has taken its place."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
-from pyflink.common import Duration, RestartStrategies, WatermarkStrategy
+from pyflink.common import Duration, RestartStrategies, Row, SimpleStringSchema, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     CheckpointConfig,
@@ -14,6 +17,9 @@ from pyflink.datastream import (
     TimeCharacteristic,
 )
 from pyflink.datastream.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
+from pyflink.datastream.connectors import FlinkKafkaConsumer, FlinkKafkaProducer
+from pyflink.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+from pyflink.datastream.connectors.kafka import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, Semantic
 from pyflink.datastream.functions import IN, KEY, OUT, KeyedProcessFunction, ValueStateDescriptor
 from pyflink.datastream.window import Time, TumblingEventTimeWindows
 
@@ -156,3 +162,143 @@ def test_windows_go_by_the_time_of_the_environment(env):
     env.set_stream_time_characteristic(TimeCharacteristic.ProcessingTime)
     windowed = times.key_by(lambda n: 0).time_window(Time.seconds(1))
     assert type(windowed._assigner).__name__ == "TumblingProcessingTimeWindows"
+
+
+# ---- connectors
+
+SERVERS = {"bootstrap.servers": "host:9092"}
+
+
+def spec_of(env, name):
+    return next(node.spec for node in env.graph if name in (node.name, node.kind))
+
+
+@pytest.mark.parametrize(
+    ("properties", "starting"),
+    [
+        ({}, KafkaOffsetsInitializer.latest()),
+        ({"auto.offset.reset": "earliest"}, KafkaOffsetsInitializer.earliest()),
+        ({"group.id": "g"}, KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.LATEST)),
+        ({"group.id": "g", "auto.offset.reset": "earliest"},
+         KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)),
+    ],
+)  # fmt: skip
+def test_the_older_consumer_runs_as_a_source(env, properties, starting):
+    properties |= SERVERS | {"key.deserializer": "org.apache.kafka.StringDeserializer", "client.rack": "r1"}
+    with pytest.warns(DeprecationWarning, match="runs as a KafkaSource") as given:
+        consumer = FlinkKafkaConsumer("orders", SimpleStringSchema(), properties)
+    assert given[0].filename == __file__
+    env.add_source(consumer, "orders").map(str.upper)
+
+    source = spec_of(env, "orders").source
+    assert (source.servers, source.subscription.topics, source.starting) == ("host:9092", ("orders",), starting)
+    assert "key.deserializer" not in source.properties
+    assert source.properties["client.rack"] == "r1"
+
+
+@old
+def test_the_older_consumer_is_told_where_to_begin():
+    consumer = FlinkKafkaConsumer(topics=["a", "b"], deserialization_schema=SimpleStringSchema(), properties=SERVERS)
+
+    assert consumer.set_start_from_timestamp(5).as_source().starting == KafkaOffsetsInitializer.timestamp(5)
+    assert consumer.set_start_from_earliest().as_source().starting == KafkaOffsetsInitializer.earliest()
+    assert consumer.set_start_from_group_offsets().as_source().starting == KafkaOffsetsInitializer.latest()
+    assert consumer.as_source().commits_offsets is False
+    with pytest.raises(InvalidConfiguration, match="no brokers"):
+        FlinkKafkaConsumer("a", SimpleStringSchema(), {}).as_source()
+
+
+@old
+@pytest.mark.parametrize("semantic", Semantic)
+def test_the_older_producer_runs_as_a_sink(env, semantic):
+    producer = FlinkKafkaProducer("totals", SimpleStringSchema(), SERVERS | {"acks": "all"}, semantic=semantic)
+    env.from_collection(["a"], Types.STRING()).add_sink(producer).name("out")
+
+    sink = spec_of(env, "out").sink
+    assert (sink.servers, sink.guarantee.name) == ("host:9092", semantic.name)
+    assert producer.set_flush_on_checkpoint(False).as_sink().guarantee.name == "NONE"
+
+
+def of_sqlite(path):
+    builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
+    builder.with_url(f"jdbc:sqlite:{path}").with_driver_name("org.sqlite.JDBC").with_user_name("ada").with_password(
+        "secret"
+    )
+    return builder.build()
+
+
+def test_rows_are_written_by_the_statement_of_the_program(env, tmp_path):
+    of_sales = Types.ROW_NAMED(["id", "item", "price"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
+    statement = "insert into sales (id, item, price, note) values (?, ?, ?, 'why?')"
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as db:
+        db.execute("create table sales (id, item, price, note)")
+        options = (
+            JdbcExecutionOptions.builder().with_batch_size(2).with_batch_interval_ms(200).with_max_retries(5).build()
+        )
+        rows = env.from_collection([(1, "tea", 3.0), (2, "jam", 5.0), Row(3, "oat", 2.0)], type_info=of_sales)
+        rows.add_sink(JdbcSink.sink(statement, of_sales, of_sqlite(tmp_path / "shop.db"), options))
+        env.execute("sales")
+
+        assert db.execute("select * from sales order by id").fetchall() == [
+            (1, "tea", 3.0, "why?"), (2, "jam", 5.0, "why?"), (3, "oat", 2.0, "why?"),
+        ]  # fmt: skip
+
+
+def test_a_statement_that_cannot_run_is_refused_early(env, tmp_path):
+    of_sales = Types.ROW([Types.INT(), Types.STRING()])
+    options = of_sqlite(tmp_path / "shop.db")
+    sqlite3.connect(tmp_path / "shop.db").close()
+    assert "secret" not in repr(options)
+    with pytest.raises(InvalidConfiguration, match="has 1 parameters .*, but its type 2 fields"):
+        JdbcSink.sink("insert into sales values (?, 'what?')", of_sales, options)
+    env.from_collection([(1, "a")], of_sales).add_sink(
+        JdbcSink.sink("insert into sales values (?, ?)", of_sales, options)
+    )
+    with pytest.raises(Exception, match="table 'sales' cannot be written: .*no such table"):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("jdbc:postgresql://h:1/db?sslmode=require", "PostgresDatabase"),
+        ("jdbc:mysql://h/db?useSSL=false", "EngineDatabase"),
+        ("jdbc:sqlite:/tmp/x.db", "SqliteDatabase"),
+    ],
+)
+def test_a_jdbc_url_names_a_database(url, database):
+    assert type(JdbcConnectionOptions(url, user_name="a", password="p:@/").database()).__name__ == database
+
+
+def test_a_url_of_another_database_says_what_to_use():
+    with pytest.raises(InvalidConfiguration, match="SqlSink and an EngineDatabase"):
+        JdbcConnectionOptions("jdbc:oracle:thin:@h:1521:db").build()
+
+
+def test_marks_are_those_of_the_driver():
+    of = Types.ROW([Types.INT(), Types.STRING()])
+    options = JdbcConnectionOptions("jdbc:postgresql://h/db")
+    sink = JdbcSink.sink("insert into t values (?, ? || '50%?')", of, options)
+    assert sink._marked() == "insert into t values (%s, %s || '50%%?')"
+
+
+@pytest.mark.parametrize(
+    ("jar", "instead"),
+    [
+        ("file:///opt/flink-sql-connector-kafka-3.0.2-1.18.jar", "KafkaSource and KafkaSink"),
+        ("flink-connector-jdbc-3.1.jar", "JdbcSink"),
+        ("flink-sql-connector-postgres-cdc-2.4.jar", "funken.connectors.postgresql"),
+        ("flink-sql-connector-mysql-cdc-2.4.jar", "Funken has no connector for it"),
+        ("flink-connector-pulsar-4.0.jar", "Funken has no connector for it"),
+        ("flink-csv-1.17.jar", "Funken's own format"),
+    ],
+)
+def test_the_jar_of_a_connector_gets_a_line(env, jar, instead):
+    with pytest.warns(UserWarning, match=instead) as given:
+        env.add_jars(jar)
+    assert given[0].filename == __file__
+
+
+def test_other_jars_get_none(env, recwarn):
+    env.add_jars("file:///opt/my-functions.jar")
+    assert not recwarn.list

@@ -8,7 +8,7 @@ A library: may import the public surface, ``config``, ``errors``, ``ids`` and th
 [{'small': [5], 'large': [700]}]
 """
 
-from funken.cep.conditions import ConditionContext, IterativeCondition, SimpleCondition
+from funken.cep.conditions import ConditionContext, IterativeCondition, RichIterativeCondition, SimpleCondition
 from funken.cep.dynamic import PatternRule
 from funken.cep.entry import CEP
 from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
@@ -28,6 +28,7 @@ __all__ = [
     "PatternProcessFunction",
     "PatternRule",
     "PatternStream",
+    "RichIterativeCondition",
     "SimpleCondition",
     "TimedOutPartialMatchHandler",
     "WithinType",

@@ -9,8 +9,10 @@ match.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 from funken.cep.buffer import Node
@@ -27,9 +29,14 @@ class SimpleCondition:
     >>> matches_of(Pattern.begin("high").where(high), [9, 12])
     [{'high': [12]}]
     >>> class Low(SimpleCondition):
+    ...     def open(self, runtime_context):
+    ...         self.bound = 10  # or what a file or a service says
     ...     def filter(self, price):
-    ...         return price < 10
+    ...         return price < self.bound
+    ...     def close(self):
+    ...         print("closed")
     >>> matches_of(Pattern.begin("low").where(Low()), [9, 12])
+    closed
     [{'low': [9]}]
     """
 
@@ -37,9 +44,15 @@ class SimpleCondition:
         if function is not None:
             self._function = function
 
+    def open(self, runtime_context: Any) -> None:
+        """Prepare; runs in the worker before the first event."""
+
     def filter(self, event: Any) -> Any:
         """Return whether the condition holds for the event."""
         return self._function(event)
+
+    def close(self) -> None:
+        """Release what ``open`` took."""
 
     @staticmethod
     def of(function: Callable[[Any], Any]) -> SimpleCondition:
@@ -60,9 +73,40 @@ class IterativeCondition:
     [{'up': [1, 2, 4]}]
     """
 
+    def open(self, runtime_context: Any) -> None:
+        """Prepare; runs in the worker before the first event."""
+
     def filter(self, event: Any, ctx: ConditionContext) -> Any:
         """Return whether the pattern takes the event."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what ``open`` took."""
+
+
+class RichIterativeCondition(IterativeCondition):
+    """An iterative condition that can ask for its runtime context, as in Flink: for metrics and the place of the subtask.
+
+    >>> from funken.cep import CEP, Pattern
+    >>> from funken.testing import local
+    >>> class Mine(RichIterativeCondition):
+    ...     def filter(self, event, ctx):
+    ...         return event % self.get_runtime_context().get_number_of_parallel_subtasks() == 0
+    >>> matches = CEP.pattern(local([1, 2]), Pattern.begin("mine").where(Mine())).in_processing_time()
+    >>> matches.select(lambda match: match["mine"][0]).execute_and_collect(limit=2)
+    [1, 2]
+    """
+
+    _runtime_context: Any = None
+
+    def get_runtime_context(self) -> Any:
+        """Return the context of the subtask; raise ``InvalidProgram`` where there is none, as in ``matches_of``."""
+        if self._runtime_context is None:
+            raise InvalidProgram(
+                f"the condition {type(self).__name__} has no runtime context: it is not open, or is tried by matches_of(). Run "
+                "the pattern on a stream."
+            )
+        return self._runtime_context
 
 
 class ConditionContext:
@@ -140,6 +184,32 @@ class Test(Condition):
 
     def __str__(self) -> str:
         return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+
+class OpenedConditions:
+    """The conditions of patterns that have ``open`` and ``close``; each object is opened once."""
+
+    def __init__(self) -> None:
+        self._opened: dict[int, Any] = {}
+
+    def open(self, tests: Iterable[Test], runtime_context: Any) -> None:
+        """Open the conditions of a pattern that are not open yet."""
+        for test in tests:
+            owner: Any = getattr(test.function, "__self__", None)
+            if isinstance(owner, ModuleType) or not (hasattr(owner, "open") and hasattr(owner, "close")):
+                continue
+            if id(owner) not in self._opened:
+                self._opened[id(owner)] = owner
+                if isinstance(owner, RichIterativeCondition):
+                    owner._runtime_context = runtime_context
+                owner.open(runtime_context)
+
+    def close(self) -> None:
+        """Close those that were opened, in the opposite order; the first error is raised when all have been tried."""
+        with ExitStack() as stack:
+            for owner in self._opened.values():
+                stack.callback(owner.close)
+            self._opened = {}
 
 
 @dataclass(frozen=True)

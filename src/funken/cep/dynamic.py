@@ -11,6 +11,7 @@ Rules are kept in broadcast state, and are what a checkpoint holds: plain data, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from funken import (
     MapStateDescriptor,
 )
 from funken.cep.compiler import compile_pattern
+from funken.cep.conditions import OpenedConditions
 from funken.cep.functions import (
     PatternContext,
     PatternProcessFunction,
@@ -93,6 +95,7 @@ class MatchRules(KeyedBroadcastProcessFunction):
         self.function = function
         self.handles_timeouts = isinstance(function, TimedOutPartialMatchHandler)
         self.compiled: dict[tuple[str, int], Nfa] = {}
+        self.opened: dict[str, OpenedConditions] = {}
         self.most = 0
 
     def open(self, runtime_context: Any) -> None:
@@ -103,11 +106,15 @@ class MatchRules(KeyedBroadcastProcessFunction):
         metrics = runtime_context.get_metrics_group()
         self.dropped = metrics.counter("numLateRecordsDropped")
         metrics.gauge("maxPartialMatchesOfAKey", lambda: self.most)
+        self.runtime_context = runtime_context
         self.function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the function."""
-        self.function.close()
+        """Close the function, and the conditions of all rules."""
+        with ExitStack() as stack:
+            for opened in self.opened.values():
+                stack.callback(opened.close)
+            self.function.close()
 
     # ---- rules come
 
@@ -133,6 +140,10 @@ class MatchRules(KeyedBroadcastProcessFunction):
                     f"the rule {name!r} has made no Pattern of {definition!r:.200}, but {pattern!r:.200}."
                 )
             self.compiled = {key: nfa for key, nfa in self.compiled.items() if key[0] != name}
+            if name in self.opened:
+                self.opened.pop(name).close()
+            opened = self.opened[name] = OpenedConditions()
+            opened.open(pattern.tests(), self.runtime_context)
             found = self.compiled[name, version] = Nfa(compile_pattern(pattern))
         return found
 

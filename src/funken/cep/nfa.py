@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any
 
 from funken.cep.buffer import Event, Node, Packed, pack, unpack
 from funken.cep.compiler import Automaton, compile_pattern
-from funken.cep.conditions import ConditionContext
+from funken.cep.conditions import ConditionContext, OpenedConditions
 from funken.cep.decisions import DROP, FINAL, KEEP, Branch, Decisions, Leaf
 from funken.cep.pattern import Pattern
 from funken.cep.skip import SkipKind
@@ -319,19 +320,22 @@ def _positions(path: list[Node]) -> list[int]:
 def matches_of(pattern: Pattern, events: Iterable[Any], timestamps: Iterable[int] | None = None) -> list[Match]:
     """Return all matches of a pattern in a sequence of events, without a stream; to try a pattern and to test it.
 
-    Timestamps are 0, 1, 2 ... if none are given. At the end, time advances for ever.
+    Timestamps are 0, 1, 2 ... if none are given. At the end, time advances for ever. Conditions are opened without a runtime
+    context.
 
     >>> pattern = Pattern.begin("a").where(lambda n: n > 1).not_followed_by("b").where(lambda n: n < 0).within(3)
     >>> matches_of(pattern, [5, -1, 7, 1])
     [{'a': [7]}]
     """
-    nfa = Nfa(compile_pattern(pattern))
-    state, found = nfa.initial, []
     clock = iter(timestamps) if timestamps is not None else None
-    for index, value in enumerate(events):
-        timestamp = next(clock) if clock is not None else index
-        state, matches, _ = nfa.advance(state, timestamp)
-        found += matches
-        state, matches = nfa.process(state, value, timestamp, timestamp)
-        found += matches
-    return found + nfa.advance(state, MAX_WATERMARK)[1]
+    with closing(OpenedConditions()) as opened:
+        opened.open(pattern.tests(), None)
+        nfa = Nfa(compile_pattern(pattern))
+        state, found = nfa.initial, list[Match]()
+        for index, value in enumerate(events):
+            timestamp = next(clock) if clock is not None else index
+            state, matches, _ = nfa.advance(state, timestamp)
+            found += matches
+            state, matches = nfa.process(state, value, timestamp, timestamp)
+            found += matches
+        return found + nfa.advance(state, MAX_WATERMARK)[1]

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cmp_to_key, partial
 from itertools import groupby, repeat
 from typing import Any
 
-from funken import InvalidProgram, MapStateDescriptor, OutputTag, ValueStateDescriptor
+from funken import InvalidProgram, MapStateDescriptor, OutputTag, RuntimeContext, ValueStateDescriptor
 from funken.cep.compiler import compile_pattern
+from funken.cep.conditions import OpenedConditions
 from funken.cep.decisions import DROP
 from funken.cep.functions import PatternContext, PatternProcessFunction, Selecting, TimedOutPartialMatchHandler
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState, note
@@ -102,6 +104,7 @@ class MatchPatternLogic(KeyedOperator):
         self._settings = spec.settings
         self._user = spec.function
         self._handles_timeouts = isinstance(self._user, TimedOutPartialMatchHandler)
+        self._opened = OpenedConditions()
         #: events that wait for the watermark, and their timestamps
         self._waiting: Values = []
         self._times: list[int] = []
@@ -116,7 +119,8 @@ class MatchPatternLogic(KeyedOperator):
         context.before_snapshot.append(self._store_waiting)
 
     def open(self) -> None:
-        """Compile the pattern, find the state, and open the function."""
+        """Open the conditions, compile the pattern, find the state, and open the function."""
+        self._opened.open(self._spec.pattern.tests(), RuntimeContext(self.context))
         self._nfa = self._spec.machine()
         self._states = self.state(ValueStateDescriptor(STATE)).table
         self._events = self.state(MapStateDescriptor(EVENTS))
@@ -126,8 +130,9 @@ class MatchPatternLogic(KeyedOperator):
         UserFunction(self._user, rich=True).open(self.context)
 
     def close(self) -> None:
-        """Close the function."""
-        self._user.close()
+        """Close the function and the conditions."""
+        with closing(self._opened):
+            self._user.close()
 
     # ---- events come
 

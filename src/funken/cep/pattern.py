@@ -236,6 +236,13 @@ class Pattern:
         """The time (ms) in which a whole match lies; 0: unbounded."""
         return min((each.window for each in _all_parts(self.parts) if each.window), default=0)
 
+    def tests(self) -> Iterator[Test]:
+        """Yield the functions of all conditions."""
+        for part in _all_parts(self.parts):
+            for condition in (part.condition, part.until):
+                if condition is not None:
+                    yield from condition.tests()
+
     def names(self) -> list[str]:
         """Return the names of the patterns that take events, in their order.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
 
 import click
 
@@ -14,6 +15,8 @@ from funken.rest.client import RestClient
 from funken.rest.settings import read_token
 
 OVER = ("FINISHED", "FAILED", "CANCELED", "SUSPENDED")
+_FROZEN_SECONDS = 3.0
+"""So long each of several drivers has to answer."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,9 @@ class FoundJob:
     def get(self, *path: str, **query: str) -> Any:
         """Return what is below the job's path."""
         return self.client.get("jobs", self.id, *path, **query)
+
+
+_Answer: TypeAlias = list[FoundJob] | ServerNotReached | RequestRejected
 
 
 def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,17 +68,33 @@ def clients(url: str | None, token_file: str | None, certificate: str | None) ->
     return [RestClient.of(address) for address in registered() if address.kind == "driver"]
 
 
-def all_jobs(servers: list[RestClient], tolerant: bool) -> list[FoundJob]:
-    """Return the jobs of all servers, newest first; with ``tolerant``, a server that does not answer costs a warning."""
-    found = []
-    for server in servers:
-        try:
-            found += [FoundJob(server, entry) for entry in server.get("jobs", "overview")["jobs"]]
-        except (ServerNotReached, RequestRejected) as error:
-            if not tolerant:
-                raise
-            click.echo(f"Warning: {error}", err=True)
+def all_jobs(servers: list[RestClient], tolerant: bool, seconds: float = _FROZEN_SECONDS) -> list[FoundJob]:
+    """Return the jobs of all servers, newest first; with ``tolerant``, a server that does not answer costs a warning.
+
+    Of several servers all are asked at the same time, and each has so many seconds: drivers that are frozen delay nobody twice.
+    """
+    if len(servers) < 2:
+        answers: list[_Answer] = [_jobs_of(server) for server in servers]
+    else:
+        with ThreadPoolExecutor(len(servers)) as threads:
+            answers = [*threads.map(lambda server: _jobs_of(server, seconds), servers)]
+    found: list[FoundJob] = []
+    for answer in answers:
+        if isinstance(answer, list):
+            found += answer
+        elif tolerant:
+            click.echo(f"Warning: {answer}", err=True)
+        else:
+            raise answer
     return sorted(found, key=lambda job: job.entry["start-time"], reverse=True)
+
+
+def _jobs_of(server: RestClient, seconds: float | None = None) -> _Answer:
+    try:
+        overview = server.get("jobs", "overview") if seconds is None else server.within(seconds).get("jobs", "overview")
+        return [FoundJob(server, entry) for entry in overview["jobs"]]
+    except (ServerNotReached, RequestRejected) as error:
+        return error
 
 
 def find_job(servers: list[RestClient], wanted: str | None, at_specified_url: bool) -> FoundJob:

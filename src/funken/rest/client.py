@@ -6,6 +6,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from copy import copy
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -37,6 +38,12 @@ class RestClient:
         """Return a client of a server of this user."""
         token = read_token(address.token_file) if address.token_file else ""
         return cls(address.url, token, address.certificate, seconds)
+
+    def within(self, seconds: float) -> RestClient:
+        """Return a client of the same server that waits no longer than so many seconds."""
+        made = copy(self)
+        made._seconds = min(seconds, self._seconds)
+        return made
 
     def get(self, *path: str, **query: str) -> Any:
         """Return what is at a path, of which each part is quoted."""

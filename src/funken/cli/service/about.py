@@ -21,15 +21,21 @@ _JAVA_SECONDS = 30.0
 
 
 @click.command()
-@click.argument("part", default="")
-def options(part: str) -> None:
+@click.argument("words", metavar="[WORD]...", nargs=-1)
+def options(words: tuple[str, ...]) -> None:
     """List the options that -D and Configuration take.
 
-    With PART, only those that have it in their name. Without a terminal, each is one line: option, default, a tab, meaning.
+    With words, only those that have all of them in their name or meaning, in any case; those with the words in their name come
+    first. Without a terminal, each is one line: option, default, a tab, meaning.
     """
-    found = [option for option in config.options() if part in option.key]
+    wanted = [word.lower() for word in words]
+    named = [option for option in config.options() if all(word in option.key.lower() for word in wanted)]
+    others = [option for option in config.options() if option not in named]
+    found = named + [one for one in others if all(word in f"{one.key} {one.doc}".lower() for word in wanted)]
     if not found:
-        raise click.ClickException(f"no option has {part!r} in its name.")
+        raise click.ClickException(
+            f"no option has {' '.join(words)!r} in its name or meaning. 'funken options' without a word lists all."
+        )
     defaults = ["" if option.default in ("", {}) else str(option.default) for option in found]
     console = Console(highlight=False)
     if not console.is_terminal:  # one option, one line, for grep and the like

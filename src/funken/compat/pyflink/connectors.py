@@ -326,14 +326,10 @@ _BROKER = "read its topics with Spark, or with a subclass of funken.Source."
 _REASONS = {
     "write with FileSink.for_row_format().": ("BulkFormat",),
     "write with for_each(function), or with a subclass of funken.Sink.": (
-        "JdbcSink", "JdbcConnectionOptions", "JdbcExecutionOptions",
         "CassandraSink", "ClusterBuilder", "CassandraCommitter", "CassandraFailureHandler", "ConsistencyLevel",
         "MapperOptions",
         "Elasticsearch6SinkBuilder", "Elasticsearch7SinkBuilder", "ElasticsearchEmitter", "ElasticsearchSink",
         "ElasticsearchSinkBuilderBase", "FlushBackoffType",
-    ),
-    "use KafkaSource and KafkaSink.": (
-        "FlinkKafkaConsumer", "FlinkKafkaConsumerBase", "FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic",
     ),
     _BROKER: (
         "DynamicKafkaSource", "DynamicKafkaSourceBuilder", "KafkaMetadataService", "KafkaRecordDeserializationSchema",

@@ -19,6 +19,7 @@ from funken.compat.pyflink.backends import (
     MemoryStateBackend,
 )
 from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
+from funken.compat.pyflink.jars import stand_in
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.plan_json import flink_json
 from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
@@ -85,7 +86,8 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- sources
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
-        """Read a source of Funken's, without watermarks."""
+        """Read a source of Funken's, or one of PyFlink 1.x that stands for one, without watermarks."""
+        source_func = getattr(source_func, "as_source", lambda: source_func)()
         if not isinstance(source_func, Source):
             raise TypeError(f"add_source() needs a source, but got {source_func!r}")
         strategy = WatermarkStrategy.no_watermarks()
@@ -215,10 +217,15 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._dependencies.variables["python"] = python_exec
 
     def add_jars(self, *jars_path: str) -> None:
-        """Accept and ignore: Funken's connectors are Python."""
+        """Accept and ignore: Funken's connectors are Python. Of the jar of a connector it is said what stands in for it."""
+        for path in jars_path:
+            instead = stand_in(path)
+            if instead is not None:
+                without_effect(f"the jar {os.path.basename(path)!r}", instead)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Accept and ignore: Funken's connectors are Python."""
+        """Accept and ignore, as ``add_jars``."""
+        self.add_jars(*classpaths)
 
     # ---- gone since PyFlink 2
 

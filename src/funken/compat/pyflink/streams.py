@@ -109,8 +109,8 @@ class DataStream(stream.DataStream):
         return adopt(super().broadcast(*(each for each in given if each is not None)))
 
     def add_sink(self, sink_func: Any) -> Any:
-        """Write to a sink: the same as ``sink_to``."""
-        return self.sink_to(sink_func)
+        """Write to a sink: the same as ``sink_to``; one of PyFlink 1.x stands for one of Funken's."""
+        return self.sink_to(getattr(sink_func, "as_sink", lambda: sink_func)())
 
     def time_window_all(self, size: DurationLike, slide: DurationLike | None = None) -> Any:
         """Window the whole stream by the time that the environment goes by; gone since PyFlink 2."""

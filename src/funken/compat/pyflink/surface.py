@@ -25,7 +25,10 @@ _COMMON = (
 )
 _DATASTREAM = (
     "functions", "streams", "environment", "windows", "states", "settings", "resources", "backends", "connectors",
+    "older_connectors",
 )  # fmt: skip
+
+_CONNECTORS = ("connectors", "older_connectors")
 
 MODULES: dict[str, tuple[str, ...]] = {
     "pyflink": ("version",),
@@ -76,7 +79,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.datastream.externalized_checkpoint_retention": ("settings",),
     "pyflink.datastream.tests": (),
     "pyflink.datastream.tests.test_util": ("testing",),
-    "pyflink.datastream.connectors": ("connectors",),
+    "pyflink.datastream.connectors": _CONNECTORS,
     "pyflink.datastream.formats": (),
 } | {
     f"pyflink.common.{name}": _COMMON
@@ -93,7 +96,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "table_descriptor", "table_environment", "table_pipeline", "table_result", "table_schema",
     )
 } | {
-    f"pyflink.datastream.connectors.{name}": ("connectors",)
+    f"pyflink.datastream.connectors.{name}": _CONNECTORS
     for name in (
         "base", "cassandra", "dynamic_kafka", "elasticsearch", "file_system", "hybrid_source", "jdbc", "kafka",
         "kinesis", "number_seq", "pulsar", "rabbitmq",

@@ -1,0 +1,421 @@
+"""Connectors of PyFlink 1.x, mapped onto Funken's: ``FlinkKafkaConsumer``, ``FlinkKafkaProducer`` and the JDBC sink.
+
+The Kafka functions stand for a ``KafkaSource`` and a ``KafkaSink``, and warn once with the builder that replaces them.
+``JdbcSink`` runs the program's own statement through a ``SqlDatabase``; a JDBC URL says which, and no driver's jar is needed.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from funken.compat.pyflink.connectors import InPlace
+from funken.connectors.kafka import sink as kafka_sink
+from funken.connectors.kafka import source as kafka_source
+from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
+from funken.connectors.kafka.records import KafkaRecordSerializationSchema
+from funken.connectors.postgresql.database import PostgresDatabase
+from funken.connectors.sink import DeliveryGuarantee
+from funken.connectors.sql import EngineDatabase, SqlDatabase, SqliteDatabase, SqlSink
+from funken.dataclass import dataclass
+from funken.errors import InvalidConfiguration
+from funken.io.durations import DurationLike, duration_ms
+
+# ---- Kafka
+
+_OF_JAVA = re.compile(
+    r"(key|value)\.(de)?serializer|auto\.(offset\.reset|commit\..*)|enable\.auto\.commit|zookeeper\..*"
+)
+"""Properties that only concern Java's client, or that the source decides itself."""
+
+
+def _kept(properties: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in properties.items() if not _OF_JAVA.fullmatch(key)}
+
+
+def _superseded(what: str, instead: str) -> None:
+    warnings.warn(
+        f"{what} is Flink's older connector; it runs as {instead}. Use that.", DeprecationWarning, stacklevel=3
+    )
+
+
+class FlinkKafkaConsumerBase:
+    """Reads topics as a ``KafkaSource``; as in Flink it begins with the offsets of its group, unless it is told otherwise."""
+
+    def __init__(self, topics: str | Sequence[str], deserialization_schema: Any, properties: Mapping[str, Any]) -> None:
+        self._topics = [topics] if isinstance(topics, str) else [*topics]
+        self._schema = deserialization_schema
+        self._properties = dict(properties or {})
+        self._starting = self._group_offsets()
+
+    def _group_offsets(self) -> KafkaOffsetsInitializer:
+        reset = {
+            "earliest": KafkaOffsetResetStrategy.EARLIEST,
+            "none": KafkaOffsetResetStrategy.NONE,
+        }.get(str(self._properties.get("auto.offset.reset")), KafkaOffsetResetStrategy.LATEST)
+        if "group.id" in self._properties:
+            return KafkaOffsetsInitializer.committed_offsets(reset)
+        earliest = reset is KafkaOffsetResetStrategy.EARLIEST
+        return KafkaOffsetsInitializer.earliest() if earliest else KafkaOffsetsInitializer.latest()
+
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
+        """Commit offsets to the group when a checkpoint is complete, or not."""
+        self._properties["commit.offsets.on.checkpoint"] = str(commit_on_checkpoints).lower()
+        return self
+
+    def set_start_from_earliest(self) -> FlinkKafkaConsumerBase:
+        """Begin with the oldest records."""
+        self._starting = KafkaOffsetsInitializer.earliest()
+        return self
+
+    def set_start_from_latest(self) -> FlinkKafkaConsumerBase:
+        """Begin with the records that come."""
+        self._starting = KafkaOffsetsInitializer.latest()
+        return self
+
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumerBase:
+        """Begin with the first records of a timestamp (ms) or later."""
+        self._starting = KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp)
+        return self
+
+    def set_start_from_group_offsets(self) -> FlinkKafkaConsumerBase:
+        """Begin with the offsets that the group has committed."""
+        self._starting = self._group_offsets()
+        return self
+
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
+        """Accept and ignore: partitions of a checkpoint are read on."""
+        return self
+
+    def get_produced_type(self) -> Any:
+        """Return the type of the schema, if it has one."""
+        return getattr(self._schema, "type_info", None)
+
+    def as_source(self) -> kafka_source.KafkaSource:
+        """Return the source that it stands for."""
+        builder = kafka_source.KafkaSource.builder().set_topics(*self._topics).set_properties(_kept(self._properties))
+        return builder.set_starting_offsets(self._starting).set_value_only_deserializer(self._schema).build()
+
+
+class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
+    """Reads topics as a ``KafkaSource``.
+
+    >>> import warnings
+    >>> from funken.compat.pyflink.formats import SimpleStringSchema
+    >>> warnings.simplefilter("ignore", DeprecationWarning)
+    >>> consumer = FlinkKafkaConsumer("orders", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
+    >>> source = consumer.set_start_from_earliest().as_source()
+    >>> source.servers, source.subscription.topics, source.starting == KafkaOffsetsInitializer.earliest()
+    ('localhost:9092', ('orders',), True)
+    """
+
+    def __init__(self, topics: str | Sequence[str], deserialization_schema: Any, properties: Mapping[str, Any]) -> None:
+        _superseded("FlinkKafkaConsumer", "a KafkaSource, as of KafkaSource.builder()")
+        super().__init__(topics, deserialization_schema, properties)
+
+
+class Semantic(enum.Enum):
+    """What a ``FlinkKafkaProducer`` guarantees."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
+
+
+class FlinkKafkaProducerBase:
+    """Writes to a topic as a ``KafkaSink``."""
+
+    def __init__(
+        self, topic: str, serialization_schema: Any, producer_config: Mapping[str, Any], semantic: Semantic
+    ) -> None:
+        self._topic = topic
+        self._schema = serialization_schema
+        self._properties = dict(producer_config or {})
+        self._semantic = semantic
+
+    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
+        """Accept and ignore: a record that cannot be written fails the job."""
+        return self
+
+    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
+        """Wait for what was sent when a checkpoint is made, or guarantee nothing."""
+        if not flush_on_checkpoint:
+            self._semantic = Semantic.NONE
+        return self
+
+    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
+        """Accept and ignore: records carry their timestamps."""
+        return self
+
+    def as_sink(self) -> kafka_sink.KafkaSink:
+        """Return the sink that it stands for."""
+        schema = KafkaRecordSerializationSchema.builder().set_topic(self._topic)
+        builder = kafka_sink.KafkaSink.builder().set_properties(_kept(self._properties))
+        builder = builder.set_bootstrap_servers(str(self._properties.get("bootstrap.servers", "")))
+        builder = builder.set_record_serializer(schema.set_value_serialization_schema(self._schema).build())
+        if self._semantic is Semantic.EXACTLY_ONCE:
+            builder = builder.set_transactional_id_prefix(f"flink-kafka-producer-{self._topic}")
+        return builder.set_delivery_guarantee(DeliveryGuarantee[self._semantic.name]).build()
+
+
+class FlinkKafkaProducer(FlinkKafkaProducerBase):
+    """Writes to a topic as a ``KafkaSink``.
+
+    >>> import warnings
+    >>> from funken.compat.pyflink.formats import SimpleStringSchema
+    >>> warnings.simplefilter("ignore", DeprecationWarning)
+    >>> producer = FlinkKafkaProducer("totals", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
+    >>> producer.as_sink().guarantee.name
+    'AT_LEAST_ONCE'
+    """
+
+    def __init__(
+        self, topic: str, serialization_schema: Any, producer_config: Mapping[str, Any], kafka_producer_pool_size: int = 5,
+        semantic: Semantic = Semantic.AT_LEAST_ONCE,
+    ) -> None:  # fmt: skip
+        _superseded("FlinkKafkaProducer", "a KafkaSink, as of KafkaSink.builder()")
+        super().__init__(topic, serialization_schema, producer_config, semantic)
+
+    def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
+        """Accept and ignore: a transaction that has timed out fails the restore, and the error says what is lost."""
+        return self
+
+
+# ---- JDBC
+
+
+@dataclass(frozen=True)
+class JdbcConnectionOptions:
+    """How a database is reached.
+
+    >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://db.example:5432/shop")
+    >>> options = builder.with_driver_name("org.postgresql.Driver").with_user_name("ada").with_password("secret").build()
+    >>> options.get_db_url(), options.get_user_name(), options.database()
+    ('jdbc:postgresql://db.example:5432/shop', 'ada', PostgresDatabase('host=db.example port=5432 dbname=shop user=ada'))
+    """
+
+    url: str = ""
+    driver_name: str | None = None
+    user_name: str | None = None
+    password: str | None = None
+
+    def with_url(self, url: str) -> JdbcConnectionOptions:
+        """Set the JDBC URL."""
+        return replace(self, url=url)
+
+    def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions:
+        """Remember the driver's class; nothing uses it."""
+        return replace(self, driver_name=driver_name)
+
+    def with_user_name(self, user_name: str) -> JdbcConnectionOptions:
+        """Set the user."""
+        return replace(self, user_name=user_name)
+
+    def with_password(self, password: str) -> JdbcConnectionOptions:
+        """Set the password."""
+        return replace(self, password=password)
+
+    def build(self) -> JdbcConnectionOptions:
+        """Return the options; raises ``InvalidConfiguration`` for a URL of no database that is known."""
+        self.database()
+        return self
+
+    def get_db_url(self) -> str:
+        """Return the URL."""
+        return self.url
+
+    def get_driver_name(self) -> str | None:
+        """Return the driver's class."""
+        return self.driver_name
+
+    def get_user_name(self) -> str | None:
+        """Return the user."""
+        return self.user_name
+
+    def get_password(self) -> str | None:
+        """Return the password."""
+        return self.password
+
+    def __repr__(self) -> str:
+        return f"JdbcConnectionOptions({self.url.partition('?')[0]!r})"
+
+    def database(self) -> SqlDatabase:
+        """Return the database that the URL names."""
+        kind, _, rest = self.url.removeprefix("jdbc:").partition(":")
+        if self.url.startswith("jdbc:sqlite:"):
+            return SqliteDatabase(rest)
+        if not self.url.startswith("jdbc:") or kind not in _DIALECTS:
+            raise InvalidConfiguration(
+                f"the JDBC URL names no database that is known here ({', '.join(_DIALECTS)}, sqlite). Write to another one with "
+                "funken.connectors.sql.SqlSink and an EngineDatabase, which takes the URLs of SQLAlchemy."
+            )
+        address = urlsplit(rest)
+        who = quote(self.user_name or "", safe="")
+        who += f":{quote(self.password, safe='')}" if self.password else ""
+        query = "" if kind != "postgresql" or not address.query else f"?{address.query}"
+        url = f"{_DIALECTS[kind]}://{who}{'@' if who else ''}{address.netloc}{address.path}{query}"
+        return PostgresDatabase(url) if kind == "postgresql" else EngineDatabase(url)
+
+
+_DIALECTS = {"postgresql": "postgresql", "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql"}
+
+
+class _ConnectionBuilder(InPlace, of=JdbcConnectionOptions):
+    """Describes how a database is reached."""
+
+    def __init__(self) -> None:
+        super().__init__(JdbcConnectionOptions())
+
+
+JdbcConnectionOptions.JdbcConnectionOptionsBuilder = _ConnectionBuilder  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class JdbcExecutionOptions:
+    """How many rows are written at once; rows are written when a block of records comes, so the interval has no effect.
+
+    >>> JdbcExecutionOptions.builder().with_batch_size(200).with_batch_interval_ms(100).build().get_batch_size()
+    200
+    >>> JdbcExecutionOptions.defaults().get_max_retries()
+    3
+    """
+
+    batch_size: int = 5000
+    batch_interval_ms: int = 0
+    max_retries: int = 3
+
+    @staticmethod
+    def defaults() -> JdbcExecutionOptions:
+        """Return the defaults."""
+        return JdbcExecutionOptions()
+
+    @staticmethod
+    def builder() -> Any:
+        """Start to describe others."""
+        return _ExecutionBuilder()
+
+    def with_batch_size(self, size: int) -> JdbcExecutionOptions:
+        """Write at most so many rows in a transaction."""
+        return replace(self, batch_size=size)
+
+    def with_batch_interval_ms(self, interval_ms: DurationLike) -> JdbcExecutionOptions:
+        """Remember a time; rows do not wait."""
+        return replace(self, batch_interval_ms=duration_ms(interval_ms))
+
+    def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions:
+        """Remember a number; transient errors are retried three times."""
+        return replace(self, max_retries=max_retries)
+
+    def build(self) -> JdbcExecutionOptions:
+        """Return the options."""
+        return self
+
+    def get_batch_size(self) -> int:
+        """Return how many rows are written at most in a transaction."""
+        return self.batch_size
+
+    def get_batch_interval_ms(self) -> int:
+        """Return what was set."""
+        return self.batch_interval_ms
+
+    def get_max_retries(self) -> int:
+        """Return what was set."""
+        return self.max_retries
+
+
+class _ExecutionBuilder(InPlace, of=JdbcExecutionOptions):
+    """Describes how rows are written."""
+
+    def __init__(self) -> None:
+        super().__init__(JdbcExecutionOptions())
+
+
+JdbcExecutionOptions.Builder = _ExecutionBuilder  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class StatementSink(SqlSink):
+    """Runs a statement of the program for each record, whose fields are its parameters, in order."""
+
+    statement: str = ""
+
+    def look(self, cursor: Any) -> None:
+        """Let the database look at the statement, if it is one that can be explained."""
+        if re.match(r"\s*(insert|update|delete|replace)\b", self.statement, re.IGNORECASE):
+            cursor.execute(f"EXPLAIN {self._marked()}", (None,) * len(self.columns))
+
+    def insert(self, cursor: Any, rows: list[tuple[Any, ...]]) -> None:
+        """Run the statement for the rows."""
+        cursor.executemany(self._marked(), rows)
+
+    def _marked(self) -> str:
+        """Return the statement with the database's own marks for parameters; those in quotes are text."""
+        number, mark = 0, self.database.placeholder
+        parts = re.split(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")", self.statement)
+        for place, part in enumerate(parts):
+            text = part.replace("%", "%%") if mark == "%s" else part
+            if place % 2 == 0:
+                pieces = text.split("?")
+                marks = [f":{number + 1 + each}" if mark == ":1" else mark for each in range(len(pieces) - 1)]
+                number += len(marks)
+                text = "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True))
+            parts[place] = text
+        return "".join(parts)
+
+
+class JdbcSink:
+    """Writes records with a statement; at least once.
+
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from funken import Types
+    >>> from funken.testing import local
+    >>> with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(f"{folder}/shop.db")) as db:
+    ...     _ = db.execute("CREATE TABLE prices (item, price)")
+    ...     options = JdbcConnectionOptions(f"jdbc:sqlite:{folder}/shop.db")
+    ...     of_prices = Types.ROW_NAMED(["item", "price"], [Types.STRING(), Types.INT()])
+    ...     prices = local([("tea", 3)])
+    ...     _ = prices.sink_to(JdbcSink.sink("insert into prices values (?, ?)", of_prices, options))
+    ...     _ = prices.get_execution_environment().execute()
+    ...     db.execute("SELECT * FROM prices").fetchall()
+    [('tea', 3)]
+    """
+
+    @staticmethod
+    def sink(
+        sql: str, type_info: Any, jdbc_connection_options: JdbcConnectionOptions,
+        jdbc_execution_options: JdbcExecutionOptions | None = None,
+    ) -> StatementSink:  # fmt: skip
+        """Return a sink that runs a statement with ``?`` for each field of the declared row type."""
+        marks = len(re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "", sql).split("?")) - 1
+        columns = tuple(type_info.get_field_names())
+        if marks != len(columns):
+            raise InvalidConfiguration(
+                f"the statement of JdbcSink.sink() has {marks} parameters (?), but its type {len(columns)} fields "
+                f"({', '.join(columns)}). Write one ? for each field, in their order."
+            )
+        found = re.search(r"(?:into|update|from)\s+([^\s(]+)", sql, re.IGNORECASE)
+        return StatementSink(
+            jdbc_connection_options.database(),
+            found[1] if found else sql,
+            columns,
+            batch_size=(jdbc_execution_options or JdbcExecutionOptions()).batch_size,
+            statement=sql,
+        )
+
+
+__all__ = [
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcSink",
+    "Semantic",
+]
