@@ -67,6 +67,9 @@ class Columns:
         builder = Schema.new_builder()
         for name, kind in self.columns:
             builder.column(name, f"{kind} NOT NULL" if self.key and name == "id" else kind)
+        if self.name == "e":
+            builder.column_by_expression("ts", "TIMESTAMPADD(SECOND, sec, TIMESTAMP '1970-01-01 00:00:00')")
+            builder.watermark("ts", "ts")
         if self.key:
             builder.primary_key("id")
         return builder.build()
@@ -79,7 +82,29 @@ TABLES = (
     Columns("p", _PLAIN, key=True),
     Columns("q", _PLAIN, key=True, mode=ChangelogMode.upsert(False)),  # no row before an update
     Columns("w", (("id", "INT"), ("k", "INT"), ("l", "ARRAY<INT>"))),
+    Columns("e", (("sec", "INT"), ("k", "INT"), ("v", "INT")), mode=ChangelogMode.insert_only()),  # seconds rise
 )
+_WINDOW = (
+    "{{SELECT k, TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', window_start), COUNT(*), SUM(v), COUNT(DISTINCT v) "
+    "FROM TABLE(%s) GROUP BY k, window_start, window_end"
+    "|SELECT k, sec - sec %% %d - past, COUNT(*), SUM(v), COUNT(DISTINCT v) FROM e CROSS JOIN (%s) AS o "
+    "WHERE sec - sec %% %d - past + %d <= (SELECT MAX(sec) FROM e) GROUP BY k, sec - sec %% %d - past}}"
+)
+TIMED = (
+    _WINDOW % ("TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '5' SECOND)", 5, "SELECT 0 AS past", 5, 5, 5),
+    _WINDOW
+    % (
+        "HOP(TABLE e, DESCRIPTOR(ts), INTERVAL '3' SECOND, INTERVAL '6' SECOND)",
+        *(3, "SELECT 0 AS past UNION ALL SELECT 3", 3, 6, 3),
+    ),
+    "SELECT sec, SUM(v) OVER (PARTITION BY k ORDER BY {{ts|sec}} ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM e",
+    "SELECT sec, v, COUNT(v) OVER (PARTITION BY k ORDER BY {{ts|sec}} ROWS UNBOUNDED PRECEDING) FROM e",
+    "SELECT k, sec FROM (SELECT k, sec, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {{ts|sec}} DESC) AS n FROM e) AS q "
+    "WHERE n = 1",
+    "SELECT a.sec, b.sec FROM e AS a JOIN e AS b ON a.k = b.k AND {{b.ts BETWEEN a.ts AND a.ts + INTERVAL '4' SECOND"
+    "|b.sec BETWEEN a.sec AND a.sec + 4}}",
+)
+"""Queries over time. The first windows may begin before 1970."""
 
 
 class History:
@@ -140,6 +165,8 @@ class History:
                 return [rng.choice([None, 1, 2, 3]) for _ in range(rng.randrange(4))]
             return rng.randrange(-2, 5)
 
+        if self.table.name == "e":
+            key = rng.randrange(1, 4) + (self.rows[-1][0] if self.rows else 0)
         first = rng.randrange(6) if key is None else key
         return (first, *(value(kind) for _, kind in self.table.columns[1:]))
 
@@ -155,6 +182,8 @@ class Queries:
 
     def query(self) -> str:
         """Return a query."""
+        if self._rng.random() < 0.12:
+            return self._rng.choice(TIMED)
         text, columns = self._relation(3)
         if self._rng.random() < 0.15:
             return f"{self._select(text, columns)} ORDER BY {self._total(columns)} LIMIT {self._rng.randrange(1, 6)}"

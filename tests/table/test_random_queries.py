@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.table.random_queries import Case, rendered
+from tests.table.random_queries import TIMED, Case, rendered
 
 pytestmark = pytest.mark.simulation
 
@@ -10,6 +10,12 @@ pytestmark = pytest.mark.simulation
 @pytest.mark.parametrize("seed", range(3))
 def test_random_queries_leave_the_rows_of_a_database(seed):
     assert list(Case(seed, 4).differences()) == []
+
+
+def test_windows_and_joins_over_time_leave_the_rows_of_a_database():
+    case = Case(1, len(TIMED))
+    case.queries = list(TIMED)
+    assert list(case.differences()) == []
 
 
 def test_a_wrong_result_is_seen():
