@@ -61,6 +61,7 @@ COLUMNS = {
         ("TO_TIMESTAMP_LTZ(s, 'yyyy', 'no zone')", "Invalid ID for region-based ZoneId, invalid format: no zone"),
         ("TO_TIMESTAMP_LTZ(s, NULL)", "Pattern can not be a null literal"),
         ("JSON_STRING(JSON(s))", "currently only supported inside JSON_ARRAY()"),
+        ("JSON(s)", "currently only supported inside JSON_ARRAY()"),
         ("UPER(s)", "Did you mean UPPER?"),
     ],
 )
