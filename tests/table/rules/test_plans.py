@@ -315,3 +315,10 @@ def test_explain_estimates_costs(tables):
     lines = explained.split("== Optimized Physical Plan ==\n")[1].split("\n\n")[0].splitlines()
     assert lines[0].endswith("): rowcount = 1.5E+06, cumulative cost = {1.32E+08 rows, 1.5E+07 network, 1.5E+06 state}")
     assert lines[-1].endswith("rowcount = 1E+08, cumulative cost = {1E+08 rows, 0 network, 0 state}")
+
+
+def test_a_bounded_query_may_have_another_key_than_its_sink(tables):
+    query = "INSERT INTO keyed SELECT k, CAST(v AS BIGINT) FROM a"
+    with pytest.raises(InvalidTable, match="upsert key that differs"):
+        tables.explain_sql(query)
+    assert not any("upsertMaterialize" in line for line in physical(session(batch=True), query))
