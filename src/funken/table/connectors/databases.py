@@ -68,7 +68,7 @@ def database_of(path: str, url: str, user: str | None, password: str | None) -> 
     """Return the database of a URL; raises ``InvalidProgram``.
 
     >>> database_of("t", "jdbc:postgresql://db:5432/shop?sslmode=require", "ada", "secret")
-    PostgresDatabase('host=db port=5432 user=ada dbname=shop')
+    PostgresDatabase('host=db port=5432 dbname=shop user=ada sslmode=require')
     >>> database_of("t", "jdbc:oracle:thin:@db", None, None)
     Traceback (most recent call last):
     ...
