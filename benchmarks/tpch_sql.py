@@ -15,6 +15,7 @@ import datetime
 import json
 import math
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,9 +47,8 @@ TABLES = {
     "l_comment STRING, PRIMARY KEY (l_orderkey, l_linenumber) NOT ENFORCED",
 }
 CHANGING = ("orders", "lineitem")
-EDITS = (("GROUP BY\n    supplier_no", "GROUP BY\n    l_suppkey"), ("> 300", "> 250"))
+EDITS = ((r"GROUP BY\s+supplier_no", "GROUP BY l_suppkey"), (r"> 300\b", "> 250"))
 """Where SQL's own GROUP BY knows no alias, and where so few orders leave nothing."""
-SORTED_ONLY = 250
 MINI_BATCHES = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -69,6 +69,9 @@ def write_tables(folder: Path, scale: float, batches: int) -> None:
     database.execute("LOAD tpch")
     database.execute(f"CALL dbgen(sf = {scale})")
     queries = {f"q{number}": edited(text) for number, text in database.execute("FROM tpch_queries()").fetchall()}
+    # With few suppliers dbgen gives a part the same one twice, though together they are the key.
+    pairs = "SELECT min(rowid) FROM partsupp GROUP BY ps_partkey, ps_suppkey"
+    database.execute(f"DELETE FROM partsupp WHERE rowid NOT IN ({pairs})")
     changes: list[dict[str, list[tuple[int, Any]]]] = []
     for table in CHANGING:
         database.execute(f"ALTER TABLE {table} RENAME TO all_{table}")
@@ -96,7 +99,7 @@ def write_tables(folder: Path, scale: float, batches: int) -> None:
 def edited(text: str) -> str:
     """Return a query as both sides run it."""
     for old, new in EDITS:
-        text = text.replace(old, new)
+        text = re.sub(old, new, text)
     text = text.strip().rstrip(";")
     head, _, tail = text.rpartition("ORDER BY")
     return text if "LIMIT" in tail or not head else head
@@ -144,7 +147,11 @@ def found(query: str, changes: list[dict[str, list[tuple[int, Any]]]], args: arg
 
 
 def difference(one: list[Any], other: list[Any]) -> str:
-    """Return how two results differ; numbers may differ in their seventh digit."""
+    """Return how two results differ; numbers may differ in their seventh digit.
+
+    A sum over no rows at all is NULL in DuckDB; as a stream it has no result yet.
+    """
+    one, other = ([row for row in rows if any(each is not None for each in row)] for rows in (one, other))
 
     def order(row: Any) -> Any:
         numbers = [float(each) for each in row if isinstance(each, Decimal | float | int)]

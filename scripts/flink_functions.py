@@ -234,9 +234,11 @@ class TestFunction:
     deterministic: bool = True
 
     def infer(self, args: list[Node], names: Any) -> tuple[list[Node], LogicalType]:
+        """Return the arguments as the function takes them, and the type of its result."""
         return [cast(node, type_) for node, type_ in zip(args, self.parameters, strict=True)], self.result
 
     def evaluate(self, call: Any, evaluator: Any) -> Any:
+        """Return the column of results."""
         columns = [to_internal(evaluator.column(node), node.type) for node in call.args]
         rows = zip(*columns, strict=True) if columns else [()] * evaluator.rows
         return from_internal([self.compute(*row) for row in rows], call.type)
@@ -278,6 +280,7 @@ class TestBinder(Binder):
     tests: dict[str, TestFunction]
 
     def function(self, path: Any) -> Any:
+        """Return a function by its path."""
         found = self.tests.get(path[-1].lower())
         return found if found is not None else super().function(path)
 
@@ -312,9 +315,11 @@ class Summary:
         self.at = 0
 
     def peek(self) -> str:
+        """Return the next token."""
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def take(self) -> str:
+        """Return the next token and go on."""
         token = self.peek()
         self.at += 1
         return token
@@ -350,6 +355,7 @@ class Summary:
         return token
 
     def arguments(self) -> list[str]:
+        """Return the arguments up to the bracket."""
         found = []
         while self.peek() not in {")", ""}:
             found.append(self.sql())
@@ -359,6 +365,7 @@ class Summary:
         return found
 
     def call(self, name: str) -> str:
+        """Return a call of a function whose bracket was read."""
         if name in {"cast", "TRY_CAST"}:
             value = self.sql()
             self.take()
@@ -447,11 +454,7 @@ class Table:
             legacy = "LEGACY" in column["type"] and "Decimal" not in column["type"]
             type_ = type_of_value(value) if legacy else type_of(column["type"])
             if type_.root == "DECIMAL" and column["type"].startswith("LEGACY"):
-                digits = Decimal(value["v"]) if value else Decimal(0)
-                type_ = DecimalType(
-                    38, 0 if digits == digits.to_integral_value() and not digits.as_tuple().exponent else 19
-                )
-                type_ = DecimalType(38, 19) if type_.scale else DecimalType(38, 19)
+                type_ = DecimalType(38, 19)
             given = fitted(decode(value, type_), type_)
             if given is not None and type_.root == "TIMESTAMP_LTZ" and value["$"] == "timestamp":  # a local time
                 given = instant_nanos(given, zone_of(self.config.get("table.local-time-zone", "UTC")))
@@ -463,12 +466,14 @@ class Table:
         self.values.append(given)
 
     def node(self, sql: str) -> Node:
+        """Return a typed expression over the columns."""
         for name, why in self.missing.items():
             if re.search(rf"\b{name}\b", sql):
                 raise Skipped(f"column {name}: {why}")
         return self.binder.expression(sql.replace("testTable.", ""), self.columns)
 
     def value(self, node: Node, config: dict[str, Any]) -> Any:
+        """Return the value of an expression for the row."""
         types = [type_ for _, type_ in self.columns] or [IntType()]
         values = self.values or [1]
         arrays = [from_internal([value], type_) for value, type_ in zip(values, types, strict=True)]
@@ -492,7 +497,7 @@ def alike(found: Any, wanted: Any, type_: LogicalType) -> bool:
     if isinstance(found, float) and isinstance(wanted, float):
         return (
             found == wanted
-            or (found != found and wanted != wanted)
+            or (math.isnan(found) and math.isnan(wanted))
             or math.isclose(found, wanted, rel_tol=1e-6 if type_.root == "FLOAT" else 1e-14)
         )
     if isinstance(type_, DecimalType):
@@ -501,6 +506,7 @@ def alike(found: Any, wanted: Any, type_: LogicalType) -> bool:
 
 
 def check_type(node: Node, text: str | None) -> None:
+    """Raise ``Different`` if a type is not that of the item."""
     if text is None:
         return
     try:
@@ -513,6 +519,7 @@ def check_type(node: Node, text: str | None) -> None:
 
 
 def check_error(table: Table, sqls: list[str], item: dict[str, Any], exact: bool) -> None:
+    """Raise ``Different`` if there is no error, or another one."""
     try:
         for sql in sqls:
             node = table.node(sql)
@@ -570,6 +577,7 @@ def split_columns(sql: str, count: int) -> list[str]:
 
 
 def check_string(table: Table, sql: str, item: dict[str, Any]) -> None:
+    """Raise ``Different`` if the text of a value is another one."""
     node = table.node(sql)
     config = item.get("config") or {}
     text = FUNCTIONS.call("CAST", [node], type=parse_type("STRING"))
@@ -647,6 +655,7 @@ def _key(values: tuple[Any, ...], types: list[LogicalType]) -> Any:
 
 
 def items(path: str, wanted: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the items that all the regular expressions are found in, with their specs."""
     for spec in json.loads(Path(path).read_text())["specs"]:
         for item in spec["items"]:
             text = f"{spec['class']} {spec.get('function')} {item.get('sql') or item.get('sql_equivalent')}"
@@ -664,6 +673,7 @@ class Outcome:
 
 
 def run_item(table: Table | None, spec: dict[str, Any], item: dict[str, Any], exact: bool) -> Outcome:
+    """Return what became of an item."""
     label = f"{spec['class']}: {item.get('sql') or item.get('sql_equivalent') or item.get('expression')}"
     try:
         if table is None:
@@ -682,6 +692,7 @@ def run_item(table: Table | None, spec: dict[str, Any], item: dict[str, Any], ex
 
 
 def main() -> int:
+    """Run the items of a file; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path")
     parser.add_argument(
@@ -710,6 +721,7 @@ def main() -> int:
 
 
 def report(counts: dict[str, Counter[str]], outcomes: list[Outcome]) -> None:
+    """Print the counts of each class."""
     for name, found in sorted(counts.items()):
         rest = ", ".join(f"{kind} {count}" for kind, count in found.most_common() if kind != "right")
         print(f"{name:40} {found['right']:5} of {sum(found.values()):5}  {rest}")

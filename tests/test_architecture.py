@@ -276,7 +276,7 @@ def on_columns(dotted: str) -> bool:
 
 
 def numpy_fence(module: Module) -> Iterator[str]:
-    if not on_columns(module.name) and module.part != "ml" and module.room != "expr.sql":  # its modules load it late
+    if not on_columns(module.name) and module.part != "ml":
         yield from (f"imports {name}" for name in module.imports() if name.split(".")[0] == "numpy")
 
 

@@ -80,9 +80,9 @@ class CompiledPlan:
     >>> from funken.table.environment import TableEnvironment
     >>> tables = TableEnvironment.create()
     >>> _ = tables.execute_sql("CREATE TABLE t (n INT) WITH ('connector' = 'print')")
-    >>> plan = CompiledPlan.of(tables, "INSERT INTO t VALUES (1), (2)")
-    >>> [operator.operator for operator in plan.operators]
-    ['Values', 'Sink']
+    >>> plan = CompiledPlan.of(tables, ["INSERT INTO t VALUES (1), (2)"])
+    >>> print(plan.operators[-1])
+    Sink(table=[default_catalog.default_database.t], fields=[n])
     """
 
     def __init__(
@@ -98,14 +98,7 @@ class CompiledPlan:
         self.operators = tuple(operators)
 
     @staticmethod
-    def of(environment: TableEnvironment, text: str) -> CompiledPlan:
-        """Compile an INSERT or a statement set."""
-        from funken.table.execution import inserts_of  # noqa: PLC0415 - loads the parser
-
-        return CompiledPlan.of_statements(environment, inserts_of(text))
-
-    @staticmethod
-    def of_statements(environment: TableEnvironment, statements: Sequence[str]) -> CompiledPlan:
+    def of(environment: TableEnvironment, statements: Sequence[str]) -> CompiledPlan:
         """Compile INSERTs into one job."""
         from funken.table.execution import definitions_of, sinks_of  # noqa: PLC0415 - loads the parser
 

@@ -572,16 +572,28 @@ class TableEnvironment:
 
     def compile_plan_sql(self, stmt: str) -> CompiledPlan:
         """Compile an INSERT or a statement set into a plan whose operators keep their uids."""
+        from funken.table.execution import inserts_of  # noqa: PLC0415 - loads the parser
+
+        return self.compiled(inserts_of(stmt))
+
+    def compiled(self, statements: Sequence[str]) -> CompiledPlan:
+        """Compile INSERTs into the plan of one job."""
         from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
 
-        return CompiledPlan.of(self, stmt)
+        return CompiledPlan.of(self, statements)
+
+    def plan_in(self, file: str) -> CompiledPlan:
+        """Read the compiled plan in a file."""
+        from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
+
+        return CompiledPlan.from_file(self, file)
 
     def load_plan(self, plan_reference: PlanReference) -> CompiledPlan:
         """Read a compiled plan."""
         from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
 
         if plan_reference.file is not None:
-            return CompiledPlan.from_file(self, plan_reference.file)
+            return self.plan_in(plan_reference.file)
         return CompiledPlan.from_json(self, plan_reference.json or "")
 
     def execute_plan(self, plan_reference: PlanReference) -> TableResult:

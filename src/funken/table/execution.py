@@ -118,22 +118,18 @@ def definitions_of(env: TableEnvironment, sinks: Sequence[LogicalSink]) -> dict[
 
 
 def _compile_plan(env: TableEnvironment, statement: st.CompilePlan) -> TableResult:
-    from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
-
     exists = Path(statement.file.removeprefix("file://")).exists()
     if exists and statement.execute and not env.get_config().option("table.plan.force-recompile"):
-        return CompiledPlan.from_file(env, statement.file).execute()
+        return env.plan_in(statement.file).execute()
     if exists and statement.if_not_exists:
         return TableResult.ok()
-    plan = CompiledPlan.of_statements(env, _insert_texts(statement.statement))
+    plan = env.compiled(_insert_texts(statement.statement))
     plan.write_to_file(statement.file)
     return plan.execute() if statement.execute else TableResult.ok()
 
 
 def _execute_plan(env: TableEnvironment, statement: st.ExecutePlan) -> TableResult:
-    from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
-
-    return CompiledPlan.from_file(env, statement.file).execute()
+    return env.plan_in(statement.file).execute()
 
 
 def _sink(env: TableEnvironment, statement: st.Insert) -> LogicalSink:

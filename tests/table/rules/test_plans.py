@@ -1,5 +1,7 @@
 """Which operators a query becomes, and which changes they make: the cases are those of Flink 2.3."""
 
+import json
+
 import pytest
 
 from funken.table.catalog import InvalidTable
@@ -290,3 +292,33 @@ def test_a_projection_over_what_is_computed_once_is_one_with_it(tables):
         tables, "INSERT INTO anything SELECT k, r + r FROM (SELECT k, CAST(RAND() * 9 AS BIGINT) AS r FROM c)"
     )
     assert [line.split("(")[0] for line in lines].count("Calc") == 2
+
+
+def test_explain_as_json_has_operators_and_the_ways_between_them(tables):
+    query = "SELECT a.k, COUNT(*) FROM a JOIN cp ON a.id = cp.id GROUP BY a.k"
+    text = tables.explain_sql(query, "JSON_EXECUTION_PLAN").split("== Physical Execution Plan ==\n")[1]
+    found = json.loads(text)["nodes"]
+    names = [node["type"].partition("[")[0] for node in found]
+    assert names == ["TableSourceScan", "WatermarkAssigner", "TableSourceScan", "Join", "Calc", "GroupAggregate"]
+    join, aggregate = found[3], found[5]
+    assert join["predecessors"] == [
+        {"id": 2, "ship_strategy": "HASH", "side": "first"},
+        {"id": 3, "ship_strategy": "HASH", "side": "second"},
+    ]
+    assert aggregate["predecessors"] == [{"id": 5, "ship_strategy": "HASH"}] and aggregate["contents"].startswith(
+        "[6]:"
+    )
+
+
+def test_explain_estimates_costs(tables):
+    explained = tables.explain_sql("SELECT k, COUNT(*) FROM c WHERE v = 1 GROUP BY k", "ESTIMATED_COST")
+    lines = explained.split("== Optimized Physical Plan ==\n")[1].split("\n\n")[0].splitlines()
+    assert lines[0].endswith("): rowcount = 1.5E+06, cumulative cost = {1.32E+08 rows, 1.5E+07 network, 1.5E+06 state}")
+    assert lines[-1].endswith("rowcount = 1E+08, cumulative cost = {1E+08 rows, 0 network, 0 state}")
+
+
+def test_a_bounded_query_may_have_another_key_than_its_sink(tables):
+    query = "INSERT INTO keyed SELECT k, CAST(v AS BIGINT) FROM a"
+    with pytest.raises(InvalidTable, match="upsert key that differs"):
+        tables.explain_sql(query)
+    assert not any("upsertMaterialize" in line for line in physical(session(batch=True), query))

@@ -15,6 +15,7 @@ from funken.expr.sql.types import (
     VarCharType,
 )
 from funken.table.logical import AggregateCall, JoinType, WindowKind, WindowProperty, WindowShape
+from funken.table.runtime import changes as changing
 from funken.table.runtime import group, joins, window_aggregate
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.running import RunningCalls
@@ -188,3 +189,20 @@ def test_an_inner_join_of_new_rows_is_that_of_rows_one_by_one(unique, condition)
         found.append(changes_of(run, changes, 25, sides=(0, 1)))
     assert found[0] == found[1]
     assert found[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("before", [False, True])
+def test_the_latest_rows_of_keys_are_those_of_blocks(monkeypatch, seed, before):
+    monkeypatch.setattr(changing, "_FEW", 2)
+    chance = random.Random(seed)
+    changes = [(kind, (*each[:5], each[5] or 0, *each[6:])) for kind, each in changelog(chance, 200, False)]
+    given = {
+        "keys": (0, 4) if seed % 2 else (0,),
+        "time": 5,
+        "last": True,
+        "insert_only": False,
+        "update_before": before,
+    }
+    whole, single = (Run(changing.DeduplicateByTime, [SOURCE], SOURCE, **given) for _ in range(2))
+    assert changes_of(whole, changes, 25) == changes_of(single, changes, 1)

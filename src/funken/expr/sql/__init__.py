@@ -1,5 +1,5 @@
 """SQL's values and functions: types, casts, and one row of a table per built-in function.
 
-PyArrow and NumPy are imported where they are used. Nothing here knows statements, plans or operators. May import ``expr``,
+PyArrow is imported where it is used. Nothing here knows statements, plans or operators. May import ``expr``,
 ``types`` and the lowest layers.
 """

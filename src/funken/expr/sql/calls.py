@@ -8,6 +8,7 @@ nullable if an argument is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -82,8 +83,107 @@ def described(types: Sequence[LogicalType]) -> str:
     return ", ".join(str(each) for each in types)
 
 
+OPERATORS = {
+    *(
+        "BIN",
+        "TRUNCATE",
+        "TO_BASE64",
+        "FROM_BASE64",
+        "TIMESTAMPADD",
+        "TIMESTAMPDIFF",
+        "STR_TO_MAP",
+        "SPLIT_INDEX",
+        "REGEXP",
+    ),
+    *(
+        "REGEXP_EXTRACT",
+        "REGEXP_REPLACE",
+        "LPAD",
+        "RPAD",
+        "REPEAT",
+        "REVERSE",
+        "LOCATE",
+        "INSTR",
+        "PARSE_URL",
+        "HEX",
+        "LEFT",
+    ),
+    *(
+        "RIGHT",
+        "ASCII",
+        "CHR",
+        "ENCODE",
+        "DECODE",
+        "DATE_FORMAT",
+        "FROM_UNIXTIME",
+        "UNIX_TIMESTAMP",
+        "CONVERT_TZ",
+        "TO_DATE",
+    ),
+    *(
+        "MD5",
+        "SHA1",
+        "SHA224",
+        "SHA256",
+        "SHA384",
+        "SHA512",
+        "SHA2",
+        "IS JSON",
+        "IS NOT JSON",
+        "ROUND",
+        "REPLACE",
+        "OVERLAY",
+    ),
+}
+"""Functions that are operators of Flink's parser, which says otherwise what it does not take."""
+_FORMS = {"<INTEGER_NUMERIC>": "<INTEGER>", "<CHARACTER_STRING> | <BINARY_STRING>": "<STRING>", "<UNIT>": "<ANY>"}
+
+
+def operator_text(type_: LogicalType) -> str:
+    """Return a type as Flink's parser writes it.
+
+    >>> operator_text(parse_type("MAP<STRING, ARRAY<INT>>"))
+    '(VARCHAR(2147483647), INTEGER ARRAY) MAP'
+    """
+    match type_:
+        case IntType():
+            return "INTEGER"
+        case ArrayType() | MultisetType():
+            return f"{operator_text(type_.element)} {type_.root}"
+        case MapType():
+            return f"({operator_text(type_.key)}, {operator_text(type_.value)}) MAP"
+        case LocalZonedTimestampType():
+            return f"TIMESTAMP_WITH_LOCAL_TIME_ZONE({type_.precision})"
+        case _:
+            return type_.serializable()
+
+
+def cannot_apply(name: str, args: Sequence[Node], signatures: Sequence[str], why: str = "") -> InvalidCall:
+    """Return the error of an operator that does not take these arguments."""
+    shown = [
+        f"<INTERVAL {each.value}>"
+        if isinstance(each, Literal) and isinstance(each.type, SymbolType)
+        else f"<{operator_text(each.type)}>"
+        for each in args
+    ]
+    if re.fullmatch(r"\W+", name) and len(shown) == 2:
+        call = f"{shown[0]} {name} {shown[1]}"
+    elif name.startswith("IS "):
+        call = f"{shown[0]} {name}"
+    else:
+        call = f"{name}({', '.join(shown)})"
+    forms = sorted(signatures, key=lambda text: -text.count(","))
+    for ours, theirs in _FORMS.items():
+        forms = [form.replace(ours, theirs) for form in forms]
+    listed = "\n".join(f"'{form}'" for form in forms)
+    more = f"\n{why}" if why else ""
+    return InvalidCall(f"Cannot apply '{name}' to arguments of type '{call}'. Supported form(s): {listed}{more}")
+
+
 def refuse(name: str, args: Sequence[Node], signatures: Sequence[str], why: str = "") -> InvalidCall:
     """Return the error of a call that no signature takes."""
+    if name in OPERATORS:
+        return cannot_apply(name, args, signatures, why)
     said = f"{why} " if why else ""
     lines = "\n".join(signatures)
     types = described([each.type for each in args])
@@ -96,6 +196,12 @@ def no_match(name: str, args: Sequence[Node], signatures: Sequence[str]) -> Inva
     """Return the error of a call with too few or too many arguments."""
     shown = ", ".join(f"<{_family_text(each.type)}>" for each in args)
     lines = "\n".join(signatures)
+    if name in OPERATORS:
+        least = min(len(text.split(",")) if "<" in text else 0 for text in signatures)
+        return InvalidCall(
+            f"Invalid number of arguments to function '{name}'. Was expecting {least} arguments\n"
+            f"Supported signatures are:\n{lines}"
+        )
     return InvalidCall(f"No match found for function signature {name}({shown}).\nSupported signatures are:\n{lines}")
 
 

@@ -7,7 +7,17 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, function, no_match, nullable_of, of_columns, per_value, refuse
+from funken.expr.sql.calls import (
+    bound,
+    cast,
+    function,
+    no_match,
+    nullable_of,
+    of_columns,
+    operator_text,
+    per_value,
+    refuse,
+)
 from funken.expr.sql.patterns import regular_expression
 from funken.expr.sql.types import (
     STRING,
@@ -94,7 +104,13 @@ def _item_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferre
             return [value, cast(index, key.as_nullable(index.type.nullable))], item.as_nullable()
         case VariantType():
             if not is_text(index.type) and not isinstance(index.type, IntegralType):
-                raise refuse("ITEM", args, signature)
+                forms = (
+                    "<ARRAY>[<INTEGER>]\n<MAP>[<ANY>]\n<ROW>[<CHARACTER>|<INTEGER>]\n<VARIANT>[<CHARACTER>|<INTEGER>]"
+                )
+                shown = ", ".join(f"<{operator_text(each.type)}>" for each in args)
+                raise InvalidCall(
+                    f"Cannot apply 'ITEM' to arguments of type 'ITEM({shown})'. Supported form(s): {forms}"
+                )
             return args, VariantType()
         case RowType(fields=fields):
             place = _place(value.type, index, args, signature)

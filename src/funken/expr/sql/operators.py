@@ -8,7 +8,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, described, function, nullable_of, refuse
+from funken.expr.sql.calls import bound, cannot_apply, cast, described, function, nullable_of, refuse
 from funken.expr.sql.literals import MONTHS, SECONDS
 from funken.expr.sql.moments import months_between, nanos_of, plus_interval
 from funken.expr.sql.texts import DAY_MS
@@ -42,9 +42,12 @@ BOOLEAN = BooleanType()
 
 
 def _wrong(name: str, args: Sequence[Node]) -> InvalidCall:
+    if name in _COMPUTE:
+        found = cannot_apply(name, args, (f"<COMPARABLE_TYPE> {name} <COMPARABLE_TYPE>",))
+        if len({each.type.as_nullable() for each in args if isinstance(each.type, StructuredType)}) > 1:
+            return InvalidCall(f"{found}\nIncompatible structured types.")
+        return found
     types = described([each.type for each in args])
-    if len({each.type.as_nullable() for each in args if isinstance(each.type, StructuredType)}) > 1:
-        return InvalidCall(f"Incompatible structured types: '{name}' cannot be applied to {types}")
     return InvalidCall(
         f"Cannot apply '{name}' to arguments of type '{name}({types})': the types do not go together; cast one of them"
     )

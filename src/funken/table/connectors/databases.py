@@ -5,7 +5,6 @@ URLs are Java's (``jdbc:postgresql://host:5432/shop``, ``jdbc:sqlite:/data/shop.
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +29,7 @@ from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
 from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, one_of, text
 from funken.table.types import LogicalType
+from funken.timing.clock import SystemClock
 from funken.types.row import Row, RowKind
 
 _OPTIONS = (
@@ -58,6 +58,7 @@ _OPTIONS = (
     ConnectorOption("sink.max-retries", integer, 3),
     ConnectorOption("sink.parallelism", integer, None),
 )
+_CLOCK = SystemClock()
 _NUMBER = "funken_row"
 """The column that numbers the rows of a table without a key."""
 Convert = Callable[[Any], Any]
@@ -67,7 +68,7 @@ def database_of(path: str, url: str, user: str | None, password: str | None) -> 
     """Return the database of a URL; raises ``InvalidProgram``.
 
     >>> database_of("t", "jdbc:postgresql://db:5432/shop?sslmode=require", "ada", "secret")
-    PostgresDatabase('host=db port=5432 user=ada dbname=shop')
+    PostgresDatabase('host=db port=5432 dbname=shop user=ada sslmode=require')
     >>> database_of("t", "jdbc:oracle:thin:@db", None, None)
     Traceback (most recent call last):
     ...
@@ -316,7 +317,7 @@ class DatabaseLookup(LookupTable):
         if any(part is None for part in key):
             return []
         kept = self._cache.get(key)
-        now = time.monotonic()
+        now = _CLOCK.monotonic()
         if kept is not None and (self._lives is None or now - kept[0] < self._lives / 1000):
             if self._renews:
                 self._cache[key] = now, kept[1]

@@ -68,11 +68,15 @@ class TableFactory:
 _BUILT_IN = {
     "blackhole": "generated:BlackholeFactory",
     "datagen": "generated:DatagenFactory",
+    "delta": "lakes:DeltaFactory",
     "filesystem": "filesystem:FilesystemFactory",
+    "http": "services:HttpFactory",
+    "iceberg": "lakes:IcebergFactory",
     "jdbc": "databases:JdbcFactory",
     "kafka": "kafka:KafkaFactory",
     "postgres-cdc": "databases:PostgresCdcFactory",
     "print": "generated:PrintFactory",
+    "redis": "services:RedisFactory",
     "upsert-kafka": "kafka:UpsertKafkaFactory",
     "values": "values:ValuesFactory",
 }

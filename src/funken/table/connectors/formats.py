@@ -406,11 +406,12 @@ class DocumentRows(DeserializationSchema, SerializationSchema):
 
     def serialize(self, value: Any) -> bytes:
         """Write a row."""
-        message: bytes = self.schema.serialize(_document(value, self.columns))
+        message: bytes = self.schema.serialize(document_of(value, self.columns))
         return message
 
 
-def _document(row: Any, columns: Columns) -> dict[str, Any]:
+def document_of(row: Any, columns: Columns) -> dict[str, Any]:
+    """Return a row as a dict by the names of columns, its rows as well."""
     return {name: _plain(value, type_) for (name, type_), value in zip(columns, row, strict=True)}
 
 
@@ -419,7 +420,7 @@ def _plain(value: Any, type_: Any) -> Any:
     if value is None:
         return None
     if isinstance(type_, RowType):
-        return _document(value, tuple((field.name, field.type) for field in type_.fields))
+        return document_of(value, tuple((field.name, field.type) for field in type_.fields))
     if isinstance(value, list):
         return [_plain(item, type_.element) for item in value]
     if isinstance(value, dict):
@@ -650,6 +651,7 @@ __all__ = [
     "CsvTableRows",
     "TableFormat",
     "check_format",
+    "document_of",
     "format_names",
     "format_options",
     "integer",

@@ -1,6 +1,6 @@
 """Values of SQL's types in JSON and in texts, both ways, as Flink reads and writes them.
 
-A reader takes what the parser of JSON returns, numbers with a fraction as their text (``Number``), and gives the value that
+A reader takes what the parser of JSON returns, numbers with a fraction as their text (``NumberText``), and gives the value that
 rows have: ``datetime``, ``Decimal``, ``dict``, ``Row``. A value of another kind is converted where that is clear: a number in a
 STRING column is its text, a text in an INT column is parsed.
 """
@@ -44,7 +44,7 @@ class JsonRules:
     skips_nulls: bool = False
 
 
-class Number(str):
+class NumberText(str):
     """A number with a fraction or an exponent, as it is written."""
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class Number(str):
 @functools.cache
 def _decoder() -> Callable[[bytes], Any]:
     module = importlib.import_module("msgspec.json")
-    decode: Callable[[bytes], Any] = module.Decoder(float_hook=Number).decode
+    decode: Callable[[bytes], Any] = module.Decoder(float_hook=NumberText).decode
     return decode
 
 
@@ -66,7 +66,7 @@ def _whole(bits: int) -> Read:
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(f"{value!r:.60} is no whole number")
-        number = int(float(value)) if isinstance(value, Number) else int(value)
+        number = int(float(value)) if isinstance(value, NumberText) else int(value)
         if not least <= number <= greatest:
             raise ValueError(f"{value} does not fit into {bits} bits")
         return number
@@ -109,7 +109,7 @@ def _date(value: Any) -> datetime.date:
         return value.date()
     if isinstance(value, datetime.date):
         return value
-    if not isinstance(value, str) or isinstance(value, Number):
+    if not isinstance(value, str) or isinstance(value, NumberText):
         raise ValueError(f"{value!r:.60} is no date")
     return datetime.date.fromisoformat(value.strip())
 
@@ -117,7 +117,7 @@ def _date(value: Any) -> datetime.date:
 def _time(value: Any) -> datetime.time:
     if isinstance(value, datetime.time):
         return value
-    if not isinstance(value, str) or isinstance(value, Number):
+    if not isinstance(value, str) or isinstance(value, NumberText):
         raise ValueError(f"{value!r:.60} is no time")
     return datetime.time.fromisoformat(_six_digits(value.strip().removesuffix("Z")))
 
@@ -135,7 +135,7 @@ def _timestamp(iso: bool | None, zoned: bool) -> Read:
     def read(value: Any) -> datetime.datetime:
         if isinstance(value, datetime.datetime):
             at = value
-        elif isinstance(value, str) and not isinstance(value, Number):
+        elif isinstance(value, str) and not isinstance(value, NumberText):
             text = value.strip()
             bare = text.removesuffix("Z")
             if between is not None and (between not in bare or (zoned and bare == text)):
@@ -173,7 +173,7 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     """Return what reads values of a type; it raises ``ValueError``.
 
     >>> from funken.table.types import DataTypes
-    >>> reader_of(DataTypes.DECIMAL(10, 2), JsonRules())(Number("1.5"))
+    >>> reader_of(DataTypes.DECIMAL(10, 2), JsonRules())(NumberText("1.5"))
     Decimal('1.50')
     """
     name = type(type_).__name__
@@ -247,10 +247,10 @@ class JsonReader:
 def json_text(value: Any) -> str:
     """Return what the parser has read as JSON again, without spaces.
 
-    >>> json_text({"a": [Number("1.50"), None, "b"]})
+    >>> json_text({"a": [NumberText("1.50"), None, "b"]})
     '{"a":[1.50,null,"b"]}'
     """
-    if isinstance(value, Number):
+    if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, dict):
         return (

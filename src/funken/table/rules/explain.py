@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.notation import Notation, length_text
@@ -14,7 +16,11 @@ from funken.table.rules.trees import logical_lines
 
 
 def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = ()) -> str:
-    """Return the three parts for one or several sinks; ``details`` may be CHANGELOG_MODE and PLAN_ADVICE."""
+    """Return the three parts for one or several sinks.
+
+    ``details`` may be CHANGELOG_MODE, ESTIMATED_COST (in the physical plan), PLAN_ADVICE (state, and for how long) and
+    JSON_EXECUTION_PLAN (operators and how rows travel between them).
+    """
     named = {str(detail).upper() for detail in details}
     roots = optimize(sinks, config, getattr(config, "batch", False))
     parts = ["== Abstract Syntax Tree =="]
@@ -29,12 +35,43 @@ def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = 
         parts += [*printer.lines(_shown(root)), ""]
     if "PLAN_ADVICE" in named:
         parts += ["== State ==", *_states(roots), ""]
+    if "JSON_EXECUTION_PLAN" in named:
+        parts += ["== Physical Execution Plan ==", as_json([_shown(root) for root in roots]), ""]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _shown(root: ExecSink) -> ExecNode:
     """A query is shown without the sink that collects it."""
     return root if root.table is not None else root.input
+
+
+def as_json(roots: Sequence[ExecNode]) -> str:
+    """Return operators, inputs first, with the ways between them: an exchange is a way."""
+    printer = Printer(Notation(infix=True), set())
+    numbers: dict[int, int] = {}
+    found: list[dict[str, Any]] = []
+
+    def visit(node: ExecNode) -> int:
+        if id(node) in numbers:
+            return numbers[id(node)]
+        ways = []
+        for side, below in enumerate(node.inputs):
+            keys = below.keys if isinstance(below, nodes.ExecExchange) else None
+            way = "FORWARD" if keys is None else "HASH" if keys else "GLOBAL"
+            source = below.input if isinstance(below, nodes.ExecExchange) else below
+            entry = {"id": visit(source), "ship_strategy": way}  # type: ignore[arg-type]
+            ways.append(entry | ({"side": ("first", "second")[min(side, 1)]} if len(node.inputs) > 1 else {}))
+        number = numbers[id(node)] = len(found) + 1
+        text = printer.line(node)
+        pact = "Data Source" if not ways else "Data Sink" if isinstance(node, ExecSink) else "Operator"
+        name = text.partition("(")[0]
+        shown = {"id": number, "type": f"{name}[{number}]", "pact": pact, "contents": f"[{number}]:{text}"}
+        found.append(shown | ({"predecessors": ways} if ways else {}))
+        return number
+
+    for root in roots:
+        visit(root)
+    return json.dumps({"nodes": found}, indent=2)
 
 
 def _shared(roots: Sequence[ExecNode]) -> dict[int, int]:

@@ -17,6 +17,7 @@ from funken.table.logical import (
     WindowProperty,
     WindowShape,
 )
+from funken.table.rules.costs import estimate
 from funken.table.rules.notation import Notation, length_text, type_text
 
 
@@ -62,13 +63,14 @@ class Printer:
         if "CHANGELOG_MODE" in self.details:
             mode = "[NONE]" if isinstance(node, ExecSink) else _mode(node)
             parts = [*parts, f"changelogMode={mode}"]
+        cost = f": {estimate(node)}" if "ESTIMATED_COST" in self.details else ""
         if "PLAN_ADVICE" in self.details and node.upsert_keys:
             keys = sorted(sorted(key) for key in node.upsert_keys)
             parts = [
                 *parts,
                 f"upsertKeys={_listed([_listed([node.row_type[place].name for place in key]) for key in keys])}",
             ]
-        return f"{name}({', '.join(parts)})"
+        return f"{name}({', '.join(parts)}){cost}"
 
     def described(self, node: ExecNode) -> tuple[str, list[str]]:
         """Return an operator's name and the parts of its line."""

@@ -27,7 +27,7 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
     key = tuple(names.index(name) for name in node.table.table.primary_key if name in names)
     _check(node, below, accepts)
     conflict = _conflict(node, below, accepts, key)
-    materialize = _materialized(node, below, accepts, key, conflict, config)
+    materialize = not batch and _materialized(node, below, accepts, key, conflict, config)
     partial = bool(getattr(table, "deletes_by_key", False)) or accepts.key_only_deletes
     exact = any(each == set(key) for each in below.upsert_keys)
     needs = _needs(accepts, materialize or conflict is not None or bool(key and not exact))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from funken.columnar.keyed.groups import running_most
 from funken.errors import InvalidProgram
 from funken.expr.ir import Node
 from funken.ids import MAX_WATERMARK
@@ -13,10 +17,13 @@ from funken.operators.context import OperatorContext
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.group import Bundle, Bundled
-from funken.table.runtime.operator import KeyedTableOperator, is_accumulate, rowtimes
+from funken.table.runtime.keyed_blocks import KeyedRows
+from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
 from funken.table.runtime.stateless import Expressions
 
 Tuple = tuple[Any, ...]
+_FEW = 32
+"""Blocks of fewer rows are handled row by row."""
 
 
 class ChangelogNormalize(Bundled):
@@ -150,6 +157,9 @@ class DeduplicateByTime(KeyedTableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block."""
+        if self._last and block.kinds is None and not self._ttl and len(block) >= _FEW:
+            self._latest_of_block(block)
+            return
         times = rowtimes(block, self._time)
         for (key, row, kind), time in zip(self.keyed_rows(block, self._keys), times, strict=True):
             if not is_accumulate(kind):
@@ -161,6 +171,57 @@ class DeduplicateByTime(KeyedTableOperator):
                 self._earliest(key, row, time)
             else:
                 self._earliest_so_far(row, time)
+
+    def _latest_of_block(self, block: TableBlock) -> None:
+        """Emit each row that is not earlier than the last of its key, and what it takes the place of."""
+        self.context.next_time()
+        times = millis_array(checked_rowtime(block, self._time))
+        rows, table = KeyedRows(block.batch, self._keys), self._state.table
+        groups, stored = rows.groups, [self._state.table.get(key) for key in rows.keys]
+        kept = [each for each in stored if each is not None]
+        there = np.array([each is not None for each in stored])
+        low = int(times.min())
+        reached = np.array([low if each is None else each[0] for each in stored], np.int64)
+        ordered = times.take(groups.order)
+        ordered[groups.begins] = np.maximum(ordered[groups.begins], reached)
+        low, high = int(min(low, reached.min())), int(max(times.max(), reached.max()))
+        highest = running_most(ordered, groups, low, high)
+        if highest is None:
+            highest = np.concatenate([np.maximum.accumulate(part) for part in np.split(ordered, groups.begins[1:])])
+        taken = np.flatnonzero(times.take(groups.order) >= highest)
+        if not len(taken):
+            return
+        # a row is known by its place behind those that were kept
+        of_groups = groups.spread(np.arange(len(groups.slots))).take(taken)
+        places = groups.order.take(taken) + len(kept)
+        first = np.ones(len(taken), np.bool_)
+        first[1:] = of_groups[1:] != of_groups[:-1]
+        before = np.empty(len(taken), np.int64)
+        before[1:] = places[:-1]
+        of_state = np.where(there, np.cumsum(there) - 1, -1)
+        before[first] = of_state.take(of_groups[first])
+        lasts = np.append(np.flatnonzero(first)[1:], len(taken)) - 1
+        some = block.batch.take(pa.array(places.take(lasts) - len(kept)))
+        numbers = of_groups.take(lasts).tolist()
+        at = highest.take(taken).take(lasts).tolist()
+        for number, time, row in zip(numbers, at, self.inputs[0].tuples(some), strict=True):
+            table[rows.keys[number]] = time, row
+        order = np.argsort(places)
+        self._emit_latest(block, kept, places.take(order), before.take(order))
+
+    def _emit_latest(self, block: TableBlock, kept: list[Any], places: Any, before: Any) -> None:
+        replaces = before >= 0
+        wanted = np.flatnonzero(np.stack((replaces & self._before, np.ones(len(places), np.bool_)), 1).ravel())
+        chosen = np.stack((before, places), 1).ravel().take(wanted)
+        kinds = np.stack((np.full(len(places), UPDATE_BEFORE), np.where(replaces, UPDATE_AFTER, INSERT)), 1).ravel()
+        batch = block.batch
+        if kept:
+            old = self.inputs[0].batch([row for _, row in kept])
+            batch = pa.concat_batches([old, batch.cast(old.schema)])
+        marks = kinds.take(wanted).astype(np.int8)
+        emitted = batch.take(pa.array(chosen))
+        emitted = pa.RecordBatch.from_arrays(emitted.columns, schema=self.schema.arrow)
+        self.emit(TableBlock(emitted, marks if marks.any() else None))
 
     def _latest(self, row: Tuple, time: int) -> None:
         before = self._state.value()

@@ -225,7 +225,10 @@ class TableWindowJoin(JoinBase):
         for rows, some in zip(self._rows, (left, right), strict=True):
             if some:
                 rows.remove(namespace)
-        if not (left and right) and self._kind is JoinType.INNER:
+        if self._kind is JoinType.INNER and (not left or not right or self.predicate is not None):
+            matches = self.predicate
+            if left and right and matches is not None and self.has_partners(key):
+                self.collect_rows([(*row, *other) for row in left for other in right if matches(row, other)])
             return
         met = [False] * len(right)
         has = self.has_partners(key)

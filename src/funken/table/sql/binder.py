@@ -12,7 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from funken.expr.ir import InputRef, Literal, Node
+from funken.expr.ir import Call, InputRef, Literal, Node
+from funken.expr.rules import JSON_PLACE
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.literals import literal
 from funken.table.catalog import CatalogManager, CatalogView, ResolvedTable
@@ -95,6 +96,7 @@ class Binder:
         scope.add(None, columns)
         tree = parse_expression(text) if isinstance(text, str) else text
         node = ExpressionBinder(scope, self).bind(tree)
+        _check_place(node, tree)
         if has(node, AggregateRef, OverRef, SubQueryRef):
             fail(tree, "An expression over one row may have no aggregates, windows and sub-queries")
         return node
@@ -389,6 +391,7 @@ class SelectBinder:
             if isinstance(tree, exp.Alias):
                 name, inner = tree.alias, tree.this
             node = self.expressions.bind(inner)
+            _check_place(node, inner)
             if name is None and isinstance(inner, exp.Column | exp.Dot):
                 name = inner.name
             yield node, name
@@ -533,3 +536,9 @@ class SelectBinder:
 
 
 __all__ = ["Binder", "SelectBinder", "renamed"]
+
+
+def _check_place(node: Node, tree: Any) -> None:
+    """Refuse a column that is a document inside of no other one."""
+    if isinstance(node, Call) and node.function == "JSON":
+        fail(tree, JSON_PLACE)
