@@ -124,7 +124,11 @@ SUBMITTED = {
     "spark.authenticate": "true", "spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true",
 }  # fmt: skip
 ANY, SUBTASKS = "listens 00000000000000000000000000000000", 2
-LOOPBACK = {"listens 0100007F", "listens 0000000000000000FFFF00000100007F"}
+LOOPBACK = {
+    "listens 0100007F",
+    "listens 0000000000000000FFFF00000100007F",
+    "listens 00000000000000000000000001000000",  # ::1
+}
 SAID = ("listens", "records", "key", "certificate", "token", "option", "seen")
 
 

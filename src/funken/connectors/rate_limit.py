@@ -94,14 +94,14 @@ class RateLimitedSource(Source):
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader with an equal share of the rate."""
-        return RateLimitedReader(self.source.reader(context), self.per_second / context.parallelism)
+        return RateLimitedReader(self.source.reader(context), context, self.per_second / context.parallelism)
 
 
 class RateLimitedReader(SourceReader):
     """Lets another reader read what is due."""
 
-    def __init__(self, reader: SourceReader, per_second: float) -> None:
-        super().__init__(reader.context)
+    def __init__(self, reader: SourceReader, context: ConnectorContext, per_second: float) -> None:
+        super().__init__(context)  # the other reader may be a program's own, which does not know it
         self._reader = reader
         self._rate = per_second
         self._pace: Pace | None = None
