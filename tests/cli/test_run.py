@@ -54,9 +54,15 @@ sums = sales.key_by(lambda sale: sale.what).reduce(lambda a, b: Sale(a.what, a.c
 
 
 def test_a_script_runs_as_python_would_run_it(run, tmp_path):
-    (tmp_path / "beside.py").write_text("WORD = 'found'\n")
+    (tmp_path / "beside_the_script.py").write_text("WORD = 'found'\n")
 
-    done = run("import sys, beside\nprint(__name__, sys.argv[1:], beside.WORD)", "run", "{}", "-p", "--name=x")
+    done = run(
+        "import sys, beside_the_script\nprint(__name__, sys.argv[1:], beside_the_script.WORD)",
+        "run",
+        "{}",
+        "-p",
+        "--name=x",
+    )
 
     assert done.output == "__main__ ['-p', '--name=x'] found\n"
 

@@ -10,6 +10,7 @@ PRELUDE = """\
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False, warn-unused-ignores=False
 from typing import Any
 from funken import *
+from funken.table import TableEnvironment
 import funken
 """
 ELSEWHERE = {
@@ -22,6 +23,7 @@ ELSEWHERE = {
     "env": "StreamExecutionEnvironment",
     "totals": "DataStream[Any]",
     "events": "DataStream[Any]",
+    "tables": "TableEnvironment",
 }
 """What blocks use that stands elsewhere on their page, and what it is."""
 

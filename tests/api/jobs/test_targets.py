@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from funken.api.jobs.targets import target_of
 
 from funken import Configuration, DataGeneratorSource, InvalidProgram, StreamExecutionEnvironment
+from funken.api.submission import target_of
 
 PLAIN = {"spark.app.name": "shop"}
 MADE_FOR_IT = {"spark.python.udf.pipelined.enabled": "true"}

@@ -73,8 +73,8 @@ class JobSnapshot:
     ('FINISHED', 1)
     >>> job.duration == job.end_time - job.start_time, job.uptime, job.metrics()["numRestarts"]
     (True, 0, 0)
-    >>> list(job.latencies())  # metrics.latency.interval is 0
-    []
+    >>> list(job.latencies()), job.start_delays()  # metrics.latency.interval is 0, and there was no checkpoint
+    ([], {})
     """
 
     id: str
