@@ -332,3 +332,18 @@ def test_a_program_that_is_never_executed_is_warned_of(run):
 def test_a_script_that_executes_its_program_or_has_none_is_not(run):
     assert "never ran" not in run(PROGRAM + "sums.print()\nenv.execute()", "run", "--target=local", "{}").output
     assert run("print('other')", "run", "{}").output == "other\n"
+
+
+def test_a_script_that_fails_is_not_told_that_its_program_never_ran(run):
+    script = PROGRAM + "sums.print()\nraise ValueError('no key')"
+    done = run(script, "run", "--target", "local", "{}")
+
+    assert "no key" in str(done.exception or "") + done.stderr
+    assert "never ran" not in done.stderr
+
+
+def test_a_script_for_pyflink_is_told_the_option(run):
+    done = run("import pyflink.table", "run", "{}")
+
+    assert done.exit_code == 1
+    assert "A script for PyFlink runs with: funken run --pyflink " in done.stderr

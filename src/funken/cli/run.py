@@ -230,7 +230,17 @@ def run(
         stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
         take_warnings(script)
-        run_script(script, arguments, as_module)
+        try:
+            run_script(script, arguments, as_module)
+        except Exception as error:
+            take_warnings(script)  # what failed is said, and not that the rest never ran
+            if (
+                isinstance(error, ModuleNotFoundError)
+                and (error.name or "").partition(".")[0] == "pyflink"
+                and not pyflink
+            ):
+                error.add_note(f"A script for PyFlink runs with: funken run --pyflink {script}")
+            raise
         for warning in take_warnings(script):
             click.echo(warning, err=True)
 
