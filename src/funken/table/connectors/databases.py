@@ -32,19 +32,20 @@ from funken.table.types import LogicalType
 from funken.timing.clock import SystemClock
 from funken.types.row import Row, RowKind
 
+_RESTARTS = "after an error the job restarts from its last checkpoint, by its restart strategy"
 _OPTIONS = (
     ConnectorOption("url"),
     ConnectorOption("table-name"),
-    ConnectorOption("driver", text, None),
+    ConnectorOption("driver", text, None, unused="the URL names the driver"),
     ConnectorOption("username", text, None),
     ConnectorOption("password", text, None),
-    ConnectorOption("connection.max-retry-timeout", duration, 60_000),
+    ConnectorOption("connection.max-retry-timeout", duration, 60_000, unused=_RESTARTS),
     ConnectorOption("scan.partition.column", text, None),
     ConnectorOption("scan.partition.num", integer, None),
     ConnectorOption("scan.partition.lower-bound", integer, None),
     ConnectorOption("scan.partition.upper-bound", integer, None),
     ConnectorOption("scan.fetch-size", integer, 10_000),
-    ConnectorOption("scan.auto-commit", boolean, True),
+    ConnectorOption("scan.auto-commit", boolean, True, unused="rows are fetched as the driver of Python does it"),
     ConnectorOption("lookup.cache", one_of("none", "partial"), None),
     ConnectorOption("lookup.partial-cache.max-rows", integer, 10_000),
     ConnectorOption("lookup.partial-cache.expire-after-write", duration, None),
@@ -52,10 +53,15 @@ _OPTIONS = (
     ConnectorOption("lookup.partial-cache.cache-missing-key", boolean, True),
     ConnectorOption("lookup.cache.max-rows", integer, None),
     ConnectorOption("lookup.cache.ttl", duration, None),
-    ConnectorOption("lookup.max-retries", integer, 3),
+    ConnectorOption("lookup.max-retries", integer, 3, unused=_RESTARTS),
     ConnectorOption("sink.buffer-flush.max-rows", integer, 100),
-    ConnectorOption("sink.buffer-flush.interval", duration, 1000),
-    ConnectorOption("sink.max-retries", integer, 3),
+    ConnectorOption(
+        "sink.buffer-flush.interval",
+        duration,
+        1000,
+        unused="rows are written when max-rows are there, and at each checkpoint",
+    ),
+    ConnectorOption("sink.max-retries", integer, 3, unused=_RESTARTS),
     ConnectorOption("sink.parallelism", integer, None),
 )
 _CLOCK = SystemClock()
@@ -394,11 +400,16 @@ _CDC_OPTIONS = (
     ConnectorOption("decoding.plugin.name", one_of("pgoutput"), "pgoutput"),
     ConnectorOption("publication.name", text, ""),
     ConnectorOption("scan.startup.mode", one_of("initial", "latest-offset", "never"), "initial"),
-    ConnectorOption("scan.incremental.snapshot.enabled", boolean, False),
+    ConnectorOption(
+        "scan.incremental.snapshot.enabled",
+        boolean,
+        False,
+        unused="the rows of the beginning are always read in chunks",
+    ),
     ConnectorOption("scan.incremental.snapshot.chunk.size", integer, 8096),
     ConnectorOption("changelog-mode", one_of("all", "upsert"), "all"),
-    ConnectorOption("heartbeat.interval", duration, None),
-    ConnectorOption("debezium.*", text, None),
+    ConnectorOption("heartbeat.interval", duration, None, unused="the slot is confirmed at each checkpoint"),
+    ConnectorOption("debezium.*", text, None, unused="changes are read without Debezium"),
 )
 
 

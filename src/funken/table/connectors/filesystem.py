@@ -52,31 +52,35 @@ from funken.table.connectors.options import (
 from funken.table.types import LogicalType, RowType, arrow_type
 from funken.types.row import Row
 
+_MICROS = "times are written in microseconds, those with a zone as UTC"
+_LEGACY = "TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types"
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
     ConnectorOption("source.monitor-interval", duration, None),
-    ConnectorOption("source.report-statistics", text, None),
+    ConnectorOption("source.report-statistics", text, None, unused="plans are made without statistics"),
     ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
     ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
     ConnectorOption("sink.rolling-policy.rollover-interval", duration, 30 * 60_000),
     ConnectorOption("sink.rolling-policy.inactivity-interval", duration, 30 * 60_000),
-    ConnectorOption("sink.rolling-policy.check-interval", duration, 60_000),
-    ConnectorOption("sink.shuffle-by-partition.enable", boolean, False),
+    ConnectorOption(
+        "sink.rolling-policy.check-interval", duration, 60_000, unused="files are looked at with each block of rows"
+    ),
+    ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
     ConnectorOption("sink.parallelism", integer, None),
 )
 _COLUMN_OPTIONS = {
     "parquet": (
         ConnectorOption("parquet.compression", text, None),
-        ConnectorOption("parquet.utc-timezone", boolean, False),
-        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros"),
-        ConnectorOption("parquet.write.int64.timestamp", boolean, True),
-        ConnectorOption("parquet.batch-size", integer, None),
+        ConnectorOption("parquet.utc-timezone", boolean, False, unused=_MICROS),
+        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros", unused=_MICROS),
+        ConnectorOption("parquet.write.int64.timestamp", boolean, True, unused=_MICROS),
+        ConnectorOption("parquet.batch-size", integer, None, unused="row groups are read in blocks of the job"),
     ),
     "orc": (ConnectorOption("orc.compress", text, None),),
     "avro": (
         ConnectorOption("avro.codec", text, None),
-        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True),
+        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True, unused=_LEGACY),
     ),
 }
 """The options of formats of whole files."""

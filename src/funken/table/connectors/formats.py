@@ -545,7 +545,7 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         *_TIMES,
         ConnectorOption("fail-on-missing-field", boolean, False),
         ConnectorOption("encode.ignore-null-fields", boolean, False),
-        ConnectorOption("decode.json-parser.enabled", boolean, True),
+        ConnectorOption("decode.json-parser.enabled", boolean, True, unused="there is one parser"),
     ),
     "csv": (
         ConnectorOption("field-delimiter", text, ","),
@@ -556,25 +556,35 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("array-element-delimiter", text, ";"),
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
-        ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),
+        ConnectorOption(
+            "write-bigdecimal-in-scientific-notation", boolean, True, unused="numbers are written in digits"
+        ),
     ),
     "avro": (
-        ConnectorOption("codec", text, None),
+        ConnectorOption("codec", text, None, unused="messages are not compressed one by one"),
         ConnectorOption("encoding", one_of("binary"), "binary"),
-        ConnectorOption("timestamp_mapping.legacy", boolean, True),
+        ConnectorOption(
+            "timestamp_mapping.legacy",
+            boolean,
+            True,
+            unused="TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types",
+        ),
     ),
     "avro-confluent": _REGISTRY,
     "protobuf": (
         ConnectorOption("message-class-name"),
         ConnectorOption("ignore-parse-errors", boolean, False),
-        ConnectorOption("read-default-values", boolean, False),
-        ConnectorOption("write-null-string-literal", text, ""),
+        ConnectorOption("read-default-values", boolean, False, unused="a field that is not set is NULL"),
+        ConnectorOption("write-null-string-literal", text, "", unused="NULL is a field that is not set"),
     ),
     "raw": (
         ConnectorOption("charset", text, "UTF-8"),
         ConnectorOption("endianness", one_of("big-endian", "little-endian"), "big-endian"),
     ),
-    "debezium-json": (*_TIMES, ConnectorOption("schema-include", boolean, False)),
+    "debezium-json": (
+        *_TIMES,
+        ConnectorOption("schema-include", boolean, False, unused="the payload is read by the columns of the table"),
+    ),
     "canal-json": (
         *_TIMES,
         ConnectorOption("database.include", text, None),
@@ -634,7 +644,8 @@ def format_options(path: str, name: str, prefix: str = "") -> tuple[ConnectorOpt
     """
     check_format(path, name, format_names())
     return tuple(
-        ConnectorOption(f"{prefix}{name}.{option.key}", option.parse, option.default) for option in _OPTIONS[name]
+        ConnectorOption(f"{prefix}{name}.{option.key}", option.parse, option.default, option.unused)
+        for option in _OPTIONS[name]
     )
 
 

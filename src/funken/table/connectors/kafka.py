@@ -62,16 +62,22 @@ _OPTIONS = (
     *_BOUNDS,
     ConnectorOption("scan.topic-partition-discovery.interval", duration, None),
     *_SINK,
-    ConnectorOption("sink.partitioner", one_of("default", "round-robin"), "default"),
+    ConnectorOption(
+        "sink.partitioner",
+        one_of("default", "round-robin"),
+        "default",
+        unused="the producer chooses, by the key if there is one",
+    ),
     ConnectorOption("sink.semantic", one_of("at-least-once", "exactly-once", "none"), None),
 )
+_AT_ONCE = "each change is written when it comes"
 _UPSERT_OPTIONS = (
     ConnectorOption("topic", names),
     *_KEYS,
     *_BOUNDS,
     *_SINK,
-    ConnectorOption("sink.buffer-flush.max-rows", integer, 0),
-    ConnectorOption("sink.buffer-flush.interval", duration, 0),
+    ConnectorOption("sink.buffer-flush.max-rows", integer, 0, unused=_AT_ONCE),
+    ConnectorOption("sink.buffer-flush.interval", duration, 0, unused=_AT_ONCE),
 )
 
 Metadata = Callable[[ConsumerRecord], Any]

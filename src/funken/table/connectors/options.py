@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from funken.config.parsing import integer
@@ -12,6 +14,7 @@ from funken.dataclass import dataclass
 from funken.errors import FunkenError, InvalidProgram
 from funken.io.durations import duration_ms
 
+logger = logging.getLogger(__name__)
 _REQUIRED: Any = object()
 
 
@@ -51,6 +54,8 @@ class ConnectorOption:
     key: str
     parse: Callable[[str], Any] = text
     default: Any = _REQUIRED
+    unused: str = ""
+    """Why it has no effect, if it has none: it is taken so that a statement for Flink runs, and said once."""
 
     @property
     def required(self) -> bool:
@@ -94,6 +99,10 @@ class OptionValues:
         self._check_unknown()
         self._check_missing()
         self._values = {key: self._value(option) for key, option in self._declared.items() if not _is_pattern(key)}
+        for option in self._declared.values():
+            for key in self._options if option.unused else ():
+                if option.matches(key) and self._values.get(key, _REQUIRED) != option.default:
+                    _warn(path, key, option.unused)
 
     def _check_unknown(self) -> None:
         known = sorted({"connector", *self._declared})
@@ -151,6 +160,12 @@ class OptionValues:
         if key not in self._options:
             return None
         return self.parsed(self._declared[f"fields.#.{suffix}"], key)
+
+
+@cache
+def _warn(path: str, key: str, why: str) -> None:
+    """Say that an option of a table has no effect, once per process."""
+    logger.warning("option %r of table %r has no effect here: %s", key, path, why)
 
 
 def _is_pattern(key: str) -> bool:

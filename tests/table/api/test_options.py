@@ -1,0 +1,50 @@
+"""Options of connectors: each acts, or says that it does not."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+import funken.table.connectors as room
+from funken.table.connectors import databases, filesystem, formats, kafka, lakes, services
+from funken.table.connectors.options import ConnectorOption, OptionValues, integer
+
+SOURCES = "\n".join(path.read_text() for path in Path(room.__file__).parent.glob("*.py"))
+ONE_VALUE = {"encoding", "decoding.plugin.name", "basic-auth.credentials-source"}
+"""There is nothing to choose."""
+
+
+def declared():
+    for module in (databases, filesystem, formats, kafka, lakes, services):
+        found = list(vars(module).values())
+        while found:
+            each = found.pop()
+            if isinstance(each, ConnectorOption):
+                yield each
+            elif isinstance(each, tuple | list):
+                found += each
+            elif isinstance(each, dict):
+                found += each.values()
+
+
+@pytest.mark.parametrize("option", sorted({each.key: each for each in declared()}.values(), key=lambda each: each.key))
+def test_an_option_is_read_or_says_why_not(option):
+    if option.unused or option.key in ONE_VALUE or ".*" in option.key or "#" in option.key:
+        return
+    named = re.findall(rf"(?<!ConnectorOption\()[\"']{re.escape(option.key)}[\"']", SOURCES)
+    parts = [option.key.rpartition(".")[2], option.key.partition(".")[2]]
+    assert named or any(
+        re.search(rf"[\"'.}}]{re.escape(part)}[\"']", SOURCES.replace(f'"{option.key}"', "")) for part in parts
+    )
+
+
+def test_an_option_without_effect_is_said_once(caplog):
+    option = ConnectorOption("sink.tries", integer, 3, "the job restarts")
+    with caplog.at_level(logging.WARNING):
+        for tries in ("3", "5", "5"):
+            assert OptionValues("shop.orders", {"sink.tries": tries}, (option,))["sink.tries"] == int(tries)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "option 'sink.tries' of table 'shop.orders' has no effect here: the job restarts"
+    ]
