@@ -343,7 +343,7 @@ def test_a_script_that_fails_is_not_told_that_its_program_never_ran(run):
 
 
 def test_a_script_for_pyflink_is_told_the_option(run):
-    done = run("raise ModuleNotFoundError(\"No module named 'pyflink'\", name=\"pyflink.table\")", "run", "{}")
+    done = run('raise ModuleNotFoundError("No module named \'pyflink\'", name="pyflink.table")', "run", "{}")
 
     assert done.exit_code == 1
     assert "A script for PyFlink runs with: funken run --pyflink " in done.stderr

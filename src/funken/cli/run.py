@@ -229,20 +229,22 @@ def run(
             stack.enter_context(watch_batch_jobs(BatchProgressDisplay().watch))
         stack.enter_context(watch_jobs(signals.watch))
         stack.enter_context(waiting_for_jobs())
-        take_warnings(script)
-        try:
-            run_script(script, arguments, as_module)
-        except Exception as error:
-            take_warnings(script)  # what failed is said, and not that the rest never ran
-            if (
-                isinstance(error, ModuleNotFoundError)
-                and (error.name or "").partition(".")[0] == "pyflink"
-                and not pyflink
-            ):
-                error.add_note(f"A script for PyFlink runs with: funken run --pyflink {script}")
-            raise
-        for warning in take_warnings(script):
-            click.echo(warning, err=True)
+        _run_and_warn(script, arguments, as_module, pyflink)
+
+
+def _run_and_warn(script: str, arguments: tuple[str, ...], as_module: bool, pyflink: bool) -> None:
+    """Run a script; say which of its programs never ran, or which option it needs."""
+    take_warnings(script)
+    try:
+        run_script(script, arguments, as_module)
+    except Exception as error:
+        take_warnings(script)  # what failed is said, and not that the rest never ran
+        name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        if name.partition(".")[0] == "pyflink" and not pyflink:
+            error.add_note(f"A script for PyFlink runs with: funken run --pyflink {script}")
+        raise
+    for warning in take_warnings(script):
+        click.echo(warning, err=True)
 
 
 def _without_detach(context: click.Context) -> list[str]:

@@ -75,7 +75,7 @@ def test_an_upsert_topic_keeps_the_last_row_of_a_key(broker, tables):
     tables.execute_sql("""
         INSERT INTO counts SELECT word, COUNT(*) FROM (VALUES ('to'), ('be'), ('to')) AS t(word) GROUP BY word
     """).wait()
-    broker.producer.produce("counts", None, json.dumps({"word": "be"}).encode(), partition=0)
+    broker.producer.produce("counts", None, json.dumps({"word": "be"}).encode())
     broker.producer.flush()
 
     left = {}
@@ -85,7 +85,7 @@ def test_an_upsert_topic_keeps_the_last_row_of_a_key(broker, tables):
         elif kind == "-D":
             del left[word]
 
-    assert left in ({"to": 2}, {"to": 2, "be": 1})  # the tombstone may be in another partition than its row
+    assert left == {"to": 2}
     assert left["to"] == 2
 
 

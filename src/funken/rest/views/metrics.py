@@ -17,11 +17,16 @@ AGGREGATIONS = ("min", "max", "avg", "sum")
 Numbers = Mapping[str, int | float]
 
 
-def of_subtask(job: JobSnapshot, info: VertexInfo, subtask: SubtaskSnapshot) -> dict[str, int | float]:
-    """Return all metrics of a subtask; those of functions are ``<operator>.<metric>``. Names have no commas."""
+def of_subtask(
+    job: JobSnapshot, info: VertexInfo, subtask: SubtaskSnapshot, delays: Mapping[tuple[int, int], int] | None = None
+) -> dict[str, int | float]:
+    """Return all metrics of a subtask; those of functions are ``<operator>.<metric>``. Names have no commas.
+
+    ``delays`` are the job's ``start_delays()``, if there is more than one subtask to look them up for.
+    """
     names = {operator.id: operator.name for operator in info.operators}
     found: dict[str, int | float] = dict(subtask.metrics.named(job.taken))
-    if (delay := job.start_delays().get((info.id, subtask.subtask))) is not None:
+    if (delay := (job.start_delays() if delays is None else delays).get((info.id, subtask.subtask))) is not None:
         found["checkpointStartDelayNanos"] = delay
     for operator, metrics in subtask.metrics.user.items():
         for name, value in numbers(metrics):
@@ -86,11 +91,12 @@ def of_jobs(jobs: Iterable[JobSnapshot], wanted: Collection[str] | None, how: Co
 def of_vertex(job: JobSnapshot, vertex: str, wanted: Collection[str] | None) -> list[Json]:
     """Return ``/jobs/:jobid/vertices/:vertexid/metrics``: ``<subtask>.<metric>``."""
     info, state = find_vertex(job, vertex)
+    delays = job.start_delays()
     return shown(
         {
             f"{subtask.subtask}.{name}": value
             for subtask in state.subtasks
-            for name, value in of_subtask(job, info, subtask).items()
+            for name, value in of_subtask(job, info, subtask, delays).items()
         },
         wanted,
     )
@@ -117,4 +123,5 @@ def of_subtasks(
             f"Vertex {vertex} has {info.parallelism} subtasks; there is no subtask {missing[0]}.", 404
         )
     chosen = [each for each in state.subtasks if subtasks is None or each.subtask in subtasks]
-    return aggregated((of_subtask(job, info, each) for each in chosen), wanted, how)
+    delays = job.start_delays()
+    return aggregated((of_subtask(job, info, each, delays) for each in chosen), wanted, how)

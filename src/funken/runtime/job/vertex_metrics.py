@@ -17,6 +17,7 @@ from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
 from funken.timing.clock import Clock, SystemClock
 
 _SPAN_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
 _MEASURABLE = 0.01
 """From which share of time on a subtask is busy enough for the rate at which it would be always busy."""
 
@@ -122,6 +123,7 @@ class MetricsHistory:
         #: since when (wall clock, ms) each bottleneck holds sources back
         self._since: dict[int, Millis] = {}
         self._bottlenecks: list[Bottleneck] = []
+        self._due = 0.0
         self._lock = threading.Lock()
         self._samples: dict[TaskId, deque[MetricsReport]] = {}
         self._current: dict[tuple[int, int], SubtaskMetrics] = {}
@@ -132,6 +134,7 @@ class MetricsHistory:
             self._samples.clear()
             self._current.clear()
             self._since.clear()
+            self._due = 0.0
             self._bottlenecks = []
 
     def take(self, report: MetricsReport) -> None:
@@ -149,7 +152,10 @@ class MetricsHistory:
                 place = vertex, report.task.subtask
                 self._current[place] = self._metrics(vertex, now, then, report.at - oldest.at)
             if report.vertices.keys() & self._sources:
-                self._find_bottlenecks()
+                at = self._clock.monotonic()
+                if at >= self._due:  # not with the report of every source's task: it looks at all subtasks
+                    self._due = at + _LOOK_SECONDS
+                    self._find_bottlenecks()
 
     def current(self) -> dict[tuple[int, int], SubtaskMetrics]:
         """Return the metrics of each subtask, by vertex and subtask."""

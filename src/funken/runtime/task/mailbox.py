@@ -119,7 +119,8 @@ class TaskLoop:
     def _work(self, due: int | None, blocks: int, may_poll: bool, seconds: float) -> float:
         """Receive, process and poll; return for how long (ms) nothing is to be done."""
         task, mailbox = self.task, self.mailbox
-        worked, until = 0, self._clock.monotonic() + seconds
+        worked = 0
+        until = self._clock.monotonic() + seconds if seconds < math.inf else math.inf
         while True:
             while not mailbox.empty() and (task.looks_ahead or not task.work):
                 if not mailbox.deliver():
@@ -128,7 +129,7 @@ class TaskLoop:
                 task.step()
                 worked += 1
                 mailbox.processed()
-                if self._clock.monotonic() >= until:
+                if until < math.inf and self._clock.monotonic() >= until:
                     break
             if worked >= blocks or (not task.work and mailbox.empty()):
                 break
