@@ -1,12 +1,12 @@
 """What functions with keyed state cost per record in columns and in rows: the operators alone, with the same blocks.
 
-usage: keyed_functions.py [--records N] [--keys N] [--block N] [--rounds N] [--results FOLDER]
+usage: keyed_functions.py [--records N] [--keys N] [--block N] [--rounds N] [--only TEXT] [--rocksdb] [--results FOLDER]
 
 Prints nanoseconds per record, the medians of the rounds, in which columns and rows take turns. Each round begins without state.
 Before, both forms run once: they have to give the same results and keep the same state, else there is no figure and the script
 fails. Rows are lists of Python objects that are there already, and the results in columns stay columns, whose values are made:
-the ways between both, which a program pays where they meet, are left out. ``--results`` writes ``keyed-functions.json`` into a
-folder.
+the ways between both, which a program pays where they meet, are left out. ``--rocksdb`` keeps state in RocksDB. ``--results``
+writes ``keyed-functions.json`` into a folder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import random
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -44,10 +45,12 @@ from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
+from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing import OperatorHarness
 
 SCHEMA = Tuple((INT, INT, STR))
 WORDS = 100
+_GROUPS = 128
 ONE_IN = 4
 """Of the blocks of a join, one in so many is of the first input."""
 STEP = 100
@@ -312,8 +315,9 @@ def specs(function: Callable[[], Any]) -> tuple[OperatorSpec, OperatorSpec]:
 class Run:
     """An operator without state; ``given`` is what it gives, if that is kept."""
 
-    def __init__(self, spec: OperatorSpec, two: bool, keeps: bool = False) -> None:
-        self._harness = OperatorHarness(spec, keyed=True)
+    def __init__(self, spec: OperatorSpec, two: bool, databases: TaskDatabases | None, keeps: bool = False) -> None:
+        self._backend = None if databases is None else RocksDBBackend(databases, _GROUPS, range(_GROUPS))
+        self._harness = OperatorHarness(spec, keyed=True, backend=self._backend)
         self.operator: Any = self._harness.operator
         self._two, self._keeps = two, keeps
         self._timed = isinstance(spec.function.target, Silence)  # type: ignore[attr-defined]
@@ -349,6 +353,11 @@ class Run:
                 self.operator.watermark((number + 1) * STEP)
         return time.perf_counter() - begin
 
+    def close(self) -> None:
+        """Close the database."""
+        if self._backend is not None:
+            self._backend.close()
+
     def results(self) -> list[Any]:
         """Return the records it has given."""
         found: list[Any] = []
@@ -370,15 +379,19 @@ class Run:
         )
 
 
-def compare(name: str, function: Callable[[], Any], rows: list[list[Any]]) -> bool:
+def compare(
+    name: str, function: Callable[[], Any], rows: list[list[Any]], databases: TaskDatabases | None
+) -> bool:  # fmt: skip
     """Run both forms once; fail if they differ; return whether no block of columns went to the function."""
     two = function is Waiting
-    on_columns, in_rows = (Run(spec, two, keeps=True) for spec in specs(function))
+    on_columns, in_rows = (Run(spec, two, databases, keeps=True) for spec in specs(function))
     on_columns.seconds(as_columns(rows))
     in_rows.seconds(rows)
     returns = on_columns.operator._states._returns
     if on_columns.results() != in_rows.results() or on_columns.kept() != in_rows.kept():
         raise SystemExit(f"{name}: columns and rows give, or keep, what is not the same")
+    on_columns.close()
+    in_rows.close()
     if not in_rows.given:
         raise SystemExit(f"{name}: gives nothing")
     return not returns
@@ -396,6 +409,8 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--block", type=int, default=16_384, help="records of a block")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="cases whose names have this")
+    parser.add_argument("--rocksdb", action="store_true", help="keep state in RocksDB")
     parser.add_argument("--results", type=Path, help="a folder for keyed-functions.json")
     args = parser.parse_args()
     dice = random.Random(1)
@@ -413,17 +428,24 @@ def main() -> None:
         title=f"{args.records:,} records in blocks of {args.block:,}, {args.keys:,} keys",
     )
     figures: dict[str, Any] = {}
+    databases = TaskDatabases(128 * 2**20, 0.5, tempfile.gettempdir()) if args.rocksdb else None
     for name, function in CASES.items():
-        if not compare(name, function, rows):
+        if args.only not in name:
+            continue
+        if not compare(name, function, rows, databases):
             table.add_row(name, "the function is called: a block has too many records of a key", "", "")
             continue
         found: tuple[list[float], list[float]] = ([], [])
         for _ in range(args.rounds):
             for blocks, spec, spent in zip((as_columns(rows), rows), specs(function), found, strict=True):
-                spent.append(Run(spec, function is Waiting).seconds(blocks) / args.records * 1e9)
+                run = Run(spec, function is Waiting, databases)
+                spent.append(run.seconds(blocks) / args.records * 1e9)
+                run.close()
         columns, in_rows = map(median, found)
         figures[name] = {"columns_ns": round(columns), "rows_ns": round(in_rows)}
         table.add_row(name, f"{columns:,.0f}", f"{in_rows:,.0f}", f"{in_rows / columns:.1f}")
+    if databases is not None:
+        databases.close()
     Console().print(table)
     if args.results:
         keep(args, figures)

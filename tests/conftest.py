@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from funken import Configuration, StreamExecutionEnvironment
+from funken.state.rocksdb.backend import TaskDatabases
 from tests.support.java import BRIEF
 from tests.support.streams import collected
 from tests.support.tiers import is_slow
@@ -149,3 +150,12 @@ def script(tmp_path):
 def child_environment():
     """What a child process needs to find Funken, wherever this one found it."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory):
+    """What the databases of a task share; in memory where that is a folder, since opening one waits for the disk."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else str(tmp_path_factory.mktemp("databases"))
+    shared = TaskDatabases(64 * 2**20, 0.5, place)
+    yield shared
+    shared.folder.remove()

@@ -44,6 +44,7 @@ from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.stateful import blocks, logic
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
+from funken.state.rocksdb.backend import TaskDatabases
 from funken.testing import OperatorHarness
 from tests.support.traced.states import StateFuzzer
 
@@ -68,6 +69,16 @@ def test_columns_give_and_keep_what_random_functions_do(first: int) -> None:
     assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
     assert fuzzer.counts["columns"] > PART
     assert fuzzer.counts["rows"]
+
+
+def test_columns_keep_in_rocksdb_what_random_functions_do(databases: TaskDatabases) -> None:
+    fuzzer = StateFuzzer(seed=1, databases=databases)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [difference for case in range(PART) if (difference := fuzzer.run(case))]
+
+    assert not found, "\n".join(f"{case}: {fact}\n{source}" for case, source, fact in found)
+    assert fuzzer.counts["columns"] > PART
 
 
 @pytest.mark.parametrize("broken", ["before", "sums", "most", "toggles", "pairs", "rounds"])

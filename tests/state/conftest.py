@@ -1,21 +1,11 @@
 """What the tests of state share: the same behaviour is asked of every backend."""
 
 import itertools
-import os
 
 import pytest
 
 from funken.state.keyed import KeyedStateStore
-from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
-
-
-@pytest.fixture(scope="session")
-def databases(tmp_path_factory):
-    """What the databases of a task share; in memory where that is a folder, since opening one waits for the disk."""
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else str(tmp_path_factory.mktemp("databases"))
-    shared = TaskDatabases(64 * 2**20, 0.5, place)
-    yield shared
-    shared.folder.remove()
+from funken.state.rocksdb.backend import RocksDBBackend
 
 
 @pytest.fixture(scope="session")

@@ -75,6 +75,11 @@ def slots_of(table: Table) -> Iterable[Slot]:
     return list(table) if isinstance(table, dict) else table
 
 
+def may_hold(table: Table) -> bool:
+    """Return whether there may be something in a table: to count what is in files takes long."""
+    return not isinstance(table, dict) or bool(table)
+
+
 def whole(stored: Any) -> Any:
     """Return what is stored as an object that later changes of the table do not reach, if it is a view of a map."""
     return dict(stored.items()) if isinstance(stored, Mapping) and not isinstance(stored, dict) else stored

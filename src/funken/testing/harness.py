@@ -20,6 +20,7 @@ from funken.operators.context import OperatorContext
 from funken.operators.operator_state import merged_operator_state
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.tags import OutputTag
+from funken.state.backend import StateBackend
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.timing.timers import InternalTimerService
@@ -34,7 +35,7 @@ class OperatorHarness:
     """One operator under test, opened and ready.
 
     ``operator`` is an operator or its spec. ``keyed`` gives it keyed state and timers; ``keys`` are the key selectors of a
-    ``KeyedOperator``, one for each input. ``now`` is processing time (ms).
+    ``KeyedOperator``, one for each input. ``now`` is processing time (ms). ``backend`` stores keyed state (default: dicts).
 
     >>> from funken.operators.user_functions import UserFunction
     >>> from funken.operators.process.one_input import KeyedProcess
@@ -81,6 +82,7 @@ class OperatorHarness:
         name: str = "operator",
         snapshots: Iterable[dict[str, Any]] = (),
         keys: Sequence[Callable[[Any], Any]] = (),
+        backend: StateBackend | None = None,
     ) -> None:
         self.operator: Operator = operator if isinstance(operator, Operator) else operator.build()
         if isinstance(self.operator, KeyedOperator) and keys:
@@ -102,7 +104,7 @@ class OperatorHarness:
         )
         if keyed:
             groups = key_groups_of(subtask, max_parallelism, parallelism)
-            self.context.keyed = KeyedStateStore(max_parallelism, groups, lambda: self.now)
+            self.context.keyed = KeyedStateStore(max_parallelism, groups, lambda: self.now, backend)
             self.context.timers = InternalTimerService(lambda: self.now, max_parallelism, groups)
         self.operator.setup(self.context, self._wire())
         self._restore(list(snapshots))

@@ -17,10 +17,12 @@ from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
+from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing.harness import OperatorHarness
 from tests.support.traced.functions import Difference
 from tests.support.traced.state_programs import StateProgram
 
+_GROUPS = 128
 _SPACE: dict[str, Any] = {}
 exec("from funken import *", _SPACE)
 _SCHEMA = Tuple((INT, INT, STR))
@@ -30,8 +32,14 @@ _KEYS = ("record[0]", "record[0]", "(record[0], record[2])", "f'k{record[0]}'")
 class StateFuzzer:
     """Makes cases, and tells those in which columns and records differ; ``counts`` says what became of all of them."""
 
-    def __init__(self, seed: int = 0, expiring: float = 0.3, declaring: float = 0.3) -> None:
-        """``expiring``: how many of the functions have states that expire; ``declaring``: how many have some with a type."""
+    def __init__(
+        self, seed: int = 0, expiring: float = 0.3, declaring: float = 0.3, databases: TaskDatabases | None = None
+    ) -> None:
+        """``expiring``: how many of the functions have states that expire; ``declaring``: how many have some with a type.
+
+        With ``databases``, state is in RocksDB.
+        """
+        self._databases = databases
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self._seed, self._expiring, self._declaring = seed, expiring, declaring
@@ -76,10 +84,20 @@ class StateFuzzer:
         from funken.operators.stateful import blocks, logic
 
         rounds = dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))
-        with patch.object(blocks, "_ROUNDS", rounds), patch.object(logic, "_SMALL", dice.choice((0, 0, 20))):
+        small, most = dice.choice((0, 0, 20)), 2 if self._databases else 1 << 17
+        with (
+            patch.object(blocks, "_ROUNDS", rounds),
+            patch.object(logic, "_SMALL", small),
+            patch.object(logic, "_MOST_SLOTS", most),
+        ):
             fires = made.on_columns.on_timer
             in_order = fires is None or not fires.typed.timers
-            return self._driven(_Driven(made, in_order), _Driven(in_rows(), in_order), two, dice, lives)
+            columns, records = (_Driven(each, in_order, self._databases) for each in (made, in_rows()))
+            try:
+                return self._driven(columns, records, two, dice, lives)
+            finally:
+                columns.close()
+                records.close()
 
     def _driven(
         self, columns: _Driven, records: _Driven, two: bool, dice: random.Random, lives: random.Random | None
@@ -130,9 +148,10 @@ def _number(dice: random.Random, wild: bool) -> int:
 class _Driven:
     """One of the two operators."""
 
-    def __init__(self, spec: Any, in_order: bool) -> None:
-        self._spec, self._in_order = spec, in_order
-        self._harness = OperatorHarness(spec, keyed=True)
+    def __init__(self, spec: Any, in_order: bool, databases: TaskDatabases | None) -> None:
+        self._spec, self._in_order, self._databases = spec, in_order, databases
+        self._backend = self._new_backend()
+        self._harness = OperatorHarness(spec, keyed=True, backend=self._backend)
         self.given: list[Any] = []
         self.failed: str | None = None
         self.on_columns = self.in_rows = 0
@@ -194,7 +213,19 @@ class _Driven:
     def restore(self) -> None:
         """Begin again from a snapshot."""
         snapshot = self._harness.snapshot()
-        self._harness = OperatorHarness.restored(self._spec, snapshot, keyed=True, now=self._harness.now)
+        self.close()
+        self._backend = self._new_backend()
+        self._harness = OperatorHarness.restored(
+            self._spec, snapshot, keyed=True, now=self._harness.now, backend=self._backend
+        )
+
+    def _new_backend(self) -> RocksDBBackend | None:
+        return None if self._databases is None else RocksDBBackend(self._databases, _GROUPS, range(_GROUPS))
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._backend is not None:
+            self._backend.close()
 
 
 def _sorted(stored: Any) -> Any:

@@ -44,6 +44,10 @@ class ListLog:
         self._last: Array = np.empty(0, np.int64)
         self._lengths: Array = np.empty(0, np.int64)
 
+    def __len__(self) -> int:
+        """Return how many items there are, with those of lists that were emptied."""
+        return self._items
+
     def append(self, slots: Array, counts: Array, items: Columns, stored: bool = False) -> None:
         """Add ``counts`` items to the lists at ``slots``, each of which is given once."""
         if not len(slots):

@@ -34,6 +34,8 @@ from funken.operators.rolling import RollingReduceLogic
 from funken.state.delta_tables import ExtendedDeltaTable
 
 _MOST_RETURNS = 8
+_MOST_IN_FILES = 1 << 17
+"""If state is in files, so many keys are in the arrays at most."""
 _MISSING = object()
 
 
@@ -83,6 +85,9 @@ class ColumnarReduceLogic(RollingReduceLogic):
 
     def _reduced(self, block: Columns) -> Columns:
         key = key_of(self._spec.traced_key.result, block)
+        if self._in_files is not None and len(self._arrays) > _MOST_IN_FILES:
+            self._keep()
+            self._clear()
         arrays = self._arrays
         numbers = arrays.find(key, block.length)
         if len(self._has) < arrays.room:
@@ -140,7 +145,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         """Take the aggregates of new keys out of the tables, if they are there."""
         keys, begin = self._arrays.slots.keys, self._looked
         self._looked = len(keys)
-        if begin == len(keys) or not (self._new or self._kept):
+        if begin == len(keys) or not (self._new or self._in_files is not None or self._kept):
             return
         found = {slot: self._stored(keys[slot]) for slot in range(begin, len(keys))}
         stored = {slot: record for slot, record in found.items() if record is not _MISSING}

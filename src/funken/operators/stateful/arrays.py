@@ -20,7 +20,7 @@ from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.records import fits
 from funken.columnar.stateful.traced import FIRST_STATE
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Type, atomic_fields
-from funken.state.backend import Table
+from funken.state.backend import Table, may_hold
 from funken.state.descriptors import StateKind
 from funken.state.handles import State
 
@@ -92,7 +92,7 @@ class StateArrays:
             self._grow(max(_FEWEST, 2 * len(self)))
         begin, self._looked = self._looked, len(self)
         for number in self.numbers:
-            if begin < self._looked and len(tables[number]):
+            if begin < self._looked and may_hold(tables[number]):
                 self._load(number, tables[number], begin)
         return found
 

@@ -13,7 +13,7 @@ from funken.columnar.keyed.list_log import ListLog
 from funken.columnar.records import fits
 from funken.expr.types import ListOf
 from funken.operators.stateful.arrays import StateArrays
-from funken.state.backend import Table
+from funken.state.backend import Table, may_hold
 
 
 class StateLists:
@@ -38,7 +38,7 @@ class StateLists:
                 np.concatenate((each, np.zeros(end, np.bool_))) for each in (self._touched, self._emptied)
             )
         self._looked = end
-        if begin == end or not len(table):
+        if begin == end or not may_hold(table):
             return
         found = {slot: stored for slot in range(begin, end) if (stored := table.get(self._keys.key(slot)))}
         items = [item for stored in found.values() for item in stored]
@@ -56,6 +56,10 @@ class StateLists:
         self.log.append(slots, counts, items)
         self._touched[emptied] = True
         self._touched[slots] = True
+
+    def __len__(self) -> int:
+        """Return how many items are in memory."""
+        return len(self.log)
 
     def mark_live(self, keys: Array) -> None:
         """Mark the slots of keys that have items."""

@@ -42,6 +42,7 @@ from funken.operators.stateful.specs import (
 )
 from funken.operators.stateful.timers import MOST_BLOCKS, DueTimers, check_later, in_order_of_time, set_timers
 from funken.operators.user_functions import UserFunction
+from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
 
@@ -54,6 +55,8 @@ more, and of wide records, as many times so much as ``_weight`` says.
 """
 _FEW_SLOTS = 1 << 16
 """So many keys may be in the arrays, whether they have state or not."""
+_MOST_SLOTS, _MOST_ITEMS = 1 << 17, 1 << 20
+"""If state is in files, so many keys, and items of lists, are in the arrays at most: some 32 MB."""
 _MOST_CLEANED = 1024
 """A block looks at expired values in the tables as so many accesses do, at most: each of them at a few."""
 
@@ -84,6 +87,7 @@ class _States:
             number: StateArrays([number], spec.fills, spec.kinds, spec.whole, self._of_key, lives) for number in maps
         }
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
+        self._in_files = False
         self._limit = _FEW_SLOTS
         #: when all arrays were looked through for what has expired, which is done twice in a lifetime
         self._cleaned = MIN_TIMESTAMP
@@ -98,6 +102,7 @@ class _States:
         """Find the states, as ``open()`` has declared them."""
         self._usable = not context.batch and all(each.is_in(self._target) for each in self._spec.states)
         self._store, self._timers, self._now = context.keyed, context.timers, context.next_time
+        self._in_files = self._store is not None and isinstance(self._store.backend, FileSnapshotBackend)
         if self._usable:
             context.before_snapshot.append(self.store)
             self._handles = [getattr(self._target, each.attribute) for each in self._spec.states]
@@ -203,9 +208,12 @@ class _States:
         # Of the whole block: in rows, lifetimes go by a time that is up to a stride of records old.
         now = self._now() if self._lives else 0
         slots_taken = max([len(self._of_key), *map(len, self._of_maps.values())])
+        is_full = slots_taken > (_MOST_SLOTS if self._in_files else self._limit)
         if self._lives:
-            self._clean(now, block.length, slots_taken > self._limit)
-        if slots_taken > self._limit:
+            self._clean(now, block.length, is_full)
+        if self._in_files and (is_full or sum(map(len, self._of_lists.values())) > _MOST_ITEMS):
+            self._forget()
+        elif is_full:
             self._shrink(slots_taken)
         tables = {number: handle.table for number, handle in enumerate(self._handles)}
         key = leaves[0] if isinstance(function.typed.schema[1], Atomic) else CompositeKey(leaves)

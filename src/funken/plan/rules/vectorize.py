@@ -70,6 +70,8 @@ _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 
 _JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_join}
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
+_IN_MEMORY = (WindowSpec, *_JOINS)
+"""Operators whose columns are not in front of tables of a state backend."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,9 @@ class _Found:
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
     if not context.vectorized:
         return plan, [RuleNote(_NAME, f"off: {config.VECTORIZED.key} is false")]
-    if context.state_in_files:  # the arrays that columns are folded into are in memory
-        return plan, [RuleNote(_NAME, "off: state is in files")]
     refused: dict[OperatorId, str] = {}
     while True:
-        rewritten = _Vectorizer(plan, context.batch, refused).run()
+        rewritten = _Vectorizer(plan, context, refused).run()
         unheld = _unheld(rewritten[0])
         if not unheld:
             return rewritten
@@ -106,9 +106,9 @@ def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
 
 def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Type]:
     """Return the shapes of what operators emit, where they could be traced: also where columns are of no use."""
-    if not context.vectorized or context.state_in_files:
+    if not context.vectorized:
         return {}
-    return _Vectorizer(plan, context.batch, {}).shapes()
+    return _Vectorizer(plan, context, {}).shapes()
 
 
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
@@ -135,13 +135,13 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
 class _Vectorizer:
     """Walks the plan in topological order, then back to drop what is of no use.
 
-    ``batch``: a keyed operator gets its records in the order of time, which columns are not brought into. ``refused`` are
+    In ``BATCH`` a keyed operator gets its records in the order of time, which columns are not brought into. ``refused`` are
     operators that are not vectorized, with the reason.
     """
 
-    def __init__(self, plan: PhysicalPlan, batch: bool, refused: Mapping[OperatorId, str]) -> None:
+    def __init__(self, plan: PhysicalPlan, context: RuleContext, refused: Mapping[OperatorId, str]) -> None:
         self._plan = plan
-        self._batch = batch
+        self._batch, self._in_files = context.batch, context.state_in_files
         self._refused = refused
         self._found: dict[OperatorId, _Found] = {}
         self._carriers: dict[int, Partitioning] = {}
@@ -250,6 +250,8 @@ class _Vectorizer:
         if isinstance(node.spec, VectorizedCall):
             return self._called_with_blocks(vertex, node, node.spec)
         spec: Any = node.spec
+        if self._in_files and type(spec) in _IN_MEMORY:
+            raise NotVectorizable("keeps what it waits for in arrays in memory, and state is in files")
         if type(spec) in _OF_TWO:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)
