@@ -1,13 +1,19 @@
 """``'connector' = 'values'``: rows of this process, for tests of queries; what is written is kept where the test finds it.
 
-Rows are registered under an id (``register_rows``), which the option ``data-id`` names. A source hands out one row at a time, so
-that several sources take turns. A sink with a primary key fails on a deletion of a row that it does not have.
+Rows are registered under an id (``register_rows``), which the option ``data-id`` names. With ``result-path`` results are files of
+that folder, for tests whose writers are in other processes (``written_results``). A source hands out one row at a time, so that
+several sources take turns. A sink with a primary key fails on a deletion of a row that it does not have.
 """
 
 from __future__ import annotations
 
+import glob
 import itertools
+import pickle
+import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 from funken.connectors.base import (
@@ -55,6 +61,7 @@ _OPTIONS = (
     ConnectorOption("source.produces-delete-by-key", boolean, False),
     ConnectorOption("enable-vector-search", boolean, False),
     ConnectorOption("result-id", text, ""),
+    ConnectorOption("result-path", text, ""),
     ConnectorOption("hold-open", boolean, False),
     ConnectorOption("start-delay", duration, 0),
 )
@@ -211,14 +218,17 @@ class ValuesScan(ScanTable):
 
 @dataclass(frozen=True)
 class KeptRows(Sink):
-    """Keeps rows in this process."""
+    """Keeps rows in this process, or in files of a folder."""
 
     result_id: str
     key: tuple[int, ...]
+    folder: str = ""
     never_waits = True
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
+        if self.folder:
+            return WrittenRowsWriter(Path(self.folder, f"{self.result_id}.{context.subtask}.{uuid.uuid4().hex}"))
         return KeptRowsWriter(results_of(self.result_id, self.key))
 
 
@@ -232,6 +242,32 @@ class KeptRowsWriter(SinkWriter):
         """Add a block."""
         for row in values:
             self._results.add(row)
+
+
+class WrittenRowsWriter(SinkWriter):
+    """Appends rows to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb", buffering=0)
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Add a block."""
+        self._file.write(pickle.dumps(values))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def written_results(folder: str | Path, result_id: str, key: tuple[int, ...] = ()) -> KeptChanges:
+    """Return what sinks with a ``result-path`` and this ``result-id`` have written, one writer after the other."""
+    results = KeptChanges(key)
+    for path in sorted(Path(folder).glob(f"{glob.escape(result_id)}.*")):
+        with path.open("rb") as file, suppress(EOFError):
+            while True:
+                for row in pickle.load(file):
+                    results.add(row)
+    return results
 
 
 @dataclass(frozen=True)
@@ -259,6 +295,7 @@ class ValuesSink(SinkTable):
         self.deletes_by_key = options["sink.supports-delete-by-key"]
         self._name = context.path
         self._id = options["result-id"] or context.path
+        self._folder = options["result-path"]
         self._key = tuple(context.names.index(name) for name in context.primary_key)
         order = [pair.split(":")[0].strip() for pair in options["writable-metadata"].split(",")]
         asked = [key for key, _ in context.metadata]
@@ -269,7 +306,7 @@ class ValuesSink(SinkTable):
         """Keep the rows, metadata in the order in which the connector lists it."""
         if self._order != tuple(range(len(self._order))):
             stream = stream.map(InOrder(self._order)).name("metadata")
-        return stream.sink_to(KeptRows(self._id, self._key)).name(self._name)
+        return stream.sink_to(KeptRows(self._id, self._key, self._folder)).name(self._name)
 
 
 class ValuesLookup(LookupTable):
@@ -326,4 +363,4 @@ class ValuesFactory(TableFactory):
         return bool(self._options(context)["enable-vector-search"])
 
 
-__all__ = ["KeptChanges", "ValuesFactory", "register_rows", "results_of", "rows_of"]
+__all__ = ["KeptChanges", "ValuesFactory", "register_rows", "results_of", "rows_of", "written_results"]
