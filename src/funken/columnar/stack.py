@@ -144,6 +144,8 @@ class Stack:
         if flags or not self.peek(1, "code"):
             raise NotVectorizable("has an inner function")
         code = self._items.pop().value
+        if code.co_freevars:  # which 3.13 gives to the function by an operation of its own
+            raise NotVectorizable("has an inner function")
         self.push(Marker("inner", "an inner function", FunctionType(code, self._reader.function().__globals__)))
 
     def _deref(self, name: str) -> None:

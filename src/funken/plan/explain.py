@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from funken.ids import OperatorId
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 
 
-def explain_text(plan: PhysicalPlan) -> str:
-    """Return the stages, their vertices, what was decided about these, and where their records go; at last the rules."""
+def explain_text(plan: PhysicalPlan, ways: Mapping[OperatorId, str] | None = None) -> str:
+    """Return the stages, their vertices, what was decided about these, and where their records go; at last the rules.
+
+    ``ways`` says of operators of a job that runs which way their records took (``ways_taken``).
+    """
     stages = len(plan.widths)
     lines = [f"{plan.name}: {stages} stage{'s' * (stages > 1)}, {plan.slots} task slot{'s' * (plan.slots > 1)}"]
     for stage, (width, workers) in enumerate(zip(plan.widths, plan.workers, strict=True)):
@@ -18,11 +24,34 @@ def explain_text(plan: PhysicalPlan) -> str:
         for vertex in plan.at(stage):
             times = f"  x{vertex.parallelism}" if vertex.parallelism > 1 else ""
             lines.append(f"  [{vertex.id}] {vertex.name}{times}")
-            lines += [f"      {_decision(plan, note)}" for note in _about(plan, vertex)]
+            for note in _about(plan, vertex):
+                lines.append(f"      {_decision(plan, note)}")
+                if ways and note.rule == "columns" and note.operator is not None and note.operator in ways:
+                    lines.append(f"        so far {ways[note.operator]}")
             lines += [f"      {_arrow(edge)}" for edge in plan.edges if edge.source == vertex.id]
     lines += ["rules, in this order: " + ", ".join(plan.rules)] if plan.rules else []
     lines += [f"  {_decision(plan, note)}" for note in plan.notes if note.operator is None and note.vertex is None]
     return "\n".join(lines)
+
+
+def ways_taken(plan: PhysicalPlan, metrics: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[OperatorId, str]:
+    """Return which way the records of operators took, by the metrics that subtasks have of each operator's stable id."""
+    on_columns, in_rows = Counter[str](), dict[str, Counter[str]]()
+    for of_subtask in metrics:
+        for stable, found in of_subtask.items():
+            on_columns[stable] += found.get("numRecordsVectorized", 0)
+            for name, count in found.items():
+                if name.startswith("reason.") and name.endswith(".numRecordsPerRecord"):
+                    why = name.removeprefix("reason.").removesuffix(".numRecordsPerRecord")
+                    in_rows.setdefault(stable, Counter())[why] += count
+    ways = {}
+    for operator, stable in plan.stable_ids.items():
+        if on_columns[stable] or stable in in_rows:
+            reasons = in_rows.get(stable, Counter())
+            parts = [f"{on_columns[stable]:,} records on columns", f"{reasons.total():,} record by record"]
+            told = ", ".join(f"{why}: {count:,}" for why, count in reasons.most_common())
+            ways[operator] = ", ".join(parts) + (f" ({told})" if told else "")
+    return ways
 
 
 def _about(plan: PhysicalPlan, vertex: Vertex) -> list[RuleNote]:

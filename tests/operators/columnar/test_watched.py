@@ -8,8 +8,11 @@ import pytest
 
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.kernels.columns import Columns, columns_of
+from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.tracing import trace
 from funken.expr.types import INT
+from funken.metrics.registry import MetricGroup
+from funken.operators.columnar.path import WayCounts
 from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap
 from funken.operators.user_functions import UserFunction
 from funken.testing import OperatorHarness
@@ -121,13 +124,13 @@ def test_columns_that_cost_more_are_left_and_results_stay_columns_for_who_takes_
     clock = Hands()
     watched = Watched(mapped(lambda n: n + 1), clock, takes_columns)
     path: Any = watched.operator._mapped
-    computed = path._path
+    computed = path._path._compute
 
     def slow(block: Columns) -> Any:
         clock.now += 0.1 * block.length
         return computed(block)
 
-    monkeypatch.setattr(path, "_path", slow)
+    monkeypatch.setattr(path._path, "_compute", slow)
     called = path._called
 
     def fast(block: Columns) -> Any:
@@ -142,15 +145,50 @@ def test_columns_that_cost_more_are_left_and_results_stay_columns_for_who_takes_
     assert watched.warnings == []
     assert isinstance(watched.blocks[0], Columns)
     assert isinstance(watched.blocks[-1], Columns) is takes_columns
+    assert watched.operator.context.metrics.snapshot() == {
+        "numRecordsVectorized": 3000,
+        "reason.columns cost more.numRecordsPerRecord": 3000,
+    }
 
 
 def test_a_filter_that_calls_its_function_keeps_columns(monkeypatch):
     traced = trace(lambda n: n % 3 == 0, None, 1).condition(INT)
     watched = Watched(ColumnarFilter(UserFunction(lambda n: n % 3 == 0), traced))
     path: Any = watched.operator._kept
-    monkeypatch.setattr(path, "_path", lambda block: None)
+
+    def refused(block: Columns) -> Any:
+        raise FallBackToRows("not today")
+
+    monkeypatch.setattr(path._path, "_compute", refused)
 
     watched.feed(NUMBERS)
 
     assert isinstance(watched.blocks[0], Columns)
     assert watched.values() == [n for n in NUMBERS if n % 3 == 0]
+    assert watched.operator.context.metrics.snapshot() == {"reason.not today.numRecordsPerRecord": 1000}
+
+
+def test_records_are_counted_by_the_way_they_take():
+    watched = Watched(mapped(lambda n: n * 2))
+
+    watched.feed([1, 2])
+    watched.feed([5, 2**62])
+    watched.operator.process_block(RowBlock([4, 5]))
+
+    assert watched.operator.context.metrics.snapshot() == {
+        "numRecordsVectorized": 2,
+        "reason.an overflow.numRecordsPerRecord": 2,
+        "reason.single records arrive.numRecordsPerRecord": 2,
+    }
+
+
+def test_reasons_are_bounded():
+    metrics = MetricGroup()
+    counts = WayCounts(metrics)
+
+    for number in range(40):
+        counts.rows(1, f"reason {number}")
+
+    found = metrics.snapshot()
+    assert len(found) == 17
+    assert found["reason.others.numRecordsPerRecord"] == 24

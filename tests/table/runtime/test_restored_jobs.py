@@ -84,7 +84,7 @@ def test_state_goes_where_its_keys_go(tmp_path, backend):
     path = ""
     for parallelism in (1, 3):
         env = environment(parallelism, path, **{"state.backend.type": backend})
-        program(env, tmp_path, rate=1_000)
+        program(env, tmp_path, rate=150)
         path = stop(env, tmp_path)
     assert left(tmp_path) != expected()
 

@@ -175,6 +175,23 @@ class JobClient(JobDisplay):
         """The compiled plan."""
         return self._job.plan
 
+    def explain(self) -> str:
+        """Return the plan as text, and of vectorized operators how many records took which way so far, with reasons.
+
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> numbers = env.from_source(DataGeneratorSource(lambda i: i, 1000), None, "numbers")
+        >>> _ = numbers.map(lambda i: i + 1).name("next").for_each(id)
+        >>> client = env.execute_async()
+        >>> _ = client.get_job_execution_result().result(timeout=30)
+        >>> [line.strip() for line in client.explain().splitlines() if "so far" in line]
+        ['so far 1,000 records on columns, 0 record by record']
+        """
+        from funken.plan.explain import explain_text, ways_taken
+
+        metrics = [subtask.metrics.user for vertex in self.snapshot().vertices for subtask in vertex.subtasks]
+        return explain_text(self.plan, ways_taken(self.plan, metrics))
+
     def get_job_id(self) -> str:
         """Return the job's id."""
         return self._job.settings.job_id

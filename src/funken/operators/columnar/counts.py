@@ -29,6 +29,7 @@ from funken.operators.columnar.contents import (
     listed,
     reach,
 )
+from funken.operators.columnar.path import SMALL_BLOCKS, TOO_OFTEN
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.windows import KeyedWindowArrays
 from funken.operators.window.counts import CountWindows
@@ -86,7 +87,11 @@ class CountArrays(KeyedWindowArrays):
         """Count off a block, and emit the results of windows that are full."""
         self._size_of_blocks += (len(block) - self._size_of_blocks) / _BLOCKS
         self._are_small = self._size_of_blocks < (_LARGE if self._are_small else _SMALL)
-        if self._are_small or self.returns >= self.most_returns or (fired := self._path(block)) is None:
+        if self._are_small or self.returns >= self.most_returns:
+            self._path.left(block, SMALL_BLOCKS if self._are_small else TOO_OFTEN)
+            return False
+        fired = self._path(block)
+        if fired is None:
             return False
         made: list[Columns] = []
         for keys, numbers, contents in fired:

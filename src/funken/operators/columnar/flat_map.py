@@ -18,6 +18,7 @@ from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
 from funken.expr.types import INT, STR, Tuple, Type, atomic_fields
 from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import Operator
 from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
 from funken.operators.columnar.specs import ColumnarFlatMap, ColumnarMaybeMap, ColumnarProcess
 from funken.operators.process.one_input import ProcessLogic, process_call
@@ -31,7 +32,7 @@ class ColumnarFlatMapLogic(FlatMapLogic):
 
     def __init__(self, spec: ColumnarFlatMap) -> None:
         super().__init__(spec.function)
-        self._given = WatchedPath(self, _path_of(spec), spec.traced.catches, spec.schema)
+        self._given = WatchedPath(self, _path_of(spec, self), spec.traced.catches, spec.schema)
 
     def process_block(self, block: Block) -> None:
         """Expand a block."""
@@ -45,7 +46,7 @@ class ColumnarMaybeMapLogic(MapLogic):
 
     def __init__(self, spec: ColumnarMaybeMap) -> None:
         super().__init__(spec.function)
-        self._given = WatchedPath(self, _path_of(spec), spec.traced.catches, spec.schema, drops_none=True)
+        self._given = WatchedPath(self, _path_of(spec, self), spec.traced.catches, spec.schema, drops_none=True)
 
     def process_block(self, block: Block) -> None:
         """Map a block."""
@@ -64,7 +65,7 @@ class ColumnarElementLogic(ProcessLogic):
         self._asks_time = any(path[:1] != (0,) for path in paths_of(parts, 0))
         called = spec.function if spec.function.method is not None else process_call(spec.function)
         self._path: ColumnPath[list[tuple[str | None, Columns]]] = ColumnPath(
-            self._computed, TracedFunction(called, spec.traced)
+            self._computed, TracedFunction(called, spec.traced), of=self
         )
 
     def process_block(self, block: Block) -> None:
@@ -99,10 +100,10 @@ class ColumnarElementLogic(ProcessLogic):
             return [(side, combined(parts, schemas[side], given)) for side, parts in made.items()]
 
 
-def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap) -> ColumnPath[Columns]:
+def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap, operator: Operator) -> ColumnPath[Columns]:
     emissions, schema = spec.traced.emissions, spec.schema
     functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
-    return ColumnPath(lambda block: given_of(emissions, schema, block), *functions)
+    return ColumnPath(lambda block: given_of(emissions, schema, block), *functions, of=operator)
 
 
 def given_of(emissions: tuple[Emission, ...], schema: Type, block: Columns) -> Columns:

@@ -23,7 +23,8 @@ from funken.columnar.records import NOT_READ
 from funken.errors import FunkenError
 from funken.expr.types import Type
 from funken.expr.watch import SAMPLE, CostWatch, Way
-from funken.operators.base import Output
+from funken.metrics.registry import Counter, MetricGroup
+from funken.operators.base import Operator, Output
 from funken.operators.stateless import UserFunctionOperator
 from funken.operators.user_functions import UserFunction
 from funken.operators.wrappers.converting import declared_of
@@ -31,6 +32,10 @@ from funken.operators.wrappers.converting import declared_of
 T = TypeVar("T")
 _SMALLEST = 64
 """Pieces of a block that are this small are not divided further."""
+_MOST_REASONS, _OTHER_REASONS = 16, "others"
+_FAULT = "a fault of a kernel"
+SMALL_BLOCKS, TOO_OFTEN = "small blocks", "it has gone over to records too often"
+"""Why blocks of an operator with state go record by record, although its functions are read."""
 
 
 class ColumnsDiffer(FunkenError):
@@ -52,23 +57,61 @@ class TracedFunction:
         self._call, _ = declared_of(call)
         self._traced = traced
         self._given_up = False
+        self.why = ""
+        """Why it is disabled."""
 
     def ready(self) -> bool:
         """Whether the expression still is what the function computes."""
         if not self._given_up and not self._traced.holds(self._call.target, self._call.method):
             self._given_up = True
+            self.why = "the function, or what it uses, has changed"
         return not self._given_up
 
     def give_up(self) -> None:
         """Call the function for each record from now on."""
         self._given_up = True
+        self.why = _FAULT
+
+
+class WayCounts:
+    """Counts of an operator: records that were computed on columns, and those that went to the functions, by reason.
+
+    >>> metrics = MetricGroup()
+    >>> counts = WayCounts(metrics)
+    >>> counts.columns(5), counts.rows(2, "an overflow"), counts.rows(1, "an overflow")
+    (None, None, None)
+    >>> metrics.snapshot()
+    {'numRecordsVectorized': 5, 'reason.an overflow.numRecordsPerRecord': 3}
+    """
+
+    def __init__(self, metrics: MetricGroup) -> None:
+        self._metrics = metrics
+        self._on_columns: Counter | None = None
+        self._in_rows: dict[str, Counter] = {}
+
+    def columns(self, records: int) -> None:
+        """Count records on columns."""
+        if self._on_columns is None:
+            self._on_columns = self._metrics.counter("numRecordsVectorized")
+        self._on_columns.inc(records)
+
+    def rows(self, records: int, why: str) -> None:
+        """Count records of which each is given to the function."""
+        counter = self._in_rows.get(why)
+        if counter is None:
+            if len(self._in_rows) >= _MOST_REASONS:
+                why = _OTHER_REASONS
+            counter = self._metrics.add_group("reason", why).counter("numRecordsPerRecord")
+            self._in_rows[why] = counter
+        counter.inc(records)
 
 
 class ColumnPath(Generic[T]):
     """Computes blocks by kernels that stand for ``functions``; partials (``kernels/partials.py``) only if ``partials``.
 
     ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done. Unless it ``changes`` something then,
-    whatever it raises is a fault of a kernel: the functions are called for each record from then on.
+    whatever it raises is a fault of a kernel: the functions are called for each record from then on. Records are counted in the
+    metrics of the operator that it is part ``of``.
 
     >>> from funken.expr.types import INT
     >>> from funken.columnar.block import RowBlock
@@ -78,40 +121,71 @@ class ColumnPath(Generic[T]):
     (3, None)
     """
 
-    __slots__ = ("_changes", "_compute", "_functions", "_partials")
+    __slots__ = ("_changes", "_compute", "_counts", "_functions", "_of", "_partials", "why")
 
     def __init__(
-        self, compute: Callable[[Columns], T], *functions: TracedFunction, partials: bool = False, changes: bool = False
-    ) -> None:
+        self, compute: Callable[[Columns], T], *functions: TracedFunction, partials: bool = False, changes: bool = False,
+        of: Operator | None = None,
+    ) -> None:  # fmt: skip
         self._compute = compute
         self._functions = functions
         self._partials = partials
         self._changes = changes
+        self._of = of
+        self._counts: WayCounts | None = None
+        self.why = ""
 
     def __call__(self, block: Block) -> T | None:
-        """Return what is computed of a block; ``None``: it has to go through in rows."""
+        """Return what is computed of a block, which is counted; ``None``: it has to go through in rows."""
+        found = self.attempt(block)
+        if found is None:
+            self.left(block, self.why)
+        else:
+            self.took(block)
+        return found
+
+    def attempt(self, block: Block) -> T | None:
+        """Return what is computed of a block; ``None``: ``why`` says why it has to go through in rows."""
         if type(block) is not Columns and not (self._partials and isinstance(block, Columns)):
+            self.why = "single records arrive"
             return None
         for function in self._functions:
             if not function.ready():
+                self.why = function.why
                 return None
         try:
             return self._compute(block)
         except KernelFault:
             self._give_up()
-            return None
-        except FallBackToRows:
-            return None
+        except FallBackToRows as reason:
+            self.why = str(reason)
         except Exception as error:
             if self._changes:
                 raise
             noted(error, "A block could not be computed: ")
             self._give_up()
-            return None
+        return None
+
+    def took(self, block: Block) -> None:
+        """Count a block that was computed."""
+        if self._of is not None:
+            self._counted().columns(len(block))
+
+    def left(self, block: Block, why: str) -> None:
+        """Count a block that goes to the functions, for a reason."""
+        if self._of is not None:
+            self._counted().rows(len(block), why)
+
+    def _counted(self) -> WayCounts:
+        if self._counts is None:
+            assert self._of is not None
+            self._counts = WayCounts(self._of.context.metrics)
+        return self._counts
 
     def _give_up(self) -> None:
         for function in self._functions:
             function.give_up()
+        self.why = _FAULT
 
 
 class WatchedPath:
@@ -143,9 +217,12 @@ class WatchedPath:
         if type(block) is Columns and block.length and not self._differs and self._watch.compares():
             self._compare(block, clock)
         if type(block) is not Columns or not block.length or self._differs:
+            self._path.left(block, "columns gave something else" if self._differs else "single records arrive")
             self._operator.process(*block.rows())
             return
         way = self._watch.way(block.length)
+        if way is Way.ROWS:
+            self._path.left(block, "columns cost more")
         begun = clock()
         parts = self._on_columns(block) if way is Way.COLUMNS else self._of_records(block)
         self._watch.took(way, block.length, clock() - begun)
@@ -154,10 +231,12 @@ class WatchedPath:
             output.emit_block(part)
 
     def _on_columns(self, block: Columns) -> list[Block]:
-        found = self._path(block)
+        found = self._path.attempt(block)
         if found is not None:
+            self._path.took(block)
             return [found] if found.length else []
         if not self._divides:
+            self._path.left(block, self._path.why)
             return self._of_records(block)
         parts: list[Block] = []
         self._divide(block, parts)
@@ -166,14 +245,17 @@ class WatchedPath:
     def _divide(self, block: Columns, parts: list[Block]) -> None:
         """Add the results of a block that fell back."""
         if block.length <= _SMALLEST:
+            self._path.left(block, self._path.why)
             parts += self._of_records(block)
             return
         for half in (block[: block.length // 2], block[block.length // 2 :]):
-            found = self._path(half)
+            found = self._path.attempt(half)
             if found is None:
                 self._divide(half, parts)
-            elif found.length:
-                parts.append(found)
+            else:
+                self._path.took(half)
+                if found.length:
+                    parts.append(found)
 
     # ---- record by record
 
@@ -225,7 +307,7 @@ class WatchedPath:
             called = None
         else:
             self._watch.took(Way.ROWS, sample.length, clock() - begun)
-        found = self._path(sample)
+        found = self._path.attempt(sample)
         if found is None or any(leaf.constant and leaf.data is NOT_READ for leaf in found.leaves):
             return
         values, timestamps = found.rows() if found.length else ([], None)
@@ -271,4 +353,4 @@ def _in_one(parts: list[Block]) -> list[Block]:
     return [joined(columns)]
 
 
-__all__ = ["ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath"]
+__all__ = ["SMALL_BLOCKS", "TOO_OFTEN", "ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath", "WayCounts"]

@@ -28,7 +28,7 @@ from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fi
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.contents import Contribution, KeyedArrays, leaf_columns
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import TOO_OFTEN, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
 from funken.state.delta_tables import ExtendedDeltaTable
@@ -50,7 +50,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         self._spec = spec
         self._shape = spec.schema
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
-        self._path = ColumnPath(self._reduced, *functions, changes=True)
+        self._path = ColumnPath(self._reduced, *functions, changes=True, of=self)
         self._leaves = atomic_fields(spec.schema)
         key = spec.traced_key.result
         #: whether a leaf of the aggregate is the key, and need not be kept
@@ -72,6 +72,8 @@ class ColumnarReduceLogic(RollingReduceLogic):
     def process_block(self, block: Block) -> None:
         """Reduce a block."""
         usable = self._returns < _MOST_RETURNS and not self.context.batch
+        if not usable:
+            self._path.left(block, TOO_OFTEN)
         reduced = self._path(block) if usable else None
         if reduced is None:
             self.process(*block.rows())
@@ -202,7 +204,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         super().__init__(spec.key, spec.function)
         self._spec = spec
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
-        self._path = ColumnPath(self._take, *functions, partials=True, changes=True)
+        self._path = ColumnPath(self._take, *functions, partials=True, changes=True, of=self)
         self._pane = KeyedArrays(Tuple((spec.schema, INT)))
         self._returns = 0
 

@@ -28,7 +28,7 @@ class ColumnarMapLogic(MapLogic):
         super().__init__(spec.function)
         result, schema = spec.traced.result, spec.schema
         functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
-        path = ColumnPath(lambda block: computed(result, schema, block), *functions)
+        path = ColumnPath(lambda block: computed(result, schema, block), *functions, of=self)
         self._mapped = WatchedPath(self, path, spec.traced.catches, schema)
 
     def process_block(self, block: Block) -> None:
@@ -44,7 +44,7 @@ class ColumnarFilterLogic(FilterLogic):
     def __init__(self, spec: ColumnarFilter) -> None:
         super().__init__(spec.function)
         self._result = spec.traced.result
-        path = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced))
+        path = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced), of=self)
         self._kept = WatchedPath(self, path, spec.traced.catches, None)
 
     def process_block(self, block: Block) -> None:

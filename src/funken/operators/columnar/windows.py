@@ -24,7 +24,7 @@ from funken.columnar.records import fits
 from funken.expr.types import INT, LOWEST, STR, Atomic, Tuple, Type, atomic_fields
 from funken.operators.columnar.contents import ColumnPane, Contribution, KeyedArrays, ListPane, listed_records
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import TOO_OFTEN, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.aligned import AlignedWindows
@@ -47,13 +47,16 @@ class WindowArrays:
         self.spec = spec
         self.returns = 0
         """How often what is in arrays went back to objects."""
-        self._path = ColumnPath(self._add, *functions_of(spec), partials=partials, changes=True)
+        self._path = ColumnPath(self._add, *functions_of(spec), partials=partials, changes=True, of=driver)
         self._results = None if spec.results is None else WindowResults(spec)
         self._listed = None if spec.aggregate is None else spec.aggregate.listed
 
     def take(self, block: Block) -> bool:
         """Add a block; ``False``: nothing was changed, and its records have to be added one by one."""
-        return self.returns < self.most_returns and self._path(block) is not None
+        if self.returns >= self.most_returns:
+            self._path.left(block, TOO_OFTEN)
+            return False
+        return self._path(block) is not None
 
     def _add(self, block: Columns) -> Any:
         """Add a block; raise ``FallBackToRows`` before anything is changed, and never return ``None``."""

@@ -28,7 +28,7 @@ from funken.columnar.records import fits
 from funken.expr.types import INT, Type, atomic_fields
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import SMALL_BLOCKS, TOO_OFTEN, ColumnPath, TracedFunction
 from funken.operators.join.interval_join import IntervalJoinLogic
 from funken.operators.stateful.specs import ColumnarIntervalJoin
 
@@ -109,7 +109,11 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         function = TracedFunction(spec.function, spec.given)
         self._paths = [
             ColumnPath(
-                partial(self._join, number), function, TracedFunction(key, spec.traced_keys[number]), changes=True
+                partial(self._join, number),
+                function,
+                TracedFunction(key, spec.traced_keys[number]),
+                changes=True,
+                of=self,
             )
             for number, key in enumerate((spec.key1, spec.key2))
         ]
@@ -144,6 +148,8 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         in_columns = (
             not self._are_small and self._wait <= 0 and self._returns < _MOST_RETURNS and not self.context.batch
         )
+        if not in_columns:
+            self._paths[side].left(block, SMALL_BLOCKS if self._are_small else TOO_OFTEN)
         if not (in_columns and self._paths[side](block)):
             in_rows(*block.rows())
 

@@ -23,7 +23,7 @@ from funken.columnar.stateful.typed import parts_of
 from funken.expr.types import INT, Atomic, ListOf, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import SMALL_BLOCKS, TOO_OFTEN, ColumnPath, TracedFunction
 from funken.operators.context import OperatorContext
 from funken.operators.process.keyed_map import KeyedMapLogic
 from funken.operators.process.one_input import KeyedProcessLogic
@@ -64,7 +64,7 @@ _MOST_CLEANED = 1024
 class _States:
     """The states of one operator on columns, and its functions."""
 
-    def __init__(self, spec: StatesOnColumns, call: UserFunction) -> None:
+    def __init__(self, operator: Operator, spec: StatesOnColumns, call: UserFunction) -> None:
         self._spec, self._target = spec, call.target
         self._paths = [
             ColumnPath(
@@ -72,6 +72,7 @@ class _States:
                 TracedFunction(UserFunction(call.target, each.method), each.traced),
                 TracedFunction(each.key, each.traced_key),
                 changes=True,
+                of=operator,
             )
             for each in spec.functions
             if each.key is not None and each.traced_key is not None
@@ -111,7 +112,10 @@ class _States:
         """Return what a function gives for a block; ``None``: it has to be called."""
         self._size += (len(block) - self._size) / _BLOCKS
         self._are_small = self._size < (_LARGE if self._are_small else _SMALL) * self._weight
-        return self._paths[number](block) if self._takes_blocks() else None
+        if self._takes_blocks():
+            return self._paths[number](block)
+        self._paths[number].left(block, SMALL_BLOCKS if self._are_small else TOO_OFTEN)
+        return None
 
     def _takes_blocks(self) -> bool:
         return not self._are_small and self._usable and self._returns < _MOST_RETURNS
@@ -346,7 +350,7 @@ class ColumnarProcessLogic(_FiresTimers, KeyedProcessLogic):
 
     def __init__(self, spec: ColumnarKeyedProcess) -> None:
         super().__init__(spec.function, spec.key)
-        self._states = _States(spec.on_columns, spec.function)
+        self._states = _States(self, spec.on_columns, spec.function)
 
 
 class ColumnarKeyedMapLogic(_OnColumns, KeyedMapLogic):
@@ -354,7 +358,7 @@ class ColumnarKeyedMapLogic(_OnColumns, KeyedMapLogic):
 
     def __init__(self, spec: ColumnarKeyedMap) -> None:
         super().__init__(spec)
-        self._states = _States(spec.on_columns, spec.function)
+        self._states = _States(self, spec.on_columns, spec.function)
 
 
 class ColumnarKeyedCoProcessLogic(_FiresTimers, KeyedCoProcessLogic):
@@ -362,7 +366,7 @@ class ColumnarKeyedCoProcessLogic(_FiresTimers, KeyedCoProcessLogic):
 
     def __init__(self, spec: ColumnarKeyedCoProcess) -> None:
         super().__init__(spec.function, spec.key1, spec.key2)
-        self._states = _States(spec.on_columns, spec.function)
+        self._states = _States(self, spec.on_columns, spec.function)
 
 
 class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
@@ -370,7 +374,7 @@ class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
 
     def __init__(self, spec: ColumnarCoMap | ColumnarCoFlatMap) -> None:
         super().__init__(spec, *spec.calls())
-        self._states = _States(spec.on_columns, spec.function)
+        self._states = _States(self, spec.on_columns, spec.function)
 
 
 __all__ = ["ColumnarCoMapLogic", "ColumnarKeyedCoProcessLogic", "ColumnarKeyedMapLogic", "ColumnarProcessLogic"]

@@ -21,7 +21,7 @@ from funken.columnar.records import fits
 from funken.expr.types import ListOf, Tuple, Type
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.path import ColumnPath, TracedFunction
+from funken.operators.columnar.path import TOO_OFTEN, ColumnPath, TracedFunction
 from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join.window_join import CoGroup, JoinPairs, TaggedUnion, WindowJoinLogic
 from funken.operators.stateful.interval_join import leaves_used
@@ -129,7 +129,9 @@ class JoinPanes(ColumnPanes):
         self._pairs: CoGroup = spec.window.function.call.target
         self._function = TracedFunction(self._pairs.function, spec.given)
         self._paths = [
-            ColumnPath(partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]), changes=True)
+            ColumnPath(
+                partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]), changes=True, of=driver
+            )
             for side, key in enumerate((spec.key1, spec.key2))
         ]
         self._used = [leaves_used(spec.given, side, schema) for side, schema in enumerate(spec.schemas)]
@@ -137,6 +139,8 @@ class JoinPanes(ColumnPanes):
     def take_side(self, side: int, block: Block) -> bool:
         """File a block of one side away; ``False``: it has to be given in rows."""
         may = self.returns < self.most_returns and not self.driver.context.batch
+        if not may:
+            self._paths[side].left(block, TOO_OFTEN)
         return may and self._paths[side](block) is not None
 
     def _take_side(self, side: int, block: Columns) -> bool:
