@@ -13,12 +13,14 @@ from funken.errors import InvalidProgram
 from funken.expr.ir import InputRef
 from funken.expr.sql.types import BigIntType, TimestampType
 from funken.ids import MAX_WATERMARK
+from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import ScanTable
 from funken.table.connectors.factory import TableFactory, register_connector
 from funken.table.connectors.values import register_rows
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.watermarks import SourceWatermarks, WatermarkAssigner
+from funken.table.schema import Schema
 from funken.table.udf import udf
 from funken.types.row import Row
 from tests.table.runtime.changelogs import Run
@@ -276,6 +278,20 @@ def test_options_reach_the_strategy_of_the_source():
     [strategy] = [node.spec.strategy for node in env.stream_environment.graph if hasattr(node.spec, "strategy")]
     assert (strategy.idleness, strategy.alignment) == (3000, ("shop", 60_000, 1000))
     assert not strategy.generator.per_record
+
+
+def test_the_watermark_of_an_upsert_stream_comes_before_its_normalizer():
+    env = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
+    rates = env.stream_environment.from_collection([Row(1, at(5))])
+    schema = Schema.new_builder().column("k", "INT NOT NULL").column("t", "TIMESTAMP(3)")
+    schema = schema.column_by_expression("ts", "t").watermark("ts", "ts").primary_key("k").build()
+    env.create_temporary_view("rates", env.from_changelog_stream(rates, schema, ChangelogMode.upsert()))
+    plan = env.explain_sql("SELECT * FROM rates").partition("== Optimized Physical Plan ==")[2]
+    assert plan.index("ChangelogNormalize(key=[k])") < plan.index("Exchange(") < plan.index("WatermarkAssigner(")
+
+
+def test_an_assigner_has_no_state_that_cannot_be_dealt_out_to_other_subtasks():
+    assert assigner(per_record=False).feed("+I(1,@20)").harness.operator.snapshot() is None
 
 
 def test_a_row_without_a_time_is_refused_behind_the_source():

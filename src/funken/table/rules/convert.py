@@ -113,15 +113,16 @@ class Converter:
         )
 
     def stream(self, node: LogicalStream) -> ExecNode:
+        """Read what the API gives; its changes are completed."""
+        return self.normalized(self.raw_stream(node), node.key)
+
+    def raw_stream(self, node: LogicalStream) -> nodes.ExecStream:
         """Read what the API gives."""
-        return self.normalized(
-            nodes.ExecStream(
-                node.source,
-                row_type=node.row_type,
-                mode=ChangelogMode.parse(node.kinds),
-                upsert_keys=frozenset([frozenset(node.key)]) if node.key else NO_KEYS,
-            ),
-            node.key,
+        return nodes.ExecStream(
+            node.source,
+            row_type=node.row_type,
+            mode=ChangelogMode.parse(node.kinds),
+            upsert_keys=frozenset([frozenset(node.key)]) if node.key else NO_KEYS,
         )
 
     def normalized(self, node: ExecNode, key: tuple[int, ...] | None = None) -> ExecNode:
@@ -162,25 +163,27 @@ class Converter:
 
     def watermark(self, node: LogicalWatermark) -> ExecNode:
         """A watermark is that of the source: it comes before the normalizer, as do the columns that it needs."""
-        below = node.input
+        below, key = node.input, None
         project = below if isinstance(below, LogicalProject) else None
         scan = project.input if project is not None else below
-        if not isinstance(scan, LogicalScan):
-            return _watermarked(self.of(below), node, nodes.WatermarkSettings(idle=self._idle()))
-        settings = watermark_settings(scan.table, self.config, scan.options)
-        source = self._pushed(scan, node.expression, project, settings)
-        pushed = source.watermark is not None
-        found: ExecNode = source
+        settings = nodes.WatermarkSettings(idle=self.config.option("table.exec.source.idle-timeout"))
+        source: ExecNode
+        if isinstance(scan, LogicalScan):
+            settings = watermark_settings(scan.table, self.config, scan.options)
+            source = self._pushed(scan, node.expression, project, settings)
+        elif isinstance(scan, LogicalStream):
+            source = self.raw_stream(scan)
+            names = node.row_type.names
+            key = tuple(names.index(scan.row_type[place].name) for place in scan.key)
+        else:
+            return _watermarked(self.of(below), node, settings)
+        pushed = isinstance(source, nodes.ExecScan) and source.watermark is not None
         if project is not None:
-            found = calc(source, project.expressions, project.row_type.names)
-            clocked = any(column.time is TimeAttribute.PROCTIME for column in found.row_type)
-            if clocked and not found.mode.is_insert_only:
+            source = calc(source, project.expressions, project.row_type.names)
+            clocked = any(column.time is TimeAttribute.PROCTIME for column in source.row_type)
+            if clocked and not source.mode.is_insert_only:
                 return _watermarked(self.of(below), node, settings)
-        return self.normalized(_watermarked(found, node, settings, pushed))
-
-    def _idle(self) -> int:
-        idle: int = self.config.option("table.exec.source.idle-timeout")
-        return idle
+        return self.normalized(_watermarked(source, node, settings, pushed), key)
 
     def _pushed(
         self, scan: LogicalScan, expression: Node, project: LogicalProject | None, settings: nodes.WatermarkSettings

@@ -108,9 +108,6 @@ class SourceWatermarks(TableOperator):
         checked_rowtime(block, self._time)
         self.emit(block)
 
-    def restore(self, snapshot: Any) -> None:
-        """Begin with no watermark: an assigner stood here when the snapshot was made."""
-
 
 # ---- behind the source
 
@@ -224,13 +221,6 @@ class WatermarkAssigner(TableOperator):
     def pause(self) -> None:
         """A micro-batch has come to its end."""
         self._advance(self._reached)
-
-    def snapshot(self) -> Any:
-        """Return the watermark that was emitted."""
-        return {"watermark": self._emitted}
-
-    def restore(self, snapshot: Any) -> None:
-        """Begin with no watermark: other sources may be behind."""
 
 
 __all__ = ["RowtimeWatermarks", "RowtimeWatermarksSpec", "SourceWatermarks", "WatermarkAssigner"]
