@@ -311,7 +311,7 @@ class Run:
             "data-id": register_rows(rows_for(table, found)),
         }
         if any(part.startswith("WATERMARK FOR") for part in table["schema"]):
-            options["watermark-per-record"] = "true"
+            options |= {"enable-watermark-push-down": "true", "scan.watermark.emit.strategy": "on-event"}
         if phase.stays_open:
             options["hold-open"] = "true"
         position = [one["name"] for one in self.program["sources"]].index(table["name"])

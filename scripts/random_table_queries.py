@@ -1,4 +1,4 @@
-"""Run random queries over random changelogs, and compare their rows with a database's: see ``tests/table/random_queries.py``.
+"""Run random queries over random changelogs, and compare their rows with a database's: see ``tests/table/random_runs.py``.
 
 python scripts/random_table_queries.py [--seeds 1000] [--first 0] [--queries 6] [--seconds 100]
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.table.random_queries import Case
+from tests.table.random_runs import Case
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--queries", type=int, default=6, help="how many queries a seed has")
+    parser.add_argument("--queries", type=int, default=12, help="how many queries a seed has")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after so long")
     given = parser.parse_args()
     began, queries, wrong, done = time.monotonic(), 0, 0, 0

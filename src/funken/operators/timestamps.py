@@ -6,7 +6,7 @@ What comes from upstream as watermark is dropped, except ``MAX_WATERMARK``: a ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -86,6 +86,9 @@ class WatermarkEmitter:
         now = self._operator.context.processing_time()
         stamps = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         self.wake()
+        if self.progress.reads_values(split):
+            self._emit_parts(values, timestamps, self.progress.on_values(split, values, now))
+            return
         if timestamps and split not in self.checks.seen:
             self.begin_split(split, min(timestamps), max(timestamps))
         if not self.progress.punctuated(split):
@@ -93,13 +96,17 @@ class WatermarkEmitter:
                 self.progress.on_block(split, stamps, now)
             output.emit(values, timestamps)
             return
-        start = 0
-        for position, value in enumerate(values):
-            if self.progress.on_event(split, value, stamps[position], now):
-                end = position + 1
-                output.emit(values[start:end], timestamps and timestamps[start:end])
-                self.advance()
-                start = end
+        on_event = self.progress.on_event
+        rises = (place + 1 for place, value in enumerate(values) if on_event(split, value, stamps[place], now))
+        self._emit_parts(values, timestamps, rises)
+
+    def _emit_parts(self, values: Values, timestamps: Timestamps, ends: Iterable[int]) -> None:
+        """Emit a block in parts, behind each of which the watermark has risen."""
+        output, start = self._operator.output, 0
+        for end in ends:
+            output.emit(values[start:end], timestamps and timestamps[start:end])
+            self.advance()
+            start = end
         if start < len(values):
             output.emit(values[start:], timestamps and timestamps[start:])
 

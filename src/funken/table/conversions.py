@@ -66,7 +66,6 @@ class HeldRows:
     """Rows that a program holds, as the source of a plan."""
 
     environment = None
-    emits_watermark_per_record = False
 
     def __init__(self, rows: Sequence[Any]) -> None:
         self.rows = rows
@@ -81,8 +80,6 @@ class HeldRows:
 
 class StreamSource:
     """A stream of the program, as the source of a plan."""
-
-    emits_watermark_per_record = False
 
     def __init__(self, stream: DataStream[Any], convert: Any) -> None:
         self._stream = stream

@@ -49,6 +49,18 @@ class ExecNode(LogicalNode):
 
 
 @dataclass(frozen=True)
+class WatermarkSettings:
+    """How a table emits watermarks: behind each record or periodically, and after how long (ms) it counts as idle; 0: never.
+
+    ``alignment`` is a group of sources, the drift that is allowed (ms), and how often it is looked at (ms).
+    """
+
+    per_record: bool = False
+    idle: int = 0
+    alignment: tuple[str, int, int] | None = None
+
+
+@dataclass(frozen=True)
 class ExecScan(ExecNode):
     """Reads physical and metadata columns; ``key`` is the primary key as far as it is read.
 
@@ -60,6 +72,9 @@ class ExecScan(ExecNode):
     metadata: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     key: Keys = ()
+    watermark: Node | None = None
+    """The expression of the watermarks that the source assigns, over its columns; ``None``: it assigns none."""
+    settings: WatermarkSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +93,16 @@ class ExecValues(ExecNode):
 
 @dataclass(frozen=True)
 class ExecWatermark(ExecNode):
-    """Assigns watermarks from ``expression``; ``time`` is the rowtime column."""
+    """Assigns watermarks from ``expression``; ``time`` is the rowtime column.
+
+    ``pushed``: the source assigns them; what is left is that ``time`` is a time attribute.
+    """
 
     input: ExecNode
     time: int
     expression: Node
+    settings: WatermarkSettings = WatermarkSettings()
+    pushed: bool = False
 
 
 @dataclass(frozen=True)

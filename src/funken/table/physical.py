@@ -20,6 +20,7 @@ from funken.api.environment import StreamExecutionEnvironment
 from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
+from funken.expr.ir import input_refs, shifted
 from funken.ids import OperatorId
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.table import exec_nodes as nodes
@@ -37,6 +38,7 @@ from funken.table.runtime import (
     rank,
     stateless,
     time_joins,
+    watermarks,
     window_aggregate,
     window_rows,
 )
@@ -49,6 +51,7 @@ from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import TableSink
 from funken.table.types import BigIntType, LogicalType
+from funken.timing.watermarks import WatermarkStrategy
 from funken.types.row import RowKind
 
 SINGLE = 1
@@ -70,7 +73,10 @@ def schema_of(row_type: RelationType) -> BlockSchema:
     return BlockSchema(row_type.names, row_type.types)
 
 
-_NOT_DESCRIBED = {"upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"}
+_NOT_DESCRIBED = {
+    *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
+    *("watermark", "settings", "pushed"),
+}
 
 
 def described(value: Any, node: bool = False) -> str:
@@ -118,8 +124,6 @@ class Translation:
         self._built: dict[int, Built] = {}
         self._uids: set[str] = {node.uid for node in env.graph if node.uid is not None}
         self._kept: list[ExecNode] = []
-        #: the connectors' scans, by the operator behind them
-        self.scans: dict[OperatorId, Any] = {}
         self.parameters: dict[str, Any] = {
             "time_zone": self.zone,
             "legacy_cast": config.option("table.exec.legacy-cast-behaviour").upper() == "ENABLED",
@@ -252,11 +256,11 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     uid = self.uid_of(node, (), "scan")
     before = {each.id for each in self.env.graph}
     scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
+    if node.watermark is not None:
+        scan.assign_watermarks(_strategy(self, node))
     stream = scan.stream(self.env)
     self.adopt(uid, before)
-    built = _from_stream(self, node, stream, uid)
-    self.scans[built.inputs[0].upstream] = scan
-    return built
+    return _from_stream(self, node, stream, uid)
 
 
 def _stream(self: Translation, node: nodes.ExecStream) -> Built:
@@ -265,10 +269,7 @@ def _stream(self: Translation, node: nodes.ExecStream) -> Built:
     source = node.source
     stream = source if isinstance(source, DataStream) else source.stream(self.env)
     self.adopt(uid, before)
-    built = _from_stream(self, node, stream, uid)
-    if not isinstance(source, DataStream):
-        self.scans[built.inputs[0].upstream] = source
-    return built
+    return _from_stream(self, node, stream, uid)
 
 
 def _values(self: Translation, node: nodes.ExecValues) -> Built:
@@ -282,17 +283,29 @@ def _values(self: Translation, node: nodes.ExecValues) -> Built:
     return _from_stream(self, node, stream, uid)
 
 
+def _strategy(self: Translation, node: nodes.ExecScan) -> WatermarkStrategy[Any]:
+    assert node.watermark is not None
+    settings = node.settings or nodes.WatermarkSettings()
+    places = sorted(input_refs(node.watermark))
+    schema = BlockSchema(
+        [node.row_type[place].name for place in places], [node.row_type[place].type for place in places]
+    )
+    expression = shifted(node.watermark, places.index)
+    spec = watermarks.RowtimeWatermarksSpec(schema, tuple(places), expression, settings.per_record, self.parameters)
+    return WatermarkStrategy(spec, idleness=settings.idle or None, alignment=settings.alignment)
+
+
 def _watermark(self: Translation, node: nodes.ExecWatermark) -> Built:
-    below = self.of(node.input)
-    scan = self.scans.get(_source_of(self, below))
+    if node.pushed:
+        return self.one(node, watermarks.SourceWatermarks, part="WatermarkAssigner", time=node.time)
     return self.one(
         node,
-        stateless.WatermarkAssigner,
+        watermarks.WatermarkAssigner,
         time=node.time,
         expression=node.expression,
-        per_record=bool(getattr(scan, "emits_watermark_per_record", False)),
+        per_record=node.settings.per_record,
         interval=200 if self.config.get("pipeline.auto-watermark-interval") is None else _interval(self.config),
-        idle=self.config.option("table.exec.source.idle-timeout"),
+        idle=node.settings.idle,
         parameters=self.parameters,
     )
 
@@ -301,18 +314,6 @@ def _interval(config: TableConfig) -> int:
     from funken.io.durations import duration_ms  # noqa: PLC0415
 
     return duration_ms(config.get("pipeline.auto-watermark-interval") or 0)
-
-
-def _source_of(self: Translation, built: Built) -> OperatorId:
-    """Return the operator at the head of a chain without exchanges and joins."""
-    at = built.inputs[0].upstream
-    scans = self.scans
-    while at not in scans:
-        inputs = self.env.graph[at].inputs
-        if len(inputs) != 1:
-            break
-        at = inputs[0].upstream
-    return at
 
 
 # ---- rows

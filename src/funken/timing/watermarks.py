@@ -6,7 +6,7 @@ and a strategy is a value: its ``with_`` methods return a new one. No wall clock
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -335,6 +335,20 @@ class WatermarkProgress:
             generator.on_block(timestamps)  # type: ignore[attr-defined]
             self._active_at[split] = now
             self._outputs[split].idle = False
+
+    def reads_values(self, split: str) -> bool:
+        """Whether the split's generator sees the values of a block at once, by ``on_values``."""
+        return hasattr(self._generators.get(split), "on_values")
+
+    def on_values(self, split: str, values: Sequence[Any], now: int) -> Iterator[int]:
+        """Values of the split went by; give how many of them, whenever the combined watermark rises behind these."""
+        output = self._outputs[split]
+        self._active_at[split] = now
+        output.idle = False
+        for count, watermark in self._generators[split].on_values(values):  # type: ignore[attr-defined]
+            output.emit_watermark(watermark)
+            if self.combine():
+                yield count
 
     def on_event(self, split: str, value: Any, timestamp: int, now: int) -> bool:
         """One record went by; true if the split's generator emitted a higher watermark."""

@@ -66,6 +66,28 @@ def test_what_is_written_to_a_topic_is_read_from_it(broker, tables):
     assert sorted(found) == [("+I", 0, 1, at[0], {"till": b"\7"}, "orders"), ("+I", 1, 2, at[1], {}, "orders")]
 
 
+def test_each_partition_has_a_watermark_of_its_own(broker, tables):
+    for partition, seconds in ((0, range(0, 60, 10)), (1, range(6))):
+        for second in seconds:
+            value = json.dumps({"ts": f"2024-01-01 00:00:{second:02}"}).encode()
+            broker.producer.produce("clicks", value, partition=partition)
+    broker.producer.flush()
+    tables.execute_sql(f"""
+        CREATE TABLE clicks (ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+        WITH ({topic(broker, "clicks", **{"scan.watermark.emit.strategy": "on-event"})})
+    """)
+
+    found = rows(
+        tables,
+        """
+        SELECT EXTRACT(SECOND FROM window_start), COUNT(*)
+        FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+    """,
+    )
+
+    assert sorted(row[1:] for row in found) == [(0, 7), (10, 1), (20, 1), (30, 1), (40, 1), (50, 1)]
+
+
 def test_an_upsert_topic_keeps_the_last_row_of_a_key(broker, tables):
     with_ = topic(
         broker, "counts",

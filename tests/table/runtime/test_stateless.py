@@ -2,14 +2,12 @@
 
 import pytest
 
-from funken.errors import InvalidProgram
 from funken.expr.ir import InputRef, Literal
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import ArrayType, BigIntType, TimestampType
-from funken.ids import MAX_WATERMARK
 from funken.table.logical import JoinType, OutputColumn, RelationType, TableCall
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.stateless import Calc, Correlate, DropUpdateBefore, Expand, WatermarkAssigner
+from funken.table.runtime.stateless import Calc, Correlate, DropUpdateBefore, Expand
 from tests.table.runtime.changelogs import Run, schema
 
 KV = schema("k:s v:i")
@@ -40,45 +38,6 @@ def test_update_before_is_dropped():
 
 
 TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])
-
-
-def assigner(per_record, interval=10_000, idle=25_000):
-    return Run(
-        WatermarkAssigner, [TIMED], TIMED, time=1, expression=InputRef(1, type=TIMED.types[1]), per_record=per_record,
-        interval=interval, idle=idle, parameters={},
-    )  # fmt: skip
-
-
-def test_watermarks_follow_each_record():
-    run = assigner(per_record=True).feed("+I(1,@1) +I(2,@5) +I(3,@3)", one_by_one=False)
-    assert run.harness.watermarks == [1000, 5000]
-    run.watermark(4)  # of another assigner, upstream
-    run.end()
-    assert run.harness.watermarks == [1000, 5000, MAX_WATERMARK]
-
-
-def test_watermarks_are_emitted_by_the_clock():
-    run = assigner(per_record=False).feed("+I(1,@1) +I(2,@5)", one_by_one=False)
-    assert run.harness.watermarks == []
-    run.clock(10_000)
-    assert run.harness.watermarks == [5000]
-    run.clock(20_000)
-    assert run.harness.watermarks == [5000]
-    run.clock(30_000)
-    assert run.harness.is_idle
-    run.feed("+I(3,@6)")
-    assert not run.harness.is_idle
-
-
-def test_watermarks_that_rise_by_more_than_the_interval_do_not_wait_for_the_clock():
-    run = assigner(per_record=False, interval=2000).feed("+I(1,@1) +I(2,@5) +I(3,@6)", one_by_one=False)
-    run.feed("+I(4,@7)", one_by_one=False).feed("+I(5,@9)", one_by_one=False)
-    assert run.harness.watermarks == [6000, 9000]
-
-
-def test_a_row_without_a_time_is_refused():
-    with pytest.raises(InvalidProgram, match="RowTime field should not be null"):
-        assigner(per_record=True).feed("+I(1,N)")
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,22 @@ def test_over_a_time(case):
     assert results(feed(over(logic, rows, lower), OVER)) == expected
 
 
+ORDERED_CASES = {
+    "LAG": ((2,), [(1, None), (2, 2), (4, 2), (3, None), (5, 4), (7, 5)]),
+    "RANK": ((), [(1, 1), (2, 2), (4, 2), (3, 1), (5, 4), (7, 5)]),
+    "DENSE_RANK": ((), [(1, 1), (2, 2), (4, 2), (3, 1), (5, 3), (7, 4)]),
+}
+"""Rows of one time are equal."""
+
+
+@pytest.mark.parametrize("name", ORDERED_CASES)
+def test_functions_of_the_order_over_a_time(name):
+    args, expected = ORDERED_CASES[name]
+    run = over(OverByTime, False, UNBOUNDED, calls=(AggregateCall(name, args, BigIntType()), SUM))
+    assert [row[:2] for row in results(feed(run, OVER))] == expected
+    assert [row[-1] for row in results(run)] == [1, 7, 7, 9, 12, 19]
+
+
 @pytest.mark.parametrize("rows", [False, True])
 def test_over_other_columns_is_updated(rows):
     run = over(OverByValue, rows, UNBOUNDED, order=(SortKey(2),))

@@ -512,8 +512,23 @@ class _BitmapFold(_BitmapOf):
         return found
 
 
+class _Lag:
+    """The value so many rows before the last one: the last values, how far back, and the default."""
+
+    def create(self) -> tuple[Any, ...]:
+        return ([], 1, None)
+
+    def accumulate(self, accumulator: Any, value: Any, by: int = 1, default: Any = None) -> tuple[Any, ...]:
+        values = accumulator[0] if isinstance(accumulator, tuple | list) else []
+        return ([*values, value][-by - 1 :], by, default)
+
+    def value(self, accumulator: Any) -> Any:
+        values, by, default = accumulator
+        return values[-by - 1] if len(values) > by else default
+
+
 class _Ranked:
-    """A function of windows that no accumulator computes: ROW_NUMBER, LAG; the operator of OVER does."""
+    """A function of windows that no accumulator computes alone: ROW_NUMBER, RANK; the operator of OVER does."""
 
     def create(self) -> int:
         return 0
@@ -817,7 +832,7 @@ def _windows() -> list[AggregateRule]:
             "LAG",
             "any bigint? any?",
             _shift_type,
-            lambda *_: _Ranked(),
+            lambda *_: _Lag(),
             "The value so many (1) rows before, or a default.",
             **own,
         ),

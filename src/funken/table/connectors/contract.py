@@ -13,6 +13,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
+from funken.timing.watermarks import WatermarkStrategy
 
 
 class TableNotReadable(InvalidProgram):
@@ -55,11 +56,17 @@ class ScanTable:
     """A table that is read from its beginning to its end, if it has one."""
 
     changelog_mode = ChangelogMode.insert_only()
-    emits_watermark_per_record = False
-    """Whether watermarks follow each record; otherwise they are emitted periodically."""
+    takes_watermarks = False
+    """Whether the source assigns watermarks itself, per split, by the strategy that ``assign_watermarks`` gives it."""
+    watermarks: WatermarkStrategy[Any] | None = None
+    """The strategy that ``stream`` gives the source."""
     bounded = True
     deletes_by_key = False
     """Whether rows that are deleted may have only their key."""
+
+    def assign_watermarks(self, strategy: WatermarkStrategy[Any]) -> None:
+        """Let the source assign watermarks; the generator of the strategy reads rows with all columns of the scan."""
+        self.watermarks = strategy
 
     def stream(self, env: Any) -> Any:
         """Return the stream of rows, added to a ``StreamExecutionEnvironment``."""

@@ -191,6 +191,8 @@ class TopicRecords(KafkaRecordSerializationSchema):
 class TopicTable(ScanTable, SinkTable):
     """A topic, or several to read."""
 
+    takes_watermarks = True
+
     def __init__(self, context: TableContext, upsert: bool) -> None:
         self._context, self._upsert = context, upsert
         own = _UPSERT_OPTIONS if upsert else _OPTIONS
@@ -294,7 +296,7 @@ class TopicTable(ScanTable, SinkTable):
                 builder = builder.set_property("partition.discovery.interval.ms", str(interval))
         if self.bounded:
             builder = builder.set_bounded(self._offsets("bounded"))
-        stream = env.from_source(builder.build(), None, self._context.path)
+        stream = env.from_source(builder.build(), self.watermarks, self._context.path)
         return stream if options["scan.parallelism"] is None else stream.set_parallelism(options["scan.parallelism"])
 
     def _offsets(self, which: str) -> KafkaOffsetsInitializer:

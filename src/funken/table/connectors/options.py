@@ -78,6 +78,16 @@ class ConnectorOption:
         return key == self.key
 
 
+WATERMARK_OPTIONS = (
+    ConnectorOption("scan.watermark.emit.strategy", one_of("on-periodic", "on-event"), "on-periodic"),
+    ConnectorOption("scan.watermark.idle-timeout", duration, None),
+    ConnectorOption("scan.watermark.alignment.group", text, None),
+    ConnectorOption("scan.watermark.alignment.max-drift", duration, None),
+    ConnectorOption("scan.watermark.alignment.update-interval", duration, 1000),
+)
+"""The options that all tables have, about the watermarks of their sources."""
+
+
 class OptionValues:
     """The options of one table, checked against what its connector declares.
 
@@ -178,6 +188,7 @@ def _nearest(key: str, known: list[str]) -> str:
 
 
 __all__ = [
+    "WATERMARK_OPTIONS",
     "ConnectorOption",
     "OptionValues",
     "boolean",

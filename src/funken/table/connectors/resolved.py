@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -12,6 +13,9 @@ from funken.table.catalog import ResolvedTable
 from funken.table.config import TableConfig
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import factory_of
+from funken.table.connectors.options import WATERMARK_OPTIONS, OptionValues
+from funken.table.exec_nodes import WatermarkSettings
+from funken.timing.watermarks import WatermarkStrategy
 from funken.types.row import Row
 
 Hint = Iterable[tuple[str, str]]
@@ -23,15 +27,37 @@ def context_of(
     """Return what a connector is told of a table; ``metadata``: the metadata columns that are asked for."""
     columns = table.table.columns
     asked = [column for column in columns if column.is_metadata] if metadata is None else metadata
+    of_watermarks = {option.key for option in WATERMARK_OPTIONS}
+    own = {key: value for key, value in {**table.options, **dict(options)}.items() if key not in of_watermarks}
     return TableContext(
         str(table.path),
         tuple((column.name, column.type) for column in columns if column.is_physical),
         tuple((column.metadata_key or column.name, column.type) for column in asked),
         table.table.primary_key,
         table.table.partition_keys,
-        {**table.options, **dict(options)},
+        own,
         config is not None and config.batch,
         "UTC" if config is None else config.get_local_timezone(),
+    )
+
+
+def watermark_settings(table: ResolvedTable, config: TableConfig, options: Hint = ()) -> WatermarkSettings:
+    """Return how a table emits watermarks: its own options, then those of the query; raises ``InvalidProgram``."""
+    keys = {option.key for option in WATERMARK_OPTIONS}
+    path = str(table.path)
+    given = {key: value for key, value in {**table.options, **dict(options)}.items() if key in keys}
+    values = OptionValues(path, given, WATERMARK_OPTIONS)
+    idle = values["scan.watermark.idle-timeout"]
+    group, drift = values["scan.watermark.alignment.group"], values["scan.watermark.alignment.max-drift"]
+    if (group is None) != (drift is None):
+        raise InvalidProgram(
+            f"Table {path!r}: 'scan.watermark.alignment.group' and 'scan.watermark.alignment.max-drift' belong together; set "
+            "both, or none."
+        )
+    return WatermarkSettings(
+        values["scan.watermark.emit.strategy"] == "on-event",
+        config.option("table.exec.source.idle-timeout") if idle is None else idle,
+        None if group is None else (group, drift, values["scan.watermark.alignment.update-interval"]),
     )
 
 
@@ -123,9 +149,14 @@ class Selected(ScanTable):
         self._scan = scan
         self._positions = positions
         self.changelog_mode = scan.changelog_mode
-        self.emits_watermark_per_record = scan.emits_watermark_per_record
         self.bounded = scan.bounded
         self.deletes_by_key = scan.deletes_by_key
+        self.takes_watermarks = scan.takes_watermarks
+
+    def assign_watermarks(self, strategy: WatermarkStrategy[Any]) -> None:
+        """Let the source assign watermarks: its rows have all columns."""
+        generator: Any = strategy.generator
+        self._scan.assign_watermarks(replace(strategy, generator=generator.of_wider_rows(self._positions)))
 
     def stream(self, env: Any) -> Any:
         """Return the rows with these columns only."""
@@ -155,4 +186,4 @@ class SelectedLookup(LookupTable):
         self._lookup.close()
 
 
-__all__ = ["check_metadata", "context_of", "has_lookup", "lookup_of", "scan_of", "sink_of"]
+__all__ = ["check_metadata", "context_of", "has_lookup", "lookup_of", "scan_of", "sink_of", "watermark_settings"]

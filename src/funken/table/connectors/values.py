@@ -45,13 +45,11 @@ _OPTIONS = (
     ConnectorOption("data-id", text, ""),
     ConnectorOption("changelog-mode", ChangelogMode.parse, None),
     ConnectorOption("bounded", boolean, True),
-    ConnectorOption("watermark-per-record", boolean, False),
     ConnectorOption("disable-lookup", boolean, True),
     ConnectorOption("async", boolean, False),
     ConnectorOption("filterable-fields", text, ""),
     ConnectorOption("enable-projection-push-down", boolean, True),
     ConnectorOption("enable-watermark-push-down", boolean, False),
-    ConnectorOption("scan.watermark.emit.strategy", text, ""),
     ConnectorOption("readable-metadata", text, ""),
     ConnectorOption("writable-metadata", text, ""),
     ConnectorOption("partition-list", text, ""),
@@ -206,14 +204,14 @@ class ValuesScan(ScanTable):
         self._name = context.path
         self._delay = options["start-delay"]
         self.changelog_mode = options["changelog-mode"] or ChangelogMode.insert_only()
-        self.emits_watermark_per_record = options["watermark-per-record"]
+        self.takes_watermarks = options["enable-watermark-push-down"]
         self.bounded = options["bounded"] and not options["hold-open"]
         self.deletes_by_key = options["source.produces-delete-by-key"]
 
     def stream(self, env: Any) -> Any:
         """Return the rows, one by one."""
         endless = Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
-        return env.from_source(RowsInTurns(self._rows, endless, self._delay), None, self._name)
+        return env.from_source(RowsInTurns(self._rows, endless, self._delay), self.watermarks, self._name)
 
 
 @dataclass(frozen=True)

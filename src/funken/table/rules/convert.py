@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from funken.expr.ir import Call, Node, walk
 from funken.expr.sql.literals import literal
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.resolved import scan_of
+from funken.table.connectors.resolved import scan_of, watermark_settings
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (
     LogicalAggregate,
@@ -53,6 +54,7 @@ from funken.table.rules.building import (
     refuse,
     updates,
 )
+from funken.table.rules.conditions import is_deterministic, substituted
 from funken.table.rules.functions import table_function
 from funken.table.rules.joins import join, temporal_join
 from funken.table.rules.properties import (
@@ -89,7 +91,7 @@ class Converter:
         """Read a table; its changes are completed."""
         return self.normalized(self.raw_scan(node))
 
-    def raw_scan(self, node: LogicalScan) -> ExecNode:
+    def raw_scan(self, node: LogicalScan) -> nodes.ExecScan:
         """Read a table as its connector gives it."""
         names = node.row_type.names
         scan = scan_of(node.table, list(names), self.config, node.options)
@@ -111,15 +113,16 @@ class Converter:
         )
 
     def stream(self, node: LogicalStream) -> ExecNode:
+        """Read what the API gives; its changes are completed."""
+        return self.normalized(self.raw_stream(node), node.key)
+
+    def raw_stream(self, node: LogicalStream) -> nodes.ExecStream:
         """Read what the API gives."""
-        return self.normalized(
-            nodes.ExecStream(
-                node.source,
-                row_type=node.row_type,
-                mode=ChangelogMode.parse(node.kinds),
-                upsert_keys=frozenset([frozenset(node.key)]) if node.key else NO_KEYS,
-            ),
-            node.key,
+        return nodes.ExecStream(
+            node.source,
+            row_type=node.row_type,
+            mode=ChangelogMode.parse(node.kinds),
+            upsert_keys=frozenset([frozenset(node.key)]) if node.key else NO_KEYS,
         )
 
     def normalized(self, node: ExecNode, key: tuple[int, ...] | None = None) -> ExecNode:
@@ -160,18 +163,42 @@ class Converter:
 
     def watermark(self, node: LogicalWatermark) -> ExecNode:
         """A watermark is that of the source: it comes before the normalizer, as do the columns that it needs."""
-        below = node.input
+        below, key = node.input, None
         project = below if isinstance(below, LogicalProject) else None
         scan = project.input if project is not None else below
+        settings = nodes.WatermarkSettings(idle=self.config.option("table.exec.source.idle-timeout"))
+        source: ExecNode
         if isinstance(scan, LogicalScan):
-            source = self.raw_scan(scan)
-            clocked = False
-            if project is not None:
-                source = calc(source, project.expressions, project.row_type.names)
-                clocked = any(column.time is TimeAttribute.PROCTIME for column in source.row_type)
-            if not clocked or source.mode.is_insert_only:
-                return self.normalized(_watermarked(source, node))
-        return _watermarked(self.of(below), node)
+            settings = watermark_settings(scan.table, self.config, scan.options)
+            source = self._pushed(scan, node.expression, project, settings)
+        elif isinstance(scan, LogicalStream):
+            source = self.raw_stream(scan)
+            names = node.row_type.names
+            key = tuple(names.index(scan.row_type[place].name) for place in scan.key)
+        else:
+            return _watermarked(self.of(below), node, settings)
+        pushed = isinstance(source, nodes.ExecScan) and source.watermark is not None
+        if project is not None:
+            source = calc(source, project.expressions, project.row_type.names)
+            clocked = any(column.time is TimeAttribute.PROCTIME for column in source.row_type)
+            if clocked and not source.mode.is_insert_only:
+                return _watermarked(self.of(below), node, settings)
+        return self.normalized(_watermarked(source, node, settings, pushed), key)
+
+    def _pushed(
+        self, scan: LogicalScan, expression: Node, project: LogicalProject | None, settings: nodes.WatermarkSettings
+    ) -> nodes.ExecScan:
+        """Return a scan, with the watermark if its source can assign it."""
+        source = self.raw_scan(scan)
+        takes = scan_of(scan.table, list(scan.row_type.names), self.config, scan.options)
+        if self.batch or not takes.takes_watermarks:
+            return source
+        if project is not None:
+            expression = substituted(expression, project.expressions)
+        # A function of the program is opened by an operator; a time of the query's is that of one place.
+        if not is_deterministic(expression) or any(isinstance(each, Call) and each.handle for each in walk(expression)):
+            return source
+        return replace(source, watermark=expression, settings=settings)
 
     # -- rows
 
@@ -320,13 +347,17 @@ class Converter:
         )
 
 
-def _watermarked(source: ExecNode, node: LogicalWatermark) -> ExecNode:
+def _watermarked(
+    source: ExecNode, node: LogicalWatermark, settings: nodes.WatermarkSettings, pushed: bool = False
+) -> ExecNode:
     columns = list(source.row_type)
     columns[node.time] = replace(columns[node.time], time=TimeAttribute.ROWTIME)
     return nodes.ExecWatermark(
         source,
         node.time,
         node.expression,
+        settings,
+        pushed,
         row_type=RelationType(tuple(columns)),
         mode=source.mode,
         upsert_keys=source.upsert_keys,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import is_
 from typing import Any
 
+from funken.expr.ir import Call, InputRef
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
@@ -22,7 +25,7 @@ def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = 
     JSON_EXECUTION_PLAN (operators and how rows travel between them).
     """
     named = {str(detail).upper() for detail in details}
-    roots = optimize(sinks, config, getattr(config, "batch", False))
+    roots = displayed(optimize(sinks, config, getattr(config, "batch", False)))
     parts = ["== Abstract Syntax Tree =="]
     parts += [line for sink in sinks for line in [*logical_lines(sink if sink.table is not None else sink.input), ""]]
     parts.append("== Optimized Physical Plan ==")
@@ -38,6 +41,28 @@ def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = 
     if "JSON_EXECUTION_PLAN" in named:
         parts += ["== Physical Execution Plan ==", as_json([_shown(root) for root in roots]), ""]
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def displayed(roots: Sequence[ExecSink]) -> list[ExecSink]:
+    """Return plans without the operators that are left of pushed watermarks: a computed time is a ``Reinterpret``."""
+    done: dict[int, tuple[ExecNode, ExecNode]] = {}  # with the node, whose id is in use as long as it is kept
+
+    def visit(node: ExecNode) -> ExecNode:
+        if id(node) not in done:
+            inputs = [visit(each) for each in node.inputs]  # type: ignore[arg-type]
+            found = node if all(map(is_, inputs, node.inputs)) else node.with_inputs(inputs)
+            if isinstance(node, nodes.ExecWatermark) and node.pushed:
+                found = replace(inputs[0], row_type=node.row_type)
+                if isinstance(found, nodes.ExecCalc):
+                    expressions = list(found.expressions)
+                    time = expressions[node.time]
+                    if not isinstance(time, InputRef):
+                        expressions[node.time] = Call("Reinterpret", (time,), type=time.type)
+                    found = replace(found, expressions=tuple(expressions))
+            done[id(node)] = (node, found)
+        return done[id(node)][1]
+
+    return [visit(root) for root in roots]  # type: ignore[misc]
 
 
 def _shown(root: ExecSink) -> ExecNode:

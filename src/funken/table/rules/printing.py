@@ -125,11 +125,24 @@ class Printer:
         """Describe a scan."""
         path = node.table.path
         parts = [path.catalog, path.database, path.name]
+        if node.watermark is not None:
+            parts += self.pushed(node)
         return "TableSourceScan", [
             f"table=[{_listed(parts)}]",
             f"fields={_listed(node.columns)}",
             *_hints(node.options),
         ]
+
+    def pushed(self, node: nodes.ExecScan) -> list[str]:
+        """Describe the watermark that a source assigns."""
+        settings = node.settings or nodes.WatermarkSettings()
+        parts = [f"watermark=[{self.text(node.watermark, node.row_type)}]"]
+        if settings.idle:
+            parts.append(f"idletimeout=[{settings.idle}]")
+        if settings.alignment is not None:
+            group, drift, update = settings.alignment
+            parts.append(f"watermarkAlignment=[{group}, {drift}, {update}]")
+        return [*parts, f"watermarkEmitStrategy=[on-{'event' if settings.per_record else 'periodic'}]"]
 
     def values(self, node: nodes.ExecValues) -> tuple[str, list[str]]:
         """Describe constant rows."""

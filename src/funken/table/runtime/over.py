@@ -146,6 +146,8 @@ class _TimedGroup:
         lower = group.lower
         self.unbounded = lower.kind is BoundKind.UNBOUNDED_PRECEDING
         self.before = 0 if lower.kind is BoundKind.CURRENT_ROW else lower.offset or 0
+        names = [call.function.upper() for call in group.calls]
+        self._ranks = [(place, name) for place, name in enumerate(names) if name in ("RANK", "DENSE_RANK")]
 
     def create(self) -> Any:
         """Return what is known of a partition: accumulators, or the rows that a frame may reach, with their times."""
@@ -158,6 +160,7 @@ class _TimedGroup:
         return self._framed(list(state), rows, time)
 
     def _accumulated(self, state: Any, rows: Sequence[Tuple]) -> tuple[Any, list[Tuple]]:
+        before = [(place, name, state[place]) for place, name in self._ranks]
         results = []
         for row in rows:
             self.aggregates.accumulate(state, row)
@@ -165,6 +168,10 @@ class _TimedGroup:
                 results.append(self.aggregates.values(state))
         if not self.group.rows:
             results = [self.aggregates.values(state)] * len(rows)
+        for place, name, count in before:  # rows of one time are equal
+            if name == "DENSE_RANK":
+                state[place] = count + 1
+            results = [(*found[:place], count + 1, *found[place + 1 :]) for found in results]
         return state, results
 
     def _framed(self, kept: list[Any], rows: Sequence[Tuple], time: int) -> tuple[Any, list[Tuple]]:

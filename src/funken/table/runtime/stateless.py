@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from funken.columnar.block import Block, RowBlock
 from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Node
-from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.table.logical import JoinType, TableCall, WindowShape
 from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
@@ -201,107 +201,6 @@ class DropUpdateBefore(TableOperator):
 # ---- time
 
 
-class WatermarkAssigner(TableOperator):
-    """Emits the running maximum of an expression as watermark, and drops those that come from before it.
-
-    ``per_record``: after every record. Otherwise after a block with which it has risen by more than ``interval`` ms, and every
-    ``interval`` ms of processing time if it has risen. ``idle`` (ms): so long without a record, the source counts as idle; 0:
-    never.
-    """
-
-    def __init__(
-        self, time: int, expression: Node, per_record: bool, interval: int, idle: int, parameters: dict[str, Any]
-    ) -> None:
-        self._time, self._expression, self._parameters = time, expression, parameters
-        self._per_record, self._interval, self._idle_after = per_record, interval, idle
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self._reached = int(MIN_TIMESTAMP)
-        self._emitted = int(MIN_TIMESTAMP)
-        self._due: int | None = None
-        self._seen = 0
-        self._is_idle = False
-
-    def open(self) -> None:
-        """Start the clock."""
-        self._computed = Expressions([self._expression], self, self._parameters)
-        now = self.context.processing_time()
-        self._seen = now
-        if not self._per_record and self._interval > 0:
-            self._due = now + self._interval
-        elif self._idle_after:
-            self._due = now + self._idle_after
-
-    def block(self, block: TableBlock) -> None:
-        """Pass a block on, and note or emit its watermarks."""
-        checked_rowtime(block, self._time)
-        self._seen = self.context.processing_time()
-        if self._is_idle:
-            self._is_idle = False
-            self.output.idle(False)
-        marks = self._computed.arrays(block.batch)[0]
-        if self._per_record:
-            self._after_each(block, marks)
-            return
-        self.emit(block)
-        highest = millis_of(pa.array([pc.max(marks)], marks.type))[0]
-        if highest is not None and highest > self._reached:
-            self._reached = highest
-            if highest - max(self._emitted, 0) > self._interval > 0:
-                self._advance()
-
-    def _after_each(self, block: TableBlock, marks: pa.Array) -> None:
-        start = 0
-        for place, at in enumerate(millis_of(marks)):
-            if at is not None and at > self._reached:
-                self._reached = at
-                self.emit(block[start : place + 1])
-                start = place + 1
-                self._advance()
-        self.emit(block[start:])
-
-    def _advance(self) -> None:
-        if self._reached > self._emitted:
-            self._emitted = self.current_watermark = self._reached
-            self.output.watermark(self._reached)
-
-    def watermark(self, watermark: int) -> None:
-        """Take the end of event time only."""
-        if watermark == MAX_WATERMARK:
-            self.current_watermark = watermark
-            self.output.watermark(watermark)
-
-    def idle(self, idle: bool) -> None:
-        """Whether there is something to come is seen by the records."""
-
-    def next_tick(self) -> int | None:
-        """Return when to look next."""
-        return self._due
-
-    def tick(self, now: int) -> None:
-        """Emit the watermark."""
-        if not self._per_record:
-            self._advance()
-        if self._idle_after and not self._is_idle and now - self._seen >= self._idle_after:
-            self._is_idle = True
-            self.output.idle(True)
-        period = self._interval if not self._per_record and self._interval > 0 else self._idle_after
-        self._due = now + period
-
-    def pause(self) -> None:
-        """A micro-batch has come to its end."""
-        self._advance()
-
-    def snapshot(self) -> Any:
-        """Return the watermark that was emitted."""
-        return {"watermark": self._emitted}
-
-    def restore(self, snapshot: Any) -> None:
-        """Begin with no watermark: other sources may be behind."""
-
-
 class WindowTable(TableOperator):
     """A window table function: each row once per window that it is in, with start, end and time of the window."""
 
@@ -412,7 +311,6 @@ __all__ = [
     "TableToRows",
     "Timestamps",
     "Values",
-    "WatermarkAssigner",
     "WindowTable",
     "close_functions",
     "open_functions",
