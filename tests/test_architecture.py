@@ -22,6 +22,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # a folder that is not listed belongs to the one it is in.
 LAYERS = (
     {"cli", "demo", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
+    {"dataframe"},
     {"table"},
     {"table.physical"},
     {"table.runtime"},

@@ -25,6 +25,7 @@ def loaded(program: str) -> set[str]:
     [
         ("import funken", 5),
         ("import funken.table", 6),
+        ("import funken.dataframe", 6),
         ("from funken import StreamExecutionEnvironment, Types, WatermarkStrategy", 150),
         (f"import funken\n{PROGRAM}", 165),
     ],
@@ -36,7 +37,7 @@ def test_a_program_loads_what_it_names(program, most):
     assert len([name for name in modules if name.split(".")[0] == "funken"]) <= most
 
 
-@pytest.mark.parametrize("package", ["funken", "funken.connectors", "funken.table"])
+@pytest.mark.parametrize("package", ["funken", "funken.connectors", "funken.dataframe", "funken.table"])
 def test_every_public_name_can_be_loaded(package):
     module = import_module(package)
     for name in module.__all__:

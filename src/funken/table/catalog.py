@@ -16,7 +16,7 @@ from funken.errors import FunkenError
 from funken.table.types import LogicalType, quoted
 
 
-class InvalidTable(FunkenError):
+class InvalidTable(FunkenError, ValueError):
     """A statement or call of the Table API that a catalog or the planner refuses. Flink: ``ValidationException``."""
 
 

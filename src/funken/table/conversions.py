@@ -98,12 +98,12 @@ class StreamSource:
 
 
 def inferred_type(value: Any) -> LogicalType | None:
-    """Return the type of a value of Python; ``None`` for NULL.
+    """Return the type of a value of Python; ``None`` for NULL and for an empty collection, which say nothing.
 
     >>> print(inferred_type([1]), inferred_type(1.5), inferred_type({"a": True}))
     ARRAY<BIGINT> DOUBLE MAP<STRING, BOOLEAN>
     """
-    if value is None:
+    if value is None or (isinstance(value, Mapping | list) and not value):
         return None
     for kind, type_ in _SCALARS:
         if isinstance(value, kind):
@@ -336,10 +336,17 @@ def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> Lo
         plan = project(plan, nodes, [column.name for column in schema.columns])
     for mark in schema.watermarks:
         if not _is_source(mark.expression):
-            below = [(column.name, column.type) for column in plan.row_type]
-            node = binder(env).expression(expression_text(mark.expression, env), below)
-            plan = LogicalWatermark(plan, plan.row_type.index(mark.column), node)
+            plan = with_watermark(env, plan, mark.column, mark.expression)
     return plan
+
+
+def with_watermark(env: TableEnvironment, plan: LogicalNode, column: str, expression: Any) -> LogicalNode:
+    """Return a plan one of whose columns is event time, with a watermark by an expression."""
+    from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
+
+    below = [(one.name, one.type) for one in plan.row_type]
+    node = binder(env).expression(expression_text(expression, env), below)
+    return LogicalWatermark(plan, plan.row_type.index(column), node)
 
 
 def expression_text(expression: Any, env: TableEnvironment) -> str:
@@ -500,4 +507,4 @@ def _pair(row: Row) -> tuple[bool, Row]:
     return row.get_row_kind().value in (0, 2), Row(*row)
 
 
-__all__ = ["StreamConversions", "arrow_table", "held_table", "pandas_table", "stream_table"]
+__all__ = ["StreamConversions", "arrow_table", "held_table", "pandas_table", "stream_table", "with_watermark"]

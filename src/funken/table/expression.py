@@ -310,8 +310,22 @@ class Expression:
         """Sort in descending order."""
         return _template("desc", "{0} DESC", self)
 
-    def over(self, alias: Any) -> Expression:
-        """Compute an aggregate over a window of rows, by the alias that it has in ``over_window``."""
+    def over(
+        self, alias: Any = None, *, order_by: Any = None, partition_by: Any = None, rows: Any = None, range: Any = None
+    ) -> Expression:
+        """Compute an aggregate over a window of rows: by the alias that it has in ``over_window``, or by keywords.
+
+        ``rows`` and ``range`` are a distance back from the current row, or a pair of ends (``funken.dataframe.preceding``).
+        """
+        keywords = (order_by, partition_by, rows, range)
+        if alias is None:
+            from funken.table.frames import framed  # noqa: PLC0415 - they refer to one another
+
+            return framed(self, *keywords)
+        if any(one is not None for one in keywords):
+            raise TypeError(
+                "over() got multiple values: pass the alias of a window, or order_by and the others by keywords."
+            )
         name = alias._column if isinstance(alias, Expression) else str(alias)
         return Expression(lambda r: f"{self.sql(r)} OVER ({r.over_window(name)})", f"over({self}, {name})")
 

@@ -450,6 +450,9 @@ def as_type(given: Any) -> LogicalType:
         return given
     if isinstance(given, str):
         return parse_type(given)
+    own = getattr(given, "logical_type", None)  # of a type of the DataFrame API
+    if isinstance(own, LogicalType):
+        return own
     try:
         return logical_type(given)
     except (TypeError, ValueError, AttributeError):

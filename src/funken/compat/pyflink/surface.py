@@ -96,6 +96,12 @@ MODULES: dict[str, tuple[str, ...]] = {
         "table_descriptor", "table_environment", "table_pipeline", "table_result", "table_schema",
     )
 } | {
+    f"pyflink.dataframe{name}": ("funken.dataframe",)
+    for name in (
+        "", ".catalog", ".context", ".convert", ".dataframe", ".dataframe_config", ".datatype", ".io", ".iteration",
+        ".model_provider", ".sql", ".udaf", ".udf", ".udtf",
+    )
+} | {
     f"pyflink.datastream.connectors.{name}": _CONNECTORS
     for name in (
         "base", "cassandra", "dynamic_kafka", "elasticsearch", "file_system", "hybrid_source", "jdbc", "kafka",

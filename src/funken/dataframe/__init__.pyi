@@ -1,0 +1,93 @@
+from funken.dataframe.creation import (
+    from_arrow,
+    from_dict,
+    from_pandas,
+    from_records,
+    from_table,
+    range,
+)
+from funken.dataframe.frame import DataFrame, GroupedDataFrame, col, lit
+from funken.dataframe.functions import udaf, udf, udtf
+from funken.dataframe.iteration import CloseableIterator
+from funken.dataframe.models import (
+    GenericProvider,
+    ModelProvider,
+    OpenAIProvider,
+    TritonProvider,
+    list_model_providers,
+    set_default_model_provider,
+    set_model_provider,
+)
+from funken.dataframe.query import sql
+from funken.dataframe.reading import (
+    read_catalog_table,
+    read_generic,
+    read_json,
+    read_kafka,
+    read_parquet,
+)
+from funken.dataframe.session import (
+    config,
+    create_catalog,
+    create_statement_set,
+    get_catalog,
+    get_current_catalog,
+    get_current_database,
+    get_or_create_table_environment,
+    get_table_environment,
+    list_catalogs,
+    list_databases,
+    set_table_environment,
+    use_catalog,
+    use_database,
+)
+from funken.dataframe.types import DataType
+from funken.table.frames import CURRENT_ROW, UNBOUNDED, following, preceding
+
+__all__ = [
+    "CURRENT_ROW",
+    "UNBOUNDED",
+    "CloseableIterator",
+    "DataFrame",
+    "DataType",
+    "GenericProvider",
+    "GroupedDataFrame",
+    "ModelProvider",
+    "OpenAIProvider",
+    "TritonProvider",
+    "col",
+    "config",
+    "create_catalog",
+    "create_statement_set",
+    "following",
+    "from_arrow",
+    "from_dict",
+    "from_pandas",
+    "from_records",
+    "from_table",
+    "get_catalog",
+    "get_current_catalog",
+    "get_current_database",
+    "get_or_create_table_environment",
+    "get_table_environment",
+    "list_catalogs",
+    "list_databases",
+    "list_model_providers",
+    "lit",
+    "preceding",
+    "range",
+    "read_catalog_table",
+    "read_generic",
+    "read_json",
+    "read_kafka",
+    "read_parquet",
+    "set_default_model_provider",
+    "set_model_provider",
+    "set_table_environment",
+    "sql",
+    "udaf",
+    "udf",
+    "udtf",
+    "use_catalog",
+    "use_database",
+]

@@ -1,0 +1,246 @@
+"""Frames of what a program holds: records, columns, pandas, Arrow, a range, a table."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from funken.dataframe.arguments import names
+from funken.dataframe.frame import DataFrame, col
+from funken.dataframe.session import get_or_create_table_environment
+from funken.table.conversions import with_watermark
+from funken.table.schema import Schema
+from funken.table.table import Table
+from funken.table.types import DataTypes, LocalZonedTimestampType, TimestampType, logical_type
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+
+def from_records(
+    data: Sequence[Any], schema: Sequence[str] | None = None, watermark: tuple[str, str] | None = None
+) -> DataFrame:
+    """Return rows as a frame: mappings, named tuples, or sequences, whose names ``schema`` gives. Types are inferred.
+
+    With a schema, further fields of mappings and named tuples are ignored; without one, each record has the fields of the first.
+    ``watermark`` makes a column event time: ``("ts", "ts - INTERVAL '5' SECOND")``; digits below milliseconds are cut off.
+
+    >>> from_records([{"id": 1, "name": "Ann"}, {"id": 2, "name": None}])
+    <DataFrame (id BIGINT, name STRING)>
+    """
+    if not isinstance(data, Sequence) or isinstance(data, _TEXTS):
+        raise TypeError(f"data must be a sequence of records, but got a {type(data).__name__}.")
+    if not data:
+        raise ValueError(
+            "data must not be empty, since types are inferred from it. Use from_arrow() with a typed table."
+        )
+    first = data[0]
+    fields = _fields(first)
+    if schema is None and fields is None:
+        raise ValueError("schema is required for records without names: schema=['id', 'name'].")
+    chosen = names(list(fields or ()) if schema is None else _checked(schema), "schema")
+    rows = []
+    for place, record in enumerate(data):
+        try:
+            rows.append(_values(record, chosen, fields is not None, schema is None))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"invalid record at index {place}: {error}") from None
+    return _held(rows, chosen, watermark)
+
+
+def from_dict(
+    data: Mapping[str, Sequence[Any]], schema: Sequence[str] | None = None, watermark: tuple[str, str] | None = None
+) -> DataFrame:
+    """Return columns as a frame; ``schema`` chooses some and orders them.
+
+    >>> from_dict({"name": ["Ann"], "id": [1]}, schema=["id", "name"]).collect()
+    [<Row(1, 'Ann')>]
+    """
+    if not isinstance(data, Mapping):
+        raise TypeError(f"data must be a mapping of columns, but got a {type(data).__name__}.")
+    if not data:
+        raise ValueError("data must not be empty.")
+    chosen = names(list(data) if schema is None else _checked(schema), "schema")
+    for name in chosen:
+        if name not in data:
+            raise ValueError(f"column {name!r} is not present in data, which has: {', '.join(data)}.")
+        if not isinstance(data[name], Sequence) or isinstance(data[name], _TEXTS):
+            raise TypeError(
+                f"column {name!r} must be a list or tuple of values, but got a {type(data[name]).__name__}."
+            )
+    lengths = {len(data[name]) for name in chosen}
+    if len(lengths) > 1:
+        raise ValueError(f"columns must have equal lengths, but have {', '.join(map(str, sorted(lengths)))}.")
+    if lengths == {0}:
+        raise ValueError(
+            "data must contain at least one row, since types are inferred. Use from_arrow() with a typed table."
+        )
+    return _held(list(zip(*(data[name] for name in chosen), strict=True)), chosen, watermark)
+
+
+def from_pandas(
+    pdf: pd.DataFrame, schema: Sequence[str] | None = None, watermark: tuple[str, str] | None = None
+) -> DataFrame:
+    """Return a DataFrame of pandas as a frame, without its index; ``schema`` renames the columns."""
+    import pandas as pd  # noqa: PLC0415 - only for data of pandas
+    import pyarrow as pa  # noqa: PLC0415
+
+    if not isinstance(pdf, pd.DataFrame):
+        raise TypeError(f"data must be a pandas.DataFrame, but got a {type(pdf).__name__}.")
+    return from_arrow(pa.Table.from_pandas(pdf, preserve_index=False), schema, watermark)
+
+
+def from_arrow(
+    table: pa.Table, schema: Sequence[str] | None = None, watermark: tuple[str, str] | None = None
+) -> DataFrame:
+    """Return a table of Arrow as a frame; ``schema`` renames the columns.
+
+    >>> import pyarrow as pa
+    >>> from_arrow(pa.table({"id": pa.array([], pa.int32())}))
+    <DataFrame (id INT)>
+    """
+    import pyarrow as pa  # noqa: PLC0415 - only for data of Arrow
+
+    if not isinstance(table, pa.Table):
+        raise TypeError(f"data must be a pyarrow.Table, but got a {type(table).__name__}.")
+    columns = names(table.column_names if schema is None else _checked(schema), "schema")
+    if len(columns) != table.num_columns:
+        raise ValueError(f"schema has {len(columns)} names, but data has {table.num_columns} columns.")
+    types = [logical_type(field.type) for field in table.schema]
+    environment = get_or_create_table_environment()
+    row = DataTypes.ROW([DataTypes.FIELD(name, type_) for name, type_ in zip(columns, types, strict=True)])
+    return _marked(environment.from_arrow(table, row), watermark)
+
+
+def from_table(table: Table) -> DataFrame:
+    """Return a table of the Table API as a frame."""
+    if not isinstance(table, Table):
+        raise TypeError(f"from_table() takes a Table, but got a {type(table).__name__}.")
+    return DataFrame(table)
+
+
+def range(start_or_end: int, end: int | None = None, step: int = 1) -> DataFrame:
+    """Return whole numbers as a frame with the column ``id``, by the rules of Python's ``range``.
+
+    >>> range(1, 6, 2).collect()
+    [<Row(1)>, <Row(3)>, <Row(5)>]
+    """
+    for what, one in (("start_or_end", start_or_end), ("end", end), ("step", step)):
+        if one is not None and (isinstance(one, bool) or not isinstance(one, int)):
+            raise TypeError(f"{what} must be an integer, but got {one!r}.")
+    if step == 0:
+        raise ValueError("step must not be zero.")
+    bounds = (0, start_or_end) if end is None else (start_or_end, end)
+    rows = [(number,) for number in builtins.range(*bounds, step)]
+    row = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT())])
+    return DataFrame(get_or_create_table_environment().from_elements(rows, row))
+
+
+# ---- records
+
+
+def _checked(schema: Any) -> list[str]:
+    if not isinstance(schema, list | tuple):
+        raise TypeError(f"schema must be a list of strings, but got {schema!r}.")
+    return list(schema)
+
+
+def _fields(record: Any) -> Sequence[str] | None:
+    """Return the names of the fields of a record; ``None`` if it has none."""
+    if isinstance(record, Mapping):
+        return list(record)
+    if isinstance(record, tuple) and isinstance(getattr(record, "_fields", None), tuple):
+        return list(record._fields)  # type: ignore[attr-defined]
+    if isinstance(record, Sequence) and not isinstance(record, _TEXTS):
+        return None
+    raise TypeError(f"a record is a mapping, a named tuple, a list or a tuple, but got {record!r}.")
+
+
+def _values(record: Any, schema: list[str], by_name: bool, exactly: bool) -> tuple[Any, ...]:
+    fields = _fields(record)
+    if not by_name:
+        if len(record) != len(schema):
+            raise ValueError(f"it has {len(record)} values, but schema has {len(schema)} fields.")
+        return tuple(record)
+    if fields is None:
+        raise TypeError(f"it has no names, unlike the first: {record!r}.")
+    for name in schema:
+        if name not in fields:
+            raise ValueError(f"it has no field {name!r}.")
+    if exactly and len(fields) != len(schema):
+        raise ValueError(f"it has fields that the first has not: {', '.join(sorted({*fields} - {*schema}))}.")
+    return tuple(record[name] if isinstance(record, Mapping) else getattr(record, name) for name in schema)
+
+
+# ---- tables
+
+
+def _held(rows: list[Any], columns: list[str], watermark: Any) -> DataFrame:
+    return _marked(get_or_create_table_environment().from_elements(rows, columns), watermark)
+
+
+def _marked(table: Table, watermark: Any) -> DataFrame:
+    """Return a table as a frame, one of its columns event time if a watermark says so."""
+    if watermark is None:
+        return DataFrame(table)
+    name, expression = watermark_pair(watermark)
+    types = {column.name: column.type for column in table.plan.row_type}
+    if name not in types:
+        raise ValueError(f"watermark column {name!r} is not present in data, which has: {', '.join(types)}.")
+    type_ = types[name]
+    if not isinstance(type_, TimestampType | LocalZonedTimestampType):
+        raise ValueError(f"watermark column {name!r} must be a timestamp, but is {type_}.")
+    if type_.precision != 3:
+        milliseconds = col(name).cast(type(type_)(3, nullable=type_.nullable)).alias(name)
+        table = table.add_or_replace_columns(milliseconds)
+    return DataFrame(Table(table._environment, with_watermark(table._environment, table.plan, name, expression)))
+
+
+def watermark_pair(watermark: Any) -> tuple[str, str]:
+    """Return the column and the expression of a watermark."""
+    if not isinstance(watermark, tuple) or len(watermark) != 2:
+        raise TypeError(f"watermark must be a tuple of a column and an expression, but got {watermark!r}.")
+    if any(not isinstance(one, str) for one in watermark):
+        raise TypeError(f"the column and the expression of a watermark are strings, but got {watermark!r}.")
+    if any(not one.strip() for one in watermark):
+        raise ValueError("the column and the expression of a watermark must not be empty.")
+    return watermark
+
+
+def source_schema(
+    schema: Mapping[str, Any], computed_columns: Mapping[str, str] | None, watermark: tuple[str, str] | None
+) -> Schema:
+    """Return the schema of a table to read."""
+    from funken.dataframe.types import DataType  # noqa: PLC0415 - only to read tables
+
+    if not isinstance(schema, Mapping):
+        raise TypeError(f"schema must be a dict of column names and DataTypes, but got {schema!r}.")
+    names(list(schema), "schema")
+    builder = Schema.new_builder()
+    for name, dtype in schema.items():
+        if not isinstance(dtype, DataType):
+            raise TypeError(f"schema column {name!r} must have a DataType, DataType.int64() say, but got {dtype!r}.")
+        builder.column(name, dtype.logical_type)
+    for name, expression in (computed_columns or {}).items():
+        if not isinstance(expression, str) or not expression.strip():
+            raise TypeError(f"computed column {name!r} must be a SQL expression, but got {expression!r}.")
+        builder.column_by_expression(name, expression)
+    if watermark is not None:
+        builder.watermark(*watermark_pair(watermark))
+    return builder.build()
+
+
+__all__ = [
+    "from_arrow",
+    "from_dict",
+    "from_pandas",
+    "from_records",
+    "from_table",
+    "range",
+    "source_schema",
+    "watermark_pair",
+]

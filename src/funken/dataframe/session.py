@@ -1,0 +1,178 @@
+"""The table environment of the frames of a process: its options before it exists, its catalogs afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from funken.config import Configuration
+from funken.table.catalog import Catalog
+from funken.table.descriptors import CatalogDescriptor
+from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
+from funken.table.statement_set import StatementSet
+
+
+class FrameConfig:
+    """Options of the table environment that the next frame creates.
+
+    >>> from funken.dataframe import config
+    >>> FrameConfig().set("pipeline.name", "orders").get("pipeline.name")
+    'orders'
+    """
+
+    def __init__(self) -> None:
+        self._options: dict[str, str] = {}
+
+    def set(self, key: str, value: str) -> FrameConfig:
+        """Set an option; raises ``RuntimeError`` if the environment exists, since it reads some options only once."""
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"options are texts, but config.set() got {key!r} and {value!r}. Write '4' instead of 4.")
+        if get_table_environment() is not None:
+            raise RuntimeError(
+                f"option {key!r} comes too late, since the table environment exists. Set it by "
+                "get_table_environment().get_config(), or call set_table_environment(None) first."
+            )
+        self._options[key] = value
+        return self
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        """Return an option of the environment if there is one, else of the next one."""
+        if not isinstance(key, str):
+            raise TypeError(f"the key of an option is a text, but config.get() got {key!r}.")
+        environment = get_table_environment()
+        if environment is None:
+            return self._options.get(key, default)
+        found: str | None = environment.get_config().get(key, default)
+        return found
+
+    def settings(self) -> EnvironmentSettings:
+        """Return the settings of the next environment."""
+        options = dict(self._options)
+        catalog, database = (
+            options.pop("table.builtin-catalog-name", None),
+            options.pop("table.builtin-database-name", None),
+        )
+        builder = EnvironmentSettings.new_instance().with_configuration(Configuration(options))
+        if catalog is not None:
+            builder.with_built_in_catalog_name(catalog)
+        if database is not None:
+            builder.with_built_in_database_name(database)
+        return builder.build()
+
+
+class _Session:
+    """The environment of the process, if there is one."""
+
+    environment: TableEnvironment | None = None
+
+
+config = FrameConfig()
+
+
+def set_table_environment(t_env: TableEnvironment | None) -> None:
+    """Make a table environment that of all frames from now on; ``None`` forgets it.
+
+    >>> set_table_environment(None)
+    >>> get_table_environment() is None
+    True
+    """
+    if t_env is not None and not isinstance(t_env, TableEnvironment):
+        raise TypeError(f"set_table_environment() takes a TableEnvironment or None, but got a {type(t_env).__name__}.")
+    _Session.environment = t_env
+
+
+def get_table_environment() -> TableEnvironment | None:
+    """Return the table environment of the process; ``None`` if there is none yet."""
+    return _Session.environment
+
+
+def get_or_create_table_environment() -> TableEnvironment:
+    """Return the table environment of the process, and create it with the options of ``config`` if there is none."""
+    if _Session.environment is None:
+        _Session.environment = StreamTableEnvironment.create(environment_settings=config.settings())
+    return _Session.environment
+
+
+def create_statement_set() -> StatementSet:
+    """Return a set of writes that become one job: pass it to ``write_...(statement_set=...)``, then ``execute()`` it."""
+    found: StatementSet = get_or_create_table_environment().create_statement_set()
+    return found
+
+
+# ---- catalogs
+
+
+def nonempty(value: Any, what: str) -> str:
+    """Return a text; raises ``TypeError`` for anything else, ``ValueError`` for an empty one."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, but got {value!r}.")
+    if not value.strip():
+        raise ValueError(f"{what} must not be empty.")
+    return value
+
+
+def create_catalog(name: str, options: Mapping[str, str]) -> None:
+    """Create a catalog, as ``CREATE CATALOG name WITH (options)`` does; the option ``type`` says which kind.
+
+    Raises ``ValueError`` if there is one of that name, or the options are not those of the kind.
+    """
+    nonempty(name, "name")
+    if not isinstance(options, Mapping) or not all(isinstance(one, str) for pair in options.items() for one in pair):
+        raise TypeError(f"options are a dict of texts, but create_catalog() got {options!r}.")
+    environment = get_or_create_table_environment()
+    if name in environment.list_catalogs():
+        raise ValueError(f"catalog {name!r} exists already. Choose another name, or drop it with DROP CATALOG.")
+    environment.create_catalog(name, CatalogDescriptor.of(name, dict(options)))
+
+
+def get_catalog(name: str) -> Catalog | None:
+    """Return a catalog; ``None`` if there is none of that name."""
+    return get_or_create_table_environment().get_catalog(nonempty(name, "name"))
+
+
+def use_catalog(name: str) -> None:
+    """Make a catalog the current one, and its default database with it."""
+    get_or_create_table_environment().use_catalog(nonempty(name, "name"))
+
+
+def get_current_catalog() -> str:
+    """Return the name of the current catalog."""
+    return get_or_create_table_environment().get_current_catalog()
+
+
+def list_catalogs() -> list[str]:
+    """Return the names of the catalogs, sorted."""
+    return get_or_create_table_environment().list_catalogs()
+
+
+def use_database(name: str) -> None:
+    """Make a database of the current catalog the current one."""
+    get_or_create_table_environment().use_database(nonempty(name, "name"))
+
+
+def get_current_database() -> str:
+    """Return the name of the current database."""
+    return get_or_create_table_environment().get_current_database()
+
+
+def list_databases() -> list[str]:
+    """Return the names of the databases of the current catalog, sorted."""
+    return get_or_create_table_environment().list_databases()
+
+
+__all__ = [
+    "config",
+    "create_catalog",
+    "create_statement_set",
+    "get_catalog",
+    "get_current_catalog",
+    "get_current_database",
+    "get_or_create_table_environment",
+    "get_table_environment",
+    "list_catalogs",
+    "list_databases",
+    "nonempty",
+    "set_table_environment",
+    "use_catalog",
+    "use_database",
+]
