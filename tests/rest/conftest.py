@@ -12,6 +12,7 @@ from funken.errors import InvalidProgram
 from funken.rest.jobs import Jobs
 from funken.rest.settings import RestSettings
 from funken.runtime.driver.job_logs import JobLogs
+from funken.runtime.driver.stacks import JobStacks
 from funken.runtime.job.checkpoint_history import (
     CheckpointsSnapshot,
     CheckpointStats,
@@ -104,6 +105,8 @@ class FakeJob:
         self.asked = []
         self.savepoint = Future()
         self.log = JobLogs(JOB, Configuration(), lambda: 2000)
+        self.commands = []
+        self.sampled = JobStacks(lambda task, command: self.commands.append((task, command)), ManualClock())
 
     def snapshot(self):
         self.taken += 1
@@ -125,6 +128,16 @@ class FakeJob:
     def rescale(self, parallelism):
         self.asked.append(("rescale", parallelism))
         return CompletableFuture(self.savepoint)
+
+    def trigger_checkpoint(self):
+        self.asked.append(("checkpoint",))
+        return CompletableFuture(self.savepoint)
+
+    def stacks(self):
+        return self.sampled
+
+    def suspend(self):
+        self.asked.append(("suspend",))
 
     def cancel(self):
         self.asked.append(("cancel",))

@@ -8,7 +8,7 @@ import pytest
 
 from funken.rest.endpoints import ENDPOINTS
 from funken.rest.jobs import digest
-from funken.rest.views.jobs import vertex_id
+from funken.rest.views.jobs import APPLICATION, vertex_id
 from funken.runtime.job.states import JobStatus
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, picture
@@ -16,12 +16,16 @@ from tests.rest.conftest import JOB, picture
 SUMS = vertex_id(picture().graph.vertices[1])
 _FILLED = {
     "{jobid}": JOB, "{vertexid}": SUMS, "{subtaskindex}": "0", "{attempt}": "0", "{checkpointid}": "7",
-    "{taskmanagerid}": digest("worker-1"),
+    "{taskmanagerid}": digest("worker-1"), "{applicationid}": APPLICATION,
 }  # fmt: skip
-READ = [each for each in ENDPOINTS if each.method == "GET" and "{triggerid}" not in each.path]
+_LOGS = {"/jobmanager/logs/{logname}": f"{JOB}.log", "/taskmanagers/{taskmanagerid}/logs/{logname}": "taskmanager.log"}
+_EMPTY = {"/jobmanager/log", "/jobmanager/stdout", "/taskmanagers/{taskmanagerid}/stdout"}
+"""Nothing is told of the job itself, and nothing is printed."""
+READ = [each for each in ENDPOINTS if each.method == "GET" and not each.changes and "{triggerid}" not in each.path]
 
 
 def filled(path):
+    path = path.replace("{logname}", _LOGS.get(path, ""))
     for name, value in _FILLED.items():
         path = path.replace(name, value)
     return path
@@ -41,7 +45,8 @@ def test_every_path_answers(api, job, prefix, endpoint):
     assert answer.status == 200
     if endpoint.shape == "string":
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-        assert answer.body == b"1970-01-01 00:00:02.000Z WARN  sums (1) #0 shop: no price\n"
+        line = b"1970-01-01 00:00:02.000Z WARN  sums (1) #0 shop: no price\n"
+        assert answer.body == (b"" if endpoint.path in _EMPTY else line)
         return
     assert answer.headers["content-type"] == "application/json"
     assert isinstance(answer.json, {"object": dict, "array": list}[endpoint.shape])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
 from typing import Any
@@ -22,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from funken.errors import RequestRejected
-from funken.rest.endpoints import ENDPOINTS, Endpoint, RestCall
+from funken.rest.endpoints import ENDPOINTS, REFUSED, Endpoint, RestCall
 from funken.rest.jobs import Jobs
 from funken.rest.openapi import document
 from funken.rest.operations import CANCEL, Operations
@@ -52,11 +53,17 @@ def application(jobs: Jobs, settings: RestSettings) -> ASGIApp:
         for path, methods in by_path.items():
             answer = partial(_answer, methods, jobs, operations)
             routes.append(Route(prefix + path, answer, methods=list(methods)))
+        for method, path, reason in REFUSED:
+            routes.append(Route(prefix + path, partial(_refuse, reason), methods=[method]))
     files = dashboard_files()
     routes += [Route(path, partial(_file, path), methods=["GET"]) for path in files]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _internal_error})
     app.router.redirect_slashes = False
     return Guard(app, settings, frozenset(files))
+
+
+async def _refuse(reason: str, request: Request) -> Response:
+    return error_response(reason, 501)
 
 
 async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Operations, request: Request) -> Response:
@@ -66,11 +73,13 @@ async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Opera
     try:
         path = _read(endpoint.in_path, request.path_params, "path parameter")
         query = _read(endpoint.query, _last(request), "query parameter")
-        if method != "GET":
+        if method != "GET" or endpoint.changes:
             body = _body(endpoint, await _content(request))
             call = RestCall(jobs, operations, path, query, body)
             return json_response(encoded(await run_in_threadpool(endpoint.answer, call)), endpoint.status)
         call = RestCall(jobs, operations, path, query)
+        if endpoint.waits:
+            return json_response(encoded(await run_in_threadpool(endpoint.answer, call)), endpoint.status)
         if endpoint.shape == "string":
             return PlainTextResponse(endpoint.answer(call))
         return json_response(_cached(endpoint, call))
@@ -127,14 +136,19 @@ async def _content(request: Request) -> bytes:
 
 def _body(endpoint: Endpoint, content: bytes) -> dict[str, Any]:
     """Read the fields of a body; raises ``RequestRejected`` (400)."""
-    if not content or endpoint.body is None:
+    if endpoint.body is None and endpoint.fields is None:
         return {}
+    if not content:
+        return _read(endpoint.body or (), {}, "field")
     try:
         given = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise RequestRejected(f"The body is no JSON: {error}.") from error
     if not isinstance(given, dict):
         raise RequestRejected("The body has to be a JSON object.")
+    if endpoint.fields is not None:
+        return _read([replace(endpoint.fields, name=name) for name in given], given, "field")
+    assert endpoint.body is not None
     names = [each.name for each in endpoint.body]
     unknown = [name for name in given if name not in names]
     if unknown:

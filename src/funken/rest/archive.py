@@ -48,7 +48,7 @@ def answers_of(entry: JobEntry) -> dict[str, Any]:
     jobs.show(entry)
     found: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
-        if endpoint.method == "GET" and "{jobid}" in endpoint.path and "{triggerid}" not in endpoint.path:
+        if endpoint.method == "GET" and not endpoint.changes and _is_of_job(endpoint.path):
             for path in _filled(endpoint, entry):
                 try:
                     found[_address(endpoint.path, path)] = endpoint.answer(
@@ -58,6 +58,11 @@ def answers_of(entry: JobEntry) -> dict[str, Any]:
                     continue  # such as the subtasks of a checkpoint that never began
     overview = next(each for each in ENDPOINTS if each.path == _OVERVIEW)
     return found | {_OVERVIEW: overview.answer(RestCall(jobs, Operations(jobs.unread)))}
+
+
+def _is_of_job(path: str) -> bool:
+    """Whether a path is about a job alone: not about an operation, or a machine that may be gone."""
+    return "{jobid}" in path and "{triggerid}" not in path and "{taskmanagerid}" not in path
 
 
 def _filled(endpoint: Endpoint, entry: JobEntry) -> Iterator[dict[str, Any]]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, Protocol
 
 from funken.errors import RequestRejected
 from funken.runtime.job.log_page import LogPage
 from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.messages import StacksSampled, TaskId, ThreadsDumped
 from funken.timing.clock import Clock, SystemClock
 
 _MAX_BODIES = 256
@@ -31,6 +32,22 @@ class LogReader(Protocol):
         self, after: int | None, limit: int, fits: Callable[[dict[str, Any]], bool] = lambda entry: True
     ) -> LogPage:
         """Return some entries."""
+        ...
+
+
+class StackReader(Protocol):
+    """What the tasks of a job do; ``JobStacks`` has it."""
+
+    def request(self, tasks: Iterable[TaskId]) -> None:
+        """Have tasks sampled, if they were not just now."""
+        ...
+
+    def newest(self, tasks: Iterable[TaskId]) -> list[StacksSampled]:
+        """Return the newest samples."""
+        ...
+
+    def threads(self, tasks: Iterable[TaskId], seconds: float) -> list[ThreadsDumped]:
+        """Return what the threads of tasks do now; waits so long at most."""
         ...
 
 
@@ -51,6 +68,18 @@ class ServedJob(Protocol):
 
     def stop_with_savepoint(self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None) -> Any:
         """Begin a savepoint and end the job with it; the future has its path."""
+        ...
+
+    def trigger_checkpoint(self) -> Any:
+        """Begin a checkpoint; the future has its path."""
+        ...
+
+    def stacks(self) -> StackReader:
+        """Return what samples the threads of its tasks."""
+        ...
+
+    def suspend(self) -> Any:
+        """Begin to stop the job because its driver ends: what it needs to resume is kept."""
         ...
 
     def rescale(self, parallelism: int) -> Any:

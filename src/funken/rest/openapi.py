@@ -60,10 +60,14 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         ],
         "responses": _responses(endpoint),
     }
-    if endpoint.body is not None:
+    if endpoint.fields is not None:
+        schema: dict[str, Any] = {"type": "object", "additionalProperties": endpoint.fields.schema}
+        found["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
+    elif endpoint.body is not None:
         schema = {
             "type": "object",
             "properties": {each.name: each.schema | {"description": each.doc} for each in endpoint.body},
+            "required": [each.name for each in endpoint.body if each.required],
             "additionalProperties": False,
         }
         found["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
@@ -92,7 +96,7 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     text = "Begun." if endpoint.status == 202 else "As described."
     kind = "text/plain" if endpoint.shape == "string" else "application/json"
     found = {str(endpoint.status): {"description": text, "content": {kind: {"schema": schema}}}}
-    reasons = _REASONS | (_BODY_REASONS if endpoint.method != "GET" else {})
+    reasons = _REASONS | (_BODY_REASONS if endpoint.method != "GET" or endpoint.changes else {})
     for status, reason in reasons.items():
         content = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}
         found[status] = {"description": reason, "content": content}

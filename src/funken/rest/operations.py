@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Any
 
+from funken.checkpoint.store.completed import dispose_savepoint
 from funken.dataclass import dataclass
 from funken.errors import FunkenError, JobExecutionError, RequestRejected
 from funken.rest.jobs import JobEntry, ServedJob, Unread
@@ -18,6 +20,7 @@ from funken.rest.views.jobs import Json
 from funken.runtime.job.states import JobStatus
 
 _KEPT = 256
+_DISPOSAL = "savepoint-disposal"
 CANCEL = "cancel"
 """The name of a cancellation among what was begun: its end is the state of the job."""
 
@@ -29,6 +32,8 @@ class TriggeredOperation:
     id: str
     job: str
     future: Any
+    shown: Callable[[Any], Json]
+    """What the API tells of the result."""
 
     def status(self) -> Json:
         """Return it as ``.../savepoints/:triggerid``."""
@@ -36,8 +41,7 @@ class TriggeredOperation:
             return {"status": {"id": "IN_PROGRESS"}}
         error = FunkenError("it was given up") if self.future.cancelled() else self.future.exception(0)
         if error is None:
-            found = self.future.result(0)
-            done = {"location": found} if isinstance(found, str) else {"parallelism": found}
+            done = self.shown(self.future.result(0))
             return {"status": {"id": "COMPLETED"}, "operation": done}
         return {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause_of(error)}}
 
@@ -54,6 +58,23 @@ def cause_of(error: BaseException) -> Json:
     return {"class": name, "stack-trace": text, "serialized-throwable": ""}
 
 
+def _located(path: str) -> Json:
+    return {"location": path}
+
+
+def _rescaled(parallelism: int) -> Json:
+    return {"parallelism": parallelism}
+
+
+def _numbered(path: str) -> Json:
+    """Return the number that the folder of a checkpoint ends with.
+
+    >>> _numbered("/checkpoints/orders/chk-12")
+    {'checkpointId': 12}
+    """
+    return {"checkpointId": int(path.rstrip("/").rpartition("-")[2])}
+
+
 class Operations:
     """The operations of a server, from any thread."""
 
@@ -67,15 +88,51 @@ class Operations:
         """Begin a savepoint, with ``stop`` one that the job ends with; return the trigger id."""
         if stop:
             return self.stop(entry, directory, drain=False, trigger=trigger)
-        return self._begin(entry, "a savepoint", trigger, lambda job: job.trigger_savepoint(directory))
+        return self._begin(entry, "a savepoint", trigger, lambda job: job.trigger_savepoint(directory), _located)
 
     def stop(self, entry: JobEntry, directory: str | None, drain: bool, trigger: str | None) -> str:
         """Begin a savepoint that the job ends with; return the trigger id."""
-        return self._begin(entry, "a stop", trigger, lambda job: job.stop_with_savepoint(drain, directory))
+        return self._begin(entry, "a stop", trigger, lambda job: job.stop_with_savepoint(drain, directory), _located)
+
+    def checkpoint(self, entry: JobEntry, trigger: str | None) -> str:
+        """Begin a checkpoint; return the trigger id."""
+        return self._begin(entry, "a checkpoint", trigger, lambda job: job.trigger_checkpoint(), _numbered)
+
+    def dispose(self, path: str) -> str:
+        """Begin to delete a savepoint; return the trigger id."""
+        number = uuid.uuid4().hex
+        future: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                dispose_savepoint(path)
+            except BaseException as error:  # noqa: BLE001 - told to whoever asks for the end of it
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        with self._lock:
+            self._keep(TriggeredOperation(number, _DISPOSAL, future, lambda _: {}))
+        threading.Thread(target=run, name="funken-disposal", daemon=True).start()
+        return number
+
+    def disposal(self, trigger: str) -> Json:
+        """Return how the deletion of a savepoint is going; raises ``RequestRejected`` (404) if it is not known."""
+        found = self._find(_DISPOSAL, trigger)
+        if found is None:
+            raise RequestRejected(f"There is no disposal {trigger}. The newest {_KEPT} operations are kept.", 404)
+        return found.status()
+
+    def suspend_all(self, entries: Iterable[JobEntry]) -> None:
+        """Begin to stop every job that runs; what it needs to resume is kept."""
+        for entry in entries:
+            if (job := entry.job) is not None:
+                job.suspend()
+                entry.refresh()
 
     def rescale(self, entry: JobEntry, parallelism: int) -> str:
         """Begin to change the parallelism; return the trigger id."""
-        return self._begin(entry, "a rescaling", None, lambda job: job.rescale(parallelism))
+        return self._begin(entry, "a rescaling", None, lambda job: job.rescale(parallelism), _rescaled)
 
     def cancel(self, entry: JobEntry) -> None:
         """Begin to stop the job; raises ``RequestRejected`` (409) for one that is over in another way."""
@@ -102,7 +159,10 @@ class Operations:
             self._unread.read(job_id, trigger)
         return status
 
-    def _begin(self, entry: JobEntry, what: str, trigger: str | None, begin: Callable[[ServedJob], Any]) -> str:
+    def _begin(
+        self, entry: JobEntry, what: str, trigger: str | None, begin: Callable[[ServedJob], Any],
+        shown: Callable[[Any], Json],
+    ) -> str:  # fmt: skip
         number = trigger or uuid.uuid4().hex
         with self._beginning:
             if self._find(entry.id, number) is not None:
@@ -117,10 +177,13 @@ class Operations:
                 raise RequestRejected(str(error), 409) from error
             with self._lock:
                 self._unread.begun(entry.id, number)
-                self._known[entry.id, number] = TriggeredOperation(number, entry.id, future)
-                for old in list(self._known)[:-_KEPT]:
-                    del self._known[old]
+                self._keep(TriggeredOperation(number, entry.id, future, shown))
         return number
+
+    def _keep(self, operation: TriggeredOperation) -> None:
+        self._known[operation.job, operation.id] = operation
+        for old in list(self._known)[:-_KEPT]:
+            del self._known[old]
 
     def _find(self, job_id: str, trigger: str) -> TriggeredOperation | None:
         with self._lock:

@@ -101,6 +101,31 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def _needed_path(value: Any) -> str:
+    found = _path_text(value)
+    if found is None:
+        raise ValueError("a path or URI is needed")
+    return found
+
+
+def _checkpoint_type(value: Any) -> str:
+    if value not in (None, "CONFIGURED", "FULL", "INCREMENTAL"):
+        raise ValueError("CONFIGURED, FULL or INCREMENTAL is needed")
+    return "CONFIGURED"
+
+
+def _bounds(value: Any) -> int:
+    """Read the upper bound of ``{"parallelism": {"lowerBound": 1, "upperBound": 4}}``."""
+    try:
+        lower, upper = value["parallelism"].get("lowerBound", 1), value["parallelism"]["upperBound"]
+    except (TypeError, KeyError, AttributeError):
+        raise ValueError('{"parallelism": {"lowerBound": 1, "upperBound": N}} is needed') from None
+    whole = all(isinstance(each, int) and not isinstance(each, bool) for each in (lower, upper))
+    if not whole or not 1 <= lower <= upper <= _MAX_PARALLELISM:
+        raise ValueError(f"bounds from 1 to {_MAX_PARALLELISM} are needed, the lower one first")
+    return int(upper)
+
+
 def _path_text(value: Any) -> str | None:
     """Read a folder or URI of a body; ``null`` is as good as nothing."""
     if value is None:
@@ -154,6 +179,12 @@ PATH = {
         Parameter("subtaskindex", "The number of the subtask, from 0.", _NAT, _number),
         Parameter("attempt", "The number of the attempt, from 0.", _NAT, _number),
         Parameter("checkpointid", "The number of the checkpoint.", _NAT, _checkpoint),
+        Parameter("operatoruid", "The stable id of the operator.", _TEXT, str),
+        Parameter("jarid", "The id of a jar.", _TEXT, str),
+        Parameter("datasetid", "The id of a data set.", _ID, _identifier),
+        Parameter("applicationid", "The id of the application, as /applications/overview has it.", _ID, _identifier),
+        Parameter("rescaleuuid", "The id of a rescale.", _TEXT, str),
+        Parameter("logname", "The name of a log, as the list has it.", _TEXT, str),
         Parameter("taskmanagerid", "The id of the machine, as /taskmanagers has it.", _ID, _identifier),
         Parameter("triggerid", "The id that the request was answered with that began the operation.", _ID, _identifier),
     )
@@ -163,6 +194,14 @@ GET = Parameter("get", "The metrics whose values are wanted; without it, their n
 AGG = Parameter("agg", f"Some of {', '.join(AGGREGATIONS)}; all of them if it is left out.", _LIST, _aggregations)
 SUBTASKS = Parameter("subtasks", "Which subtasks: '0,2,4-7'; all if it is left out.", _TEXT, _subtasks)
 JOBS = Parameter("jobs", "The ids of jobs, with commas between them; all if it is left out.", _LIST, _names)
+TASK_MANAGERS = Parameter(
+    "taskmanagers", "The ids of machines, with commas between them; all if it is left out.", _LIST, _names
+)
+GRAPH_TYPE = Parameter(
+    "type", "FULL (the default), ON_CPU or OFF_CPU.", {"enum": ["FULL", "ON_CPU", "OFF_CPU"]},
+    lambda value: _one_of("FULL", "ON_CPU", "OFF_CPU")(str(value).upper()),
+)  # fmt: skip
+GRAPH_SUBTASK = Parameter("subtaskindex", "Only this subtask.", _NAT, _number)
 MAX_EXCEPTIONS = Parameter("maxExceptions", "How many exceptions are wanted (20).", _NAT | {"minimum": 1}, _count)
 PARALLELISM = Parameter(
     "parallelism",
@@ -196,3 +235,10 @@ TRIGGER = Parameter(
     _trigger,
 )
 FORMAT = Parameter("formatType", "Flink's; all savepoints are of one format here.", _FORMAT, _format)
+SAVEPOINT_PATH = Parameter("savepoint-path", "The savepoint to delete.", _PATH, _needed_path, required=True)
+CHECKPOINT_TYPE = Parameter(
+    "checkpointType", "Flink's; what a checkpoint has is the job's choice here.",
+    {"enum": ["CONFIGURED", "FULL", "INCREMENTAL", None]}, _checkpoint_type,
+)  # fmt: skip
+REQUIREMENT = Parameter("", "By the id of a vertex: its parallelism.", {"type": "object"}, _bounds)
+"""A field of a body whose names are ids of vertices."""

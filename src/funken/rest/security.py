@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KNOW = "funken.know"
 """What the scope of a request may have: a function to be called when the peer may ask; its connection is kept then."""
+_CHANGING = ("/yarn-cancel", "/yarn-stop")
+"""How the paths end with which a GET changes a job: Flink's dashboard cancels so."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _POLICY = (
@@ -52,7 +54,7 @@ def rejection(
             return 401, "A token is needed: send it as 'Authorization: Bearer TOKEN' (rest.authentication.token-file)."
     elif not _is_own_host(settings, headers.get("host", "")):
         return 403, "The Host header does not name this server. Use the address that the driver logged, or localhost."
-    if method not in SAFE_METHODS:
+    if method not in SAFE_METHODS or path.endswith(_CHANGING):
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         if origin is not None and not _is_same_origin(settings, origin, headers.get("host", "")):
             return 403, "Requests that change a job are rejected from pages of other sites (Origin)."

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from funken.checkpoint.events import Stop
 from funken.checkpoint.store.handles import StopHandles, TaskHandles
 from funken.dataclass import dataclass
+from funken.ids import Millis
 from funken.runtime.log_entries import LogEntry
+from funken.runtime.process import ProcessStatus
 
 
 class TaskId(NamedTuple):
@@ -78,6 +80,8 @@ class MetricsReport(TaskEvent):
     vertices: dict[int, VertexMetrics] = field(default_factory=dict)
     at: float = 0.0
     """When it was made, by a clock of the task's that never steps back (s)."""
+    process: ProcessStatus | None = None
+    """What its process used of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,39 @@ class TaskLogged(TaskEvent):
 
     entries: tuple[LogEntry, ...] = ()
     host: str = ""
+    pid: int = 0
+
+
+class Stack(NamedTuple):
+    """A stack of the thread that runs a task, outermost function first; ``operator`` is a stable id, or empty."""
+
+    operator: str
+    subtask: int
+    on_cpu: bool
+    functions: tuple[str, ...]
+
+
+class ThreadStack(NamedTuple):
+    """What a thread does at one moment: its name, and its stack as text, newest call first."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StacksSampled(TaskEvent):
+    """How often each stack of the task's thread was found; ``ended``: when the last one was (wall clock)."""
+
+    stacks: dict[Stack, int] = field(default_factory=dict)
+    ended: Millis = Millis(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsDumped(TaskEvent):
+    """What all threads of the task's process did when they were asked for, by the number of the request."""
+
+    request: int = 0
+    threads: tuple[ThreadStack, ...] = ()
     pid: int = 0
 
 
@@ -297,3 +334,17 @@ class LoopEnd(TaskCommand):
 @dataclass(frozen=True, slots=True)
 class StartReading(TaskCommand):
     """Every task of the job is open: sources start reading, and the tasks behind them report what comes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStacks(TaskCommand):
+    """Sample the stacks of the thread that runs the task for so long (s)."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DumpThreads(TaskCommand):
+    """Say what all threads of the task's process do."""
+
+    request: int

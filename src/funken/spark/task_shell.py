@@ -30,11 +30,21 @@ from funken.io.storage import open_storage
 from funken.plan.serialization import load_program
 from funken.runtime.chain.failures import failure_event
 from funken.runtime.chain.log_capture import WorkerLogs
-from funken.runtime.messages import OperatorWarning, TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
+from funken.runtime.messages import (
+    DumpThreads,
+    OperatorWarning,
+    SampleStacks,
+    TaskCommand,
+    TaskEvent,
+    TaskId,
+    TaskOpening,
+    TaskStarted,
+)
 from funken.runtime.settings import TaskSettings
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
 from funken.runtime.task.mailbox import MEASURE_SECONDS, TaskLoop
+from funken.runtime.task.stacks import Look, StackSampler, answer_in_thread
 from funken.spark.control.channel import Address
 from funken.spark.control.client import ControlClient
 from funken.spark.control.credentials import Credentials
@@ -129,6 +139,7 @@ class TaskShell:
         self.send: Callable[[TaskEvent], None] = lambda event: None
         """Sends an event to the driver, once the task is connected."""
         self._task: Task | None = None
+        self._sampler: StackSampler | None = None
         self._loop: TaskLoop
 
     # ---- the beginning
@@ -149,6 +160,7 @@ class TaskShell:
         control = self._control
         assert control is not None
         self.send = logs.before_the_end(control.send)
+        self._sampler = StackSampler()
         plan = load_program(self._deployment.program, self._deployment.path, self._deployment.home)
         self._feedback.open(plan, settings.feedback, control, self._deployment.credentials)
         self._task = task = Task(
@@ -213,6 +225,9 @@ class TaskShell:
 
     def take_order(self, command: TaskCommand | Exception | None) -> None:
         """Take an order of the driver; ``None``: it has hung up."""
+        if isinstance(command, SampleStacks | DumpThreads):
+            self._sample(command)
+            return
         if command is not None:
             if not self._feedback.knows(command):
                 self.put(command)
@@ -220,6 +235,12 @@ class TaskShell:
         self.end_if_given_up()
         self.put(_DRIVER_GONE)
         self.end_if_stuck()
+
+    def _sample(self, command: Look) -> None:
+        """Sample the thread of the task from another one, also while a function does not return."""
+        sampler = self._sampler
+        if sampler is not None:
+            answer_in_thread(sampler, self.id, command, self.send)
 
     def end_if_stuck(self) -> None:
         """User code that ignores the end of its job is not stopped by Spark: end the process after a grace period."""

@@ -22,9 +22,11 @@ from funken.errors import InvalidProgram, JobExecutionError
 from funken.operators.coordinators.collecting import Collector
 from funken.plan.physical import PhysicalPlan
 from funken.rest.server import Shown, serve
+from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.job import Job, Runner
 from funken.runtime.driver.job_logs import JobLogs
+from funken.runtime.driver.stacks import JobStacks
 from funken.runtime.job.events import JobClosed, JobSubmitted
 from funken.runtime.job.points import points_of
 from funken.runtime.job.snapshot import JobSnapshot
@@ -123,7 +125,7 @@ class JobClient(JobDisplay):
         clock = SystemClock()
         begin = clock.monotonic()
         execution = JobExecution(self._job, self._runner)
-        leadership = Leadership(self._job, self._runner, self._suspend)
+        leadership = Leadership(self._job, self._runner, self.suspend)
         master = self._job.master
         master.collectors.close_others(self._wanted)  # nobody will read them
         self._job.handle(JobSubmitted())
@@ -256,8 +258,16 @@ class JobClient(JobDisplay):
         self._result.add_done_callback(tell)
         return CompletableFuture(done)
 
-    def _suspend(self) -> CompletableFuture[None]:
-        """Stop the job because its program ends: one with an id of its own keeps its checkpoints, to be resumed."""
+    def suspend(self) -> CompletableFuture[None]:
+        """Stop the job because its program ends: one with an id of its own keeps its checkpoints, to be resumed.
+
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).for_each(len)
+        >>> client = env.execute_async()
+        >>> client.suspend().result(timeout=30); client.get_job_status().result().name
+        'CANCELED'
+        """
         return self._cancel(suspend=True)
 
     def _end_user_code(self) -> None:
@@ -306,6 +316,20 @@ class JobClient(JobDisplay):
         """
         return CompletableFuture(self._savepoint(savepoint_directory, None))
 
+    def trigger_checkpoint(self) -> CompletableFuture[str]:
+        """Make a checkpoint of the running job now; the future has its path. Raises ``InvalidProgram`` without checkpoints.
+
+        >>> import tempfile
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(60_000)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).uid("numbers").for_each(len)
+        >>> client = env.execute_async()
+        >>> client.trigger_checkpoint().result(timeout=30).rpartition("/")[2]
+        'chk-1'
+        >>> client.cancel().result(timeout=30)
+        """
+        return CompletableFuture(self._saved().checkpoint())
+
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
@@ -328,12 +352,16 @@ class JobClient(JobDisplay):
         return CompletableFuture(when_over(self._savepoint(savepoint_directory, stop), self._result))
 
     def _savepoint(self, directory: str | None, stop: Stop | None) -> Future[str]:
+        return self._saved().savepoint(directory, stop)
+
+    def _saved(self) -> JobCheckpoints:
+        """Return the checkpoints of the job; raises ``InvalidProgram`` if it has none."""
         if self._job.checkpoints is None:
             raise InvalidProgram(
                 f"job {self._job.plan.name!r} runs without checkpoints, and so without savepoints. Call "
                 "enable_checkpointing(), or set execution.checkpointing.savepoint-dir; a batch job has neither."
             )
-        return self._job.checkpoints.savepoint(directory, stop)
+        return self._job.checkpoints
 
     def rescale(self, parallelism: int) -> CompletableFuture[int]:
         """Go on with another parallelism, from a checkpoint that is made now; the future is done when all tasks run with it.
@@ -389,6 +417,20 @@ class JobClient(JobDisplay):
         [('price', 'no price for to'), ('price', 'no price for be')]
         """
         return self._job.logs
+
+    def stacks(self) -> JobStacks:
+        """Return what samples the threads of the tasks: ``request`` has tasks sampled, ``newest`` returns what was found.
+
+        >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).for_each(len)
+        >>> client = env.execute_async()
+        >>> task = TaskId(0, 0)
+        >>> any(each.name.startswith("funken-job") for each in client.stacks().threads([task], 30)[0].threads)
+        True
+        >>> client.cancel().result(timeout=30)
+        """
+        return self._job.stacks
 
     def metrics(self) -> dict[TaskId, MetricsReport]:
         """Return the newest metrics of each task: counts and the watermark per vertex; tasks report twice a second."""

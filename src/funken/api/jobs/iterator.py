@@ -83,4 +83,4 @@ class CloseableIterator(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ends = kind is not None and not issubclass(kind, Exception | GeneratorExit)  # the program does: Ctrl-C, say
-        self._close(self._client._suspend if ends else self._client.cancel)
+        self._close(self._client.suspend if ends else self._client.cancel)

@@ -535,3 +535,19 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
     sizes = {name: size for each in folders for name, size in root.sizes(each).items()}
     verify(manifest, root, sizes, check_contents)
     return RestorePoint(manifest, root)
+
+
+def dispose_savepoint(uri: str) -> None:
+    """Delete a savepoint, its manifest first, so that what is left of one that cannot be deleted is not taken for one.
+
+    Only files that its manifest names are deleted. Raises ``CheckpointError`` for a checkpoint: those belong to their job.
+    """
+    found = open_checkpoint(uri)
+    if found.manifest.kind is not SnapshotKind.SAVEPOINT:
+        raise CheckpointError(
+            f"{uri} is checkpoint {found.manifest.checkpoint} of job {found.manifest.job_id!r}, no savepoint: its job deletes "
+            "it when it is no longer needed. Name a savepoint."
+        )
+    found.root.delete(METADATA)
+    for name in {blob.name for blob in found.manifest.blobs() if blob.data is None}:
+        found.root.delete(name)

@@ -77,6 +77,8 @@ def overview(jobs: Iterable[JobSnapshot], version: str) -> Json:
         "taskmanagers": len(hosts(known)),
         "slots-total": slots,
         "slots-available": 0,
+        "taskmanagers-blocked": 0,
+        "slots-free-and-blocked": 0,
         "jobs-running": len(known) - over,
         "jobs-finished": states[JobStatus.FINISHED],
         "jobs-cancelled": states[JobStatus.CANCELED],
@@ -98,24 +100,6 @@ def hosts(jobs: Iterable[JobSnapshot]) -> dict[str, list[SubtaskSnapshot]]:
     return found
 
 
-def task_managers(jobs: Iterable[JobSnapshot]) -> Json:
-    """Return ``/taskmanagers``: the machines on which tasks run."""
-    return {
-        "taskmanagers": [
-            {
-                "id": digest(host),
-                "path": host,
-                "dataPort": 0,
-                "jmxPort": -1,
-                "timeSinceLastHeartbeat": 0,
-                "slotsNumber": len(subtasks),
-                "freeSlots": 0,
-            }
-            for host, subtasks in hosts(jobs).items()
-        ]
-    }
-
-
 def details(job: JobSnapshot) -> Json:
     """Return ``/jobs/:jobid``."""
     times = {status.name: int(job.timestamps.get(status, 0)) for status in JobStatus}
@@ -134,7 +118,14 @@ def details(job: JobSnapshot) -> Json:
         "vertices": [_vertex(job, info, vertex) for info, vertex in vertices(job)],
         "status-counts": _states(vertex.state for vertex in job.vertices),
         "plan": plan(job)["plan"],
+        "stream-graph": {},
+        "pending-operators": 0,
     }
+
+
+def status(job: JobSnapshot) -> Json:
+    """Return ``/jobs/:jobid/status``."""
+    return {"status": job.state.name}
 
 
 def _vertex(job: JobSnapshot, info: VertexInfo, vertex: VertexSnapshot) -> Json:
@@ -288,3 +279,55 @@ def execution_result(job: JobSnapshot) -> Json:
         failure = job.failures[0]
         result["failure-cause"] = {"class": failure.error, "stack-trace": _stack(failure), "serialized-throwable": ""}
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+
+
+# ---- what Flink calls an application: the program of a driver
+
+APPLICATION = digest("application")
+
+
+def applications(jobs: Iterable[JobSnapshot]) -> Json:
+    """Return ``/applications/overview``: the program of this driver, if it has had a job."""
+    known = list(jobs)
+    if not known:
+        return {"applications": []}
+    found = application(known)
+    states = Counter(job.state for job in known)
+    return {
+        "applications": [
+            {name: found[name] for name in ("id", "name", "start-time", "end-time", "duration", "status")}
+            | {"jobs": {state.name: states.get(state, 0) for state in JobStatus}}
+        ]
+    }
+
+
+def application(jobs: Iterable[JobSnapshot]) -> Json:
+    """Return ``/applications/:applicationid``: it runs as long as one of its jobs does, else it is what the last one is."""
+    known = sorted(jobs, key=lambda job: job.start_time)
+    running = [job for job in known if not job.state.is_globally_terminal_state()]
+    state = JobStatus.RUNNING if running else known[-1].state if known else JobStatus.CREATED
+    start = known[0].start_time if known else 0
+    end = _NO_RESULT if running or not known else max(ended(job) for job in known)
+    now = max((job.taken for job in known), default=0)
+    return {
+        "id": APPLICATION,
+        "name": known[0].name if known else "",
+        "status": state.name,
+        "start-time": start,
+        "end-time": end,
+        "duration": (now if end == _NO_RESULT else end) - start,
+        "timestamps": {status.name: 0 for status in JobStatus} | {"CREATED": start, "RUNNING": start},
+        "jobs": [overview_entry(job) for job in known],
+    }
+
+
+def application_exceptions(jobs: Iterable[JobSnapshot], limit: int) -> Json:
+    """Return ``/applications/:applicationid/exceptions``: the failures of its jobs, the newest first."""
+    failures = [(failure, job) for job in jobs for failure in job.failures]
+    failures.sort(key=lambda each: each[0].time, reverse=True)
+    return {
+        "exceptionHistory": {
+            "entries": [_failure(failure) | {"jobId": public_id(job.id)} for failure, job in failures[:limit]],
+            "truncated": len(failures) > limit,
+        }
+    }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from funken.errors import RequestRejected
 from funken.rest.jobs import JobEntry, LogReader, digest
 from funken.rest.views.jobs import Json, vertex_id
 from funken.rest.views.vertices import find_vertex
@@ -62,18 +61,39 @@ def _fits(entry: Json, least: int, subtask: int | None, operators: Collection[st
     )
 
 
-def of_machine(jobs: Iterable[JobEntry], machine: str) -> str:
-    """Return ``/taskmanagers/:taskmanagerid/log``; raises ``RequestRejected`` (404) for a machine that has logged nothing."""
-    found = [
-        entry
-        for job in jobs
-        for entry in job.logs.read(
-            None, _LINES, lambda entry: bool(entry["host"]) and digest(entry["host"]) == machine
-        ).records
-    ]
-    if not found:
-        raise RequestRejected(
-            f"No task on a machine {machine} has logged anything. GET /taskmanagers lists the machines.", 404
-        )
+def of_machine(jobs: Iterable[JobEntry], machine: str, printed: bool = False) -> str:
+    """Return ``/taskmanagers/:taskmanagerid/log``, or with ``printed`` ``.../stdout``."""
+    return _lines(
+        jobs,
+        lambda entry: bool(entry["host"]) and digest(entry["host"]) == machine and (not printed or _is_printed(entry)),
+    )
+
+
+def of_driver(jobs: Iterable[JobEntry], printed: bool = False) -> str:
+    """Return ``/jobmanager/log``: what became of the jobs; with ``printed`` ``/jobmanager/stdout``."""
+    return _lines(jobs, lambda entry: _is_printed(entry) if printed else entry["subtask"] < 0)
+
+
+def of_job(entry: JobEntry) -> str:
+    """Return the newest log records of a job as lines of text."""
+    return _lines([entry], lambda entry: True)
+
+
+def _is_printed(entry: Json) -> bool:
+    return entry["logger"] in ("stdout", "stderr")
+
+
+def _lines(jobs: Iterable[JobEntry], fits: Callable[[Json], bool]) -> str:
+    found = [entry for job in jobs for entry in job.logs.read(None, _LINES, fits).records]
     found.sort(key=lambda entry: int(entry["timestamp"]))
     return "".join(f"{log_line(entry)}\n" for entry in found)
+
+
+def listed(names: Mapping[str, str], now: int) -> Json:
+    """Return a list of log files: their names, sizes and texts' age, as Flink has it."""
+    return {
+        "logs": [
+            {"name": name, "size": len(text.encode("utf-8", "surrogatepass")), "mtime": now}
+            for name, text in names.items()
+        ]
+    }

@@ -12,7 +12,7 @@ from funken.runtime.job.graph import VertexInfo
 from funken.runtime.job.points import numbers
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot
 
-AGGREGATIONS = ("min", "max", "avg", "sum")
+AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
 
 Numbers = Mapping[str, int | float]
 
@@ -64,10 +64,23 @@ def aggregated(metrics: Iterable[Numbers], wanted: Collection[str] | None, how: 
         if values:
             total = sum(values)
             all_of_them = {"min": min(values), "max": max(values), "avg": total / len(values), "sum": total}
+            all_of_them["skew"] = _skew(values)
             found.append(
                 {"id": name} | {kind: all_of_them[kind] for kind in AGGREGATIONS if kind in (how or AGGREGATIONS)}
             )
     return found
+
+
+def _skew(values: list[float]) -> float:
+    """Return by how much values differ from their mean on average, as a percentage of it, at most 100.
+
+    >>> _skew([5.0, 5.0]), _skew([2.0, 4.0]), _skew([0.0, 0.0, 9.0])
+    (0.0, 33.33, 100.0)
+    """
+    mean = sum(values) / len(values)
+    if not mean:
+        return 0.0
+    return round(min(100.0, 100 * sum(abs(each - mean) for each in values) / len(values) / abs(mean)), 2)
 
 
 def of_job(job: JobSnapshot, wanted: Collection[str] | None) -> list[Json]:
@@ -100,6 +113,12 @@ def of_vertex(job: JobSnapshot, vertex: str, wanted: Collection[str] | None) -> 
         },
         wanted,
     )
+
+
+def of_coordinators(job: JobSnapshot, vertex: str, wanted: Collection[str] | None) -> list[Json]:
+    """Return ``.../jm-operator-metrics``: none, for coordinators have no metrics of their own."""
+    find_vertex(job, vertex)
+    return shown({}, wanted)
 
 
 def of_one_subtask(job: JobSnapshot, vertex: str, subtask: int, wanted: Collection[str] | None) -> list[Json]:

@@ -31,6 +31,7 @@ from funken.runtime.driver.diagnosis import JobDiagnosis, JobWarning
 from funken.runtime.driver.job_logs import JobLogs
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.driver.rescaling import Elasticity, Recompile, Rescaling
+from funken.runtime.driver.stacks import JobStacks
 from funken.runtime.interruption import Interruption
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.events import (
@@ -52,12 +53,16 @@ from funken.runtime.job.vertex_metrics import MetricsHistory
 from funken.runtime.messages import (
     MetricsReport,
     OperatorWarning,
+    StacksSampled,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
+    TaskId,
     TaskLogged,
     TaskOpening,
     TaskStarted,
+    ThreadsDumped,
 )
 from funken.runtime.settings import TaskSettings
 from funken.timing.clock import SystemClock
@@ -105,6 +110,7 @@ class Job:
         self._metrics = MetricsHistory(self.plan)
         self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch)
         self._masked = masked(self.configuration.to_dict())
+        self.stacks = JobStacks(self._send_to, self._clock)
         self.logs = JobLogs(self.settings.job_id, self.configuration, self._clock.now)
         self._in_keyed_state: frozenset[str] = frozenset()
 
@@ -135,6 +141,9 @@ class Job:
 
     def _now(self) -> Millis:
         return Millis(int(self._clock.monotonic() * 1000))
+
+    def _send_to(self, task: TaskId, command: TaskCommand) -> None:
+        self.master.send(task, command)
 
     def _log(self, warning: JobWarning) -> None:
         logger.warning("job %r: %s", self.plan.name, warning.text)
@@ -214,6 +223,7 @@ class Job:
         self.master.coordinators.settings = self.settings
         self.master.observe = partial(self._observe, self.master, attempt)
         self._metrics.clear()
+        self.stacks.clear()
         self.diagnosis.begin_attempt()
         self.handle(ExecutionsCreated(attempt, tuple(self.master.tasks)))
         if self.checkpoints is not None:
@@ -273,6 +283,8 @@ class Job:
                 self.diagnosis.take(event)
             case OperatorWarning():
                 self.diagnosis.take(event)
+            case StacksSampled() | ThreadsDumped():
+                self.stacks.take(event)
             case TaskLogged(entries=entries, host=host, pid=pid):
                 self.logs.take(entries, host, pid)
             case TaskOpening(task=task, pid=pid, host=host):

@@ -31,10 +31,20 @@ from funken.runtime.driver.job import Job
 from funken.runtime.exchange.feedback_lane import FeedbackLane
 from funken.runtime.interruption import Interrupted
 from funken.runtime.job.events import ExecutionsDeployed
-from funken.runtime.messages import TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
+from funken.runtime.log_entries import LogEntry
+from funken.runtime.messages import (
+    DumpThreads,
+    SampleStacks,
+    TaskCommand,
+    TaskEvent,
+    TaskId,
+    TaskOpening,
+    TaskStarted,
+)
 from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.loop import Task
 from funken.runtime.task.mailbox import TaskLoop
+from funken.runtime.task.stacks import StackSampler, answer_in_thread
 from funken.timing.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
@@ -135,7 +145,10 @@ def _capture(job: Job) -> LogCapture:
     def mine(record: logging.LogRecord) -> bool:
         return record.thread == thread and record.name.partition(".")[0] != "funken"
 
-    logs = LogCapture(settings, job.logs.take, attempt=job.settings.attempt, threaded=False, mine=mine)
+    def take(entries: list[LogEntry]) -> None:
+        job.logs.take(entries, _HOST, os.getpid())
+
+    logs = LogCapture(settings, take, attempt=job.settings.attempt, threaded=False, mine=mine)
     logs.install(set_level=settings.explicit, prints=True)
     return logs
 
@@ -205,7 +218,8 @@ class LocalLoop:
         self._user_code = job.interruption
         self._reports: deque[TaskEvent] = deque()
         self._orders: deque[tuple[TaskId, TaskCommand]] = deque()
-        job.master.send = lambda task, command: self._orders.append((task, command))  # from any thread
+        self._sampler = StackSampler()
+        job.master.send = self._take  # from any thread
         job.master.now = clock.monotonic
         self.turns = 0
         """How many rounds there were."""
@@ -346,6 +360,13 @@ class LocalLoop:
             if self._reports:
                 self._order(self._job.master.handle(self._reports.popleft()))
         return talked
+
+    def _take(self, task: TaskId, command: TaskCommand) -> None:
+        """Take a command, from any thread; stacks are sampled also while a function does not return."""
+        if isinstance(command, SampleStacks | DumpThreads):
+            answer_in_thread(self._sampler, task, command, self._job.master.handle)
+        else:
+            self._orders.append((task, command))
 
     def _order(self, commands: list[tuple[TaskId, TaskCommand]]) -> None:
         for task, command in commands:

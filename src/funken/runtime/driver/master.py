@@ -29,6 +29,7 @@ from funken.runtime.messages import (
     LoopReported,
     MetricsReport,
     QueueDelayReported,
+    StacksSampled,
     StartReading,
     TaskCommand,
     TaskEnded,
@@ -38,6 +39,7 @@ from funken.runtime.messages import (
     TaskLogged,
     TaskOpening,
     TaskStarted,
+    ThreadsDumped,
     Throttle,
 )
 from funken.timing.clock import SystemClock
@@ -212,7 +214,7 @@ class JobMaster:
                 if self.checkpoints is not None:
                     self.checkpoints.take(event)
                 return []
-            case TaskLogged():  # for who observes
+            case TaskLogged() | StacksSampled() | ThreadsDumped():  # for who observes
                 return []
             case TaskOpening():
                 self._open(event.task)

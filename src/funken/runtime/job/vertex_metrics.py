@@ -14,6 +14,7 @@ from funken.metrics.histogram import percentile
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job.pressure import HELD_BACK, Bottleneck, FlowGraph
 from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
+from funken.runtime.process import ProcessStatus
 from funken.timing.clock import Clock, SystemClock
 
 _SPAN_SECONDS = 5.0
@@ -53,6 +54,8 @@ class SubtaskMetrics:
     labels: Mapping[str, Mapping[str, tuple[str, dict[str, str]]]] = field(default_factory=dict)
     markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The ages (ms) of the newest latency markers, by where they come from."""
+    process: ProcessStatus | None = None
+    """What the process that the subtask is in uses of its machine."""
 
     @property
     def true_processing_rate(self) -> float | None:
@@ -150,7 +153,7 @@ class MetricsHistory:
             for vertex, now in report.vertices.items():
                 then = oldest.vertices.get(vertex, now)
                 place = vertex, report.task.subtask
-                self._current[place] = self._metrics(vertex, now, then, report.at - oldest.at)
+                self._current[place] = self._metrics(vertex, now, then, report.at - oldest.at, report.process)
             if report.vertices.keys() & self._sources:
                 at = self._clock.monotonic()
                 if at >= self._due:  # not with the report of every source's task: it looks at all subtasks
@@ -195,7 +198,9 @@ class MetricsHistory:
             key=lambda each: -each.held_back,
         )
 
-    def _metrics(self, vertex: int, now: VertexMetrics, then: VertexMetrics, seconds: float) -> SubtaskMetrics:
+    def _metrics(
+        self, vertex: int, now: VertexMetrics, then: VertexMetrics, seconds: float, process: ProcessStatus | None
+    ) -> SubtaskMetrics:
         def rate(value: float) -> float:
             return round(value / seconds, 3) if seconds > 0 else 0.0
 
@@ -224,4 +229,5 @@ class MetricsHistory:
             {operator: found.values for operator, found in now.user.items()},
             {operator: found.labels for operator, found in now.user.items() if found.labels},
             now.markers,
+            process,
         )

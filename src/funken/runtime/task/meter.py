@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.contexts import OperatorContexts
 from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId
+from funken.runtime.process import process_status
 from funken.runtime.task.builder import Subtask
 from funken.runtime.task.latency_markers import latency_statistics
 
@@ -88,4 +89,4 @@ class TaskMeter:
                     found = OperatorMetrics(node.name, self._task.subtask, user, group.labels())
                     metrics.user[plan.stable_ids[node.id]] = found
         vertices = {number: subtask.metrics.copy() for number, subtask in self._subtasks.items()}
-        return MetricsReport(self._task, vertices=vertices, at=now)
+        return MetricsReport(self._task, vertices=vertices, at=now, process=process_status())
