@@ -13,6 +13,7 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import RequestRejected
+from funken.rest import history
 from funken.rest import parameters as p
 from funken.rest.jobs import JobEntry, Jobs
 from funken.rest.operations import Operations
@@ -105,8 +106,8 @@ def _job_list(call: RestCall) -> dict[str, Any]:
 def _snapshot(call: RestCall) -> dict[str, Any]:
     """Return the whole picture with the ids that stand in addresses; the subtasks of checkpoints have paths of their own."""
     job = call.job
-    history = tuple(replace(each, subtasks=()) for each in job.checkpoints.history)
-    brief = replace(job.checkpoints, history=history, latest_completed=None, latest_savepoint=None, latest_failed=None)
+    newest = tuple(replace(each, subtasks=()) for each in job.checkpoints.history)
+    brief = replace(job.checkpoints, history=newest, latest_completed=None, latest_savepoint=None, latest_failed=None)
     return replace(job, checkpoints=brief).to_dict() | {
         "id": call.entry.id,
         "vertex_ids": {str(info.id): jobs.vertex_id(info) for info in job.graph.vertices},
@@ -120,6 +121,11 @@ def _logs(call: RestCall) -> dict[str, Any]:
         entry.logs, entry.snapshot, query.get("after"), query.get("limit", _LOG_RECORDS), query.get("level"),
         query.get("vertex"), query.get("subtask"),
     )  # fmt: skip
+
+
+def _history(call: RestCall) -> dict[str, Any]:
+    query = call.query
+    return history.answer(call.entry, query.get("vertex"), query.get("get"), query.get("since"), query.get("points"))
 
 
 def _savepoint(call: RestCall) -> dict[str, Any]:
@@ -370,6 +376,10 @@ ENDPOINTS = (
         lambda c: metrics.of_job(c.job, c.query.get("get")), p.GET, shape="array",
     ),
     _get(_JOB + "/snapshot", "Not Flink's: all that the driver knows of a job, at one moment.", _snapshot),
+    Endpoint(
+        "GET", _JOB + "/history", "Not Flink's: the metrics of the last hour, as the driver has kept them.",
+        _history, (p.VERTEX_OF_METRICS, p.GET_HISTORY, p.SINCE, p.POINTS), fresh=True,
+    ),
     Endpoint(
         "GET", _JOB + "/logs", "Not Flink's: what the tasks of a job have logged, and what became of the job, in its order.",
         _logs, (p.AFTER, p.LIMIT, p.LEVEL, p.VERTEX, p.SUBTASK), fresh=True,

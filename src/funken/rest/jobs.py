@@ -10,19 +10,28 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Protocol
 
 from funken.errors import RequestRejected
 from funken.runtime.job.log_page import LogPage
 from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.time_series import TimeSeries
 from funken.runtime.messages import StacksSampled, TaskId, ThreadsDumped
 from funken.timing.clock import Clock, SystemClock
 
 _MAX_BODIES = 256
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RESERVED = frozenset({"overview", "metrics"})
+
+HISTORY_INTERVAL = 5_000
+_HISTORY_SPAN = 3_600_000
+_HISTORY_VALUES = 2_000_000  # 16 MB
+_HISTORY_INTERVAL_AFTERWARDS = 40_000
+
+SeriesKey = tuple[str, str, str]
+"""A vertex (empty: the job), a metric, and ``sum``, ``min`` or ``max`` of the subtasks."""
 
 
 class LogReader(Protocol):
@@ -132,6 +141,8 @@ class JobEntry:
         self._keep = keep_seconds
         self._clock = clock
         self._taking = threading.Lock()  # a snapshot that began before the job ended must not replace the last one
+        self._series: TimeSeries[SeriesKey] = TimeSeries(_HISTORY_SPAN, HISTORY_INTERVAL, _HISTORY_VALUES)
+        self._keeping = threading.Lock()
         self._picture = Picture(job.snapshot(), -inf)  # the job is about to change: the first request gets a new one
         self.id = public_id(self._picture.snapshot.id)
         self.name = self._picture.snapshot.name
@@ -158,11 +169,26 @@ class JobEntry:
             self._take()
             return self._picture.snapshot
 
+    def keep_sample(self, at: int, values: Mapping[SeriesKey, float]) -> None:
+        """Add the metrics of a moment to the history of the job."""
+        with self._keeping:
+            self._series.add(at, values)
+
+    def history(
+        self, wanted: Callable[[SeriesKey], bool], since: int | None
+    ) -> tuple[list[int], dict[SeriesKey, list[float | None]], int, int]:
+        """Return times, the series that are wanted, their interval (ms), and how many series there was no room for."""
+        with self._keeping:
+            times, series = self._series.read(wanted, since)
+            return times, series, self._series.interval, self._series.left_out
+
     def close(self) -> None:
-        """Keep the last snapshot, and nothing else of the job."""
+        """Keep the last snapshot and a coarse history, and nothing else of the job."""
         with self._taking:
             self._take()
             self.job = None
+        with self._keeping:
+            self._series.thin(_HISTORY_INTERVAL_AFTERWARDS)
 
 
 class Unread:

@@ -48,6 +48,12 @@ def _checkpoint(value: str) -> int:
     return int(value)
 
 
+def _time(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", value):
+        raise ValueError("a time in ms since 1970 is needed")
+    return int(value)
+
+
 def _count(value: str) -> int:
     number = _number(value)
     if number < 1:
@@ -163,6 +169,7 @@ def _format(value: Any) -> str:
 
 _TEXT = {"type": "string"}
 _NAT = {"type": "integer", "minimum": 0, "maximum": _MAX_NUMBER}
+_TIME = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
 _ID = {"type": "string", "pattern": _HEX}
 _LIST = {"type": "string", "description": "names with commas between them"}
 _PATH = {"type": ["string", "null"], "pattern": r"^[!-~]([ -~]*[!-~])?$"}
@@ -219,6 +226,14 @@ LEVEL = Parameter(
     _one_of("DEBUG", "INFO", "WARN", "ERROR"),
 )  # fmt: skip
 VERTEX = Parameter("vertex", "Only records of the operators of this vertex.", _ID, _identifier)
+VERTEX_OF_METRICS = Parameter("vertex", "Only metrics of this vertex.", _ID, _identifier)
+GET_HISTORY = Parameter(
+    "get", "The metrics whose values are wanted; without it, those of the dashboard's charts.", _LIST, _names
+)
+SINCE = Parameter("since", "Only what was measured after this time (ms since 1970).", _TIME, _time)
+POINTS = Parameter(
+    "points", "How many values of a series at most (180).", _NAT | {"minimum": 1, "maximum": _MAX_RECORDS}, _limit
+)
 SUBTASK = Parameter("subtask", "Only records of subtasks of this number.", _NAT, _number)
 MODE = Parameter("mode", "cancel, which is the default.", {"enum": ["cancel"]}, _one_of("cancel"))
 

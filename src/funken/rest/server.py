@@ -22,6 +22,7 @@ from funken.dataclass import dataclass
 from funken.errors import RestServerFailed
 from funken.rest.addresses import ServerAddress, register, unregister
 from funken.rest.archive import write_archive
+from funken.rest.history import Sampler
 from funken.rest.jobs import Jobs, ServedJob
 from funken.rest.settings import RestSettings, rest_settings
 
@@ -54,6 +55,7 @@ class RestServer:
         self._closing = threading.Event()
         address = ServerAddress(os.getpid(), self.url, settings.token_file, settings.certificate, kind)
         self._registered = register(address)
+        self._sampler = Sampler(self.jobs)
         self._thread = threading.Thread(target=self._run, name="rest-server", daemon=True)
         self._thread.start()
 
@@ -88,6 +90,7 @@ class RestServer:
         if self.serves:
             self.jobs.unread.wait(_READ_SECONDS)
         self._closing.set()
+        self._sampler.close()
         unregister(self._registered)
         if self._server is not None:
             self._server.should_exit = True
