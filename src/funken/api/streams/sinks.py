@@ -8,6 +8,7 @@ import threading
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from funken import extras
 from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.settings import OperatorSettings
@@ -264,6 +265,7 @@ class StreamEnds(Generic[T_co]):
         0  to   2
         1  be   1
         """
+        extras.load("pandas")
         return self.to_arrow(limit, job_execution_name).to_pandas()
 
     def to_spark(self, schema: object = None, path: str = "", job_execution_name: str | None = None) -> Any:
@@ -283,6 +285,7 @@ class StreamEnds(Generic[T_co]):
         Traceback (most recent call last):
         funken.errors.InvalidProgram: to_spark() of a stream without end shows what checkpoints commit: call ...
         """
+        extras.need("spark", "to_spark()")
         staging, files = (importlib.import_module(f"funken.{name}") for name in _FRAMES)
         endless = not all(traits_of(node.spec).bounded for node in self._environment.graph)
         if endless and self._environment.get_checkpoint_config().get_checkpoint_interval() <= 0:
