@@ -18,13 +18,13 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
+from funken.types.arrow import ArrowTable
 from funken.types.generics import Generic, T_co
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
-    import pyarrow as pa
 
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
@@ -130,7 +130,7 @@ class StreamEnds(Generic[T_co]):
     @overload
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None, *, as_arrow: Literal[True]
-    ) -> pa.Table: ...
+    ) -> ArrowTable: ...
 
     @overload
     def execute_and_collect(
@@ -144,7 +144,7 @@ class StreamEnds(Generic[T_co]):
         *,
         as_arrow: bool = False,
         as_pandas: bool = False,
-    ) -> CloseableIterator[T_co] | list[T_co] | pa.Table | pd.DataFrame:
+    ) -> CloseableIterator[T_co] | list[T_co] | ArrowTable | pd.DataFrame:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
 
         What one subtask emitted keeps its order. ``as_arrow`` and ``as_pandas`` return a table instead, as ``to_arrow()`` and
@@ -221,7 +221,7 @@ class StreamEnds(Generic[T_co]):
         else:
             display(ShownRecords(records), display_id=False)
 
-    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> pa.Table:
+    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> ArrowTable:
         """Run the program and return this stream's records as a ``pyarrow.Table``.
 
         Fields of dicts, rows, named tuples and dataclasses are columns; those of other tuples are ``f0``, ``f1``, ..., and any
