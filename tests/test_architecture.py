@@ -79,7 +79,7 @@ LAYERS = (
     {"expr.sql"},
     {"config", "io", "metrics", "types"},
     {"expr"},
-    {"dataclass", "errors", "ids", "lazy", "starting"},
+    {"dataclass", "errors", "extras", "ids", "lazy", "starting"},
 )
 RANK = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 LIBRARIES = {"cep", "graph", "ml"}
@@ -202,6 +202,7 @@ def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
                 module.part,
                 "config",
                 "errors",
+                "extras",
                 "ids",
                 "sdk",
             }:

@@ -17,6 +17,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from funken.extras import explained
+
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
@@ -57,7 +59,10 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
                 return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         where, there = names[name]
-        parent = import_module(where)
+        try:
+            parent = import_module(where)
+        except ModuleNotFoundError as error:
+            raise explained(error) from error
         value = getattr(parent, there) if hasattr(parent, there) else import_module(f"{where}.{there}")
         setattr(module, name, value)
         return value

@@ -15,8 +15,10 @@ from funken.cli.doctor import (
     check_machine,
     check_master,
     check_packages,
+    check_ports,
     check_python,
     check_storage,
+    check_trial,
 )
 from funken.cli.main import main
 from funken.errors import JavaNotFound
@@ -45,6 +47,9 @@ def test_packages_are_compared_with_what_funken_requires(monkeypatch):
         "rich>=13",
         "nothing-at-all>=1",
         "none-either>=1; extra == 'rest'",
+        "click>=8; extra == 'spark'",
+        "third-one[with,parts]>=1; extra == 'spark'",
+        "fourth-one; extra == 'avro'",
         "x>=1; extra == 'dev'",
     ]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requires)
@@ -56,10 +61,13 @@ def test_packages_are_compared_with_what_funken_requires(monkeypatch):
         "pyspark": Grade.MISSING,
         "rich": Grade.OK,
         "nothing-at-all": Grade.MISSING,
-        "none-either": Grade.REMARK,
+        "Extra spark": Grade.REMARK,
+        "Other extras": Grade.OK,
     }
     assert found["pyspark"].found == "4.4.1, but <4.4,>=4.3 is needed"
-    assert found["none-either"].remedy == "Run: pip install 'funken[rest]'"
+    assert found["Extra spark"].found.endswith("third-one not installed")
+    assert found["Extra spark"].remedy == "Run: pip install 'funken[spark]'"
+    assert found["Other extras"].found == "avro, rest are not installed"
 
 
 def test_a_missing_java_comes_with_its_remedy(monkeypatch):
@@ -74,6 +82,49 @@ def test_a_missing_java_comes_with_its_remedy(monkeypatch):
         "Spark needs Java 17",
         "Run pip install 'funken[java]'.",
     )
+
+
+def test_a_light_installation_needs_no_java(monkeypatch):
+    def none():
+        raise JavaNotFound("Spark needs Java 17. Run pip install 'funken[java]'.")
+
+    monkeypatch.setattr(doctor, "ensure_java", none)
+    monkeypatch.setattr(doctor.extras, "has_spark", lambda: False)
+    (found,) = check_java()
+
+    assert (found.grade, found.found) == (Grade.OK, "none, and none is needed without PySpark")
+
+
+def test_a_pyspark_of_another_version_is_no_reason_to_install_one(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["pyspark>=4.3,<4.4; extra == 'spark'"])
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "4.1.0")
+    (found,) = check_packages()
+
+    assert (found.grade, found.found) == (Grade.REMARK, "pyspark 4.1.0, but >=4.3,<4.4 is needed")
+    assert "or a cluster with that version" in found.remedy
+
+
+def test_a_port_that_is_named_has_to_be_free():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        (taken,) = check_ports(Configuration({"rest.port": port}))
+    (free,) = check_ports(Configuration({"rest.port": port}))
+
+    assert (taken.grade, free.grade) == (Grade.REMARK, Grade.OK)
+    assert list(check_ports(Configuration())) == []
+
+
+def test_a_small_program_runs():
+    (found,) = check_trial()
+
+    assert found.grade is Grade.OK and found.found.startswith("a program of three operators ran in")
+
+
+def test_a_program_that_fails_is_a_finding(monkeypatch):
+    monkeypatch.setattr(doctor, "_TRIAL", "raise SystemExit('no room left')")
+    (found,) = check_trial()
+
+    assert (found.grade, found.found) == (Grade.MISSING, "a program of three operators failed: no room left")
 
 
 def test_a_machine_without_an_address_can_still_run_jobs(monkeypatch):
@@ -115,4 +166,6 @@ def test_only_what_is_missing_fails(monkeypatch, grade, code):
 
 
 def test_all_checks_run_on_this_machine():
-    assert {"Python", "pyspark", "Cores", "Temporary folder"} <= grades(doctor.findings(Configuration())).keys()
+    assert {"Python", "click", "Local run", "Cores", "Temporary folder"} <= grades(
+        doctor.findings(Configuration())
+    ).keys()

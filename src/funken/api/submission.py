@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from funken import config
+from funken import config, extras
 from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
@@ -129,7 +129,8 @@ def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
 def target_of(configuration: Configuration, plan: PhysicalPlan, frame: object = None, session: object = None) -> str:
     """Name the runner of a program, and of the DataFrame that it reads; raises ``InvalidProgram`` if there is none.
 
-    A bounded program runs as a batch job in a session that was not made for continuous operators.
+    A bounded program runs as a batch job in a session that was not made for continuous operators. Without PySpark, all
+    programs run in this process.
     """
     batch = is_batch(configuration, plan)
     target = configuration.get(config.TARGET)
@@ -137,6 +138,8 @@ def target_of(configuration: Configuration, plan: PhysicalPlan, frame: object = 
         return _target_of_rows(target, plan, frame)
     if target == "micro-batch":
         raise InvalidProgram("execution.target 'micro-batch' is for streaming DataFrames; there is no from_spark().")
+    if target == "auto" and not extras.has_spark():
+        return "local"
     if target == "auto":
         waits_for_all = plan.bounded and not plan.has_loop and not _is_continuous(session)
         return "batch" if batch or waits_for_all else "continuous"

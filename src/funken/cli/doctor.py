@@ -1,18 +1,21 @@
-"""``funken doctor``: what this machine lacks for jobs on Spark, and what to do about it.
+"""``funken doctor``: what this machine has for jobs, what it lacks, and what to do about it.
 
 A check returns findings; it changes nothing but a temporary file where it tries to write. Exit code 1 if something is missing
-that jobs need; what only an extra or some jobs need is a remark.
+that jobs need; what only an extra or some jobs need is a remark. Without PySpark jobs run in the process of the program, so a
+light installation needs neither Java nor a host name.
 """
 
 from __future__ import annotations
 
 import enum
+import importlib
 import importlib.metadata
 import os
 import platform
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +25,7 @@ from uuid import uuid4
 
 import click
 
-from funken import config
+from funken import config, extras
 from funken.cli.jobs import as_json_option, print_json
 from funken.cli.run import job_options
 from funken.config import Configuration
@@ -31,14 +34,20 @@ from funken.errors import FunkenError
 from funken.io.storage import open_storage
 from funken.rest.addresses import registry_folder
 from funken.spark.java import ensure_java, home_of
+from funken.timing.clock import SystemClock
 
 _FREE_BYTES = 2**30
 _CONNECT_SECONDS = 5.0
 _PYTHON = ((3, 11), (3, 13))
-_EXTRAS = (None, "rest", "prometheus", "rocksdb", "cep")
+_FOR_DEVELOPERS = ("dev", "docs")
 _REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)(?P<versions>[<>=~!\d.,]*)(?:\s*;\s*extra == ['\"](?P<extra>[\w-]+)['\"])?$"
+    r"(?P<name>[\w.-]+)(?:\[[\w.,-]+\])?(?P<versions>[<>=~!\d.,]*)"
+    r"(?:\s*;\s*extra == ['\"](?P<extra>[\w-]+)['\"])?$"
 )
+_TRIAL = "import funken; print(funken.StreamExecutionEnvironment.create_local_environment(1).from_collection([20, 22])"
+_TRIAL += ".map(lambda n: n + 1).key_by(lambda n: 0).sum().execute_and_collect(limit=2))"
+_TRIAL_SECONDS = 60.0
+_PORTS = {"REST and dashboard": config.REST_PORT}
 
 
 class Grade(enum.Enum):
@@ -75,24 +84,75 @@ def check_python() -> Iterator[CheckResult]:
 
 
 def check_packages() -> Iterator[CheckResult]:
-    """Check every package that Funken and its extras require, in the version that they require."""
+    """Check what Funken requires, package by package, and its extras: one line for each."""
+    required, extras_ = _requirements()
+    for name, versions in required:
+        state = _state_of(name, versions)
+        remedy = "" if state.fits else "Run: pip install funken"
+        yield CheckResult(name, Grade.OK if state.fits else Grade.MISSING, state.text, remedy)
+    absent = []
+    for extra, packages in extras_.items():
+        states = [(name, _state_of(name, versions)) for name, versions in packages]
+        found = ", ".join(f"{name} {state.text}" for name, state in states)
+        if all(state.fits for _, state in states):
+            yield CheckResult(f"Extra {extra}", Grade.OK, found)
+        elif extra == "spark" or any(state.version for _, state in states):
+            yield CheckResult(f"Extra {extra}", Grade.REMARK, found, _remedy_of(extra, dict(states)))
+        else:
+            absent.append(extra)
+    if absent:
+        remedy = f"Install one if a program needs it: pip install 'funken[{absent[0]}]'"
+        yield CheckResult("Other extras", Grade.OK, f"{', '.join(absent)} are not installed", remedy)
+
+
+def _remedy_of(extra: str, states: dict[str, _State]) -> str:
+    pyspark = states.get("pyspark")
+    if pyspark is None or pyspark.fits:
+        return f"Run: pip install 'funken[{extra}]'"
+    if pyspark.version:
+        return "Use the PySpark of this range: pip install 'funken[spark]', or a cluster with that version."
+    return "Programs run in their own process (target 'local'). For Spark run: pip install 'funken[spark]'"
+
+
+def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, str]]]]:
+    """Return what Funken requires, and what each extra for users adds, with the versions."""
+    required: list[tuple[str, str]] = []
+    by_extra: dict[str, list[tuple[str, str]]] = {}
     for text in importlib.metadata.requires("funken") or []:
         found = _REQUIREMENT.match(text)
-        extra = found["extra"] if found is not None else None
-        if found is not None and extra in _EXTRAS:
-            grade = Grade.MISSING if extra is None else Grade.REMARK
-            install = "pip install funken" if extra is None else f"pip install 'funken[{extra}]'"
-            yield _package(found["name"], found["versions"] or "", grade, install)
+        if found is None or found["name"] == "funken" or found["extra"] in _FOR_DEVELOPERS:
+            continue
+        into = required if found["extra"] is None else by_extra.setdefault(found["extra"], [])
+        into.append((found["name"], found["versions"] or ""))
+    return required, dict(sorted(by_extra.items()))
 
 
-def _package(name: str, versions: str, grade: Grade, install: str) -> CheckResult:
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The version of a package, if there is one, and whether it is in the range."""
+
+    version: str
+    fits: bool
+    text: str
+
+
+def _state_of(name: str, versions: str) -> _State:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return CheckResult(name, grade, "not installed", f"Run: {install}")
+        version = _version_of_module(name)
+    if not version:
+        return _State("", False, "not installed")
     if satisfies(version, versions):
-        return CheckResult(name, Grade.OK, version)
-    return CheckResult(name, grade, f"{version}, but {versions} is needed", f"Run: {install}")
+        return _State(version, True, version)
+    return _State(version, False, f"{version}, but {versions} is needed")
+
+
+def _version_of_module(name: str) -> str:
+    """Return the version of a PySpark that comes with a Spark (SPARK_HOME), and so is no distribution."""
+    if name != "pyspark" or not extras.has_spark():
+        return ""
+    return str(getattr(importlib.import_module("pyspark.version"), "__version__", ""))
 
 
 def satisfies(version: str, versions: str) -> bool:
@@ -119,6 +179,9 @@ def check_java() -> Iterator[CheckResult]:
     try:
         yield CheckResult("Java", Grade.OK, f"{home_of(ensure_java())}")
     except FunkenError as error:
+        if not extras.has_spark():
+            yield CheckResult("Java", Grade.OK, "none, and none is needed without PySpark")
+            return
         yield CheckResult("Java", Grade.MISSING, str(error).partition(". ")[0], str(error).partition(". ")[2])
 
 
@@ -144,6 +207,43 @@ def check_machine() -> Iterator[CheckResult]:
     if registry is None:
         remedy = "Set HOME or XDG_RUNTIME_DIR, so that 'funken list' finds jobs; --url works without."
         yield CheckResult("Folder of jobs", Grade.REMARK, "the user has no home", remedy)
+
+
+def check_ports(configuration: Configuration) -> Iterator[CheckResult]:
+    """Check that the ports which options name are free; a range or 0 lets the driver look for one."""
+    for what, option in _PORTS.items():
+        port = str(configuration.get(option))
+        if not port.isdigit() or port == "0":
+            continue
+        try:
+            socket.create_server(("127.0.0.1", int(port))).close()
+        except OSError as error:
+            remedy = f"Set {option.key} to another port, or to 0 for any; if a job has it, that is as it should be."
+            yield CheckResult(f"Port of {what}", Grade.REMARK, f"{port} is taken: {error.strerror}", remedy)
+        else:
+            yield CheckResult(f"Port of {what}", Grade.OK, f"{port} is free")
+
+
+def check_trial() -> Iterator[CheckResult]:
+    """Run a small program on the local target, in a process of its own."""
+    begin = SystemClock().monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _TRIAL],
+            capture_output=True,
+            text=True,
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1] if done.returncode else done.stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        last = str(error)
+    seconds = SystemClock().monotonic() - begin
+    if last == "[21, 44]":
+        yield CheckResult("Local run", Grade.OK, f"a program of three operators ran in {seconds:.1f} s")
+    else:
+        remedy = "Run the program of the README; its traceback says more."
+        yield CheckResult("Local run", Grade.MISSING, f"a program of three operators failed: {last}", remedy)
 
 
 def check_master(master: str) -> Iterator[CheckResult]:
@@ -183,6 +283,8 @@ def findings(configuration: Configuration) -> Iterator[CheckResult]:
     checks: tuple[Callable[[], Iterator[CheckResult]], ...] = (check_python, check_packages, check_java, check_machine)
     for check in checks:
         yield from check()
+    yield from check_ports(configuration)
+    yield from check_trial()
     yield from check_master(configuration.get(config.MASTER))
     yield from check_storage(configuration.get(config.CHECKPOINT_DIR))
 
@@ -194,7 +296,7 @@ _COLOURS = {Grade.OK: "green", Grade.REMARK: "yellow", Grade.MISSING: "red"}
 @job_options(default_target="auto")
 @as_json_option
 def doctor(target: str, parallelism: int | None, configuration: Configuration, as_json: bool) -> None:
-    """Check what this machine lacks: Python, packages, Java, disk, and what -D names of a cluster.
+    """Check what this machine has and lacks: Python, packages, extras, Java, disk, ports, a small run, and a cluster's parts.
 
     \b
     funken doctor

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from funken import extras
 from funken.connectors.datagen import DataGeneratorSource
 from funken.connectors.formats.record_types import RecordShape, shape_of
 from funken.dataclass import dataclass
@@ -165,7 +165,7 @@ def _field(name: str, kind: Any, how: Field, seed: int, now: datetime.datetime) 
 
 
 def _sequence(name: str, kind: Any, how: SequenceField) -> _Draw:
-    of, start = importlib.import_module("pyarrow").types, how.start
+    of, start = extras.load("pyarrow").types, how.start
     if of.is_integer(kind):
         low, high = _bounds(kind)
         if not low <= how.start <= how.end <= high:
@@ -190,7 +190,7 @@ def _bounds(kind: Any) -> tuple[int, int]:
 
 
 def _random(name: str, kind: Any, how: RandomField, seed: int, now: datetime.datetime) -> _Draw:
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     of = arrow.types
 
     def bits(index: int) -> int:
@@ -229,7 +229,7 @@ def _range(name: str, how: RandomField, least: Any, most: Any) -> tuple[Any, Any
 
 
 def _sized(name: str, kind: Any, how: RandomField, seed: int, now: datetime.datetime) -> _Draw:
-    of = importlib.import_module("pyarrow").types
+    of = extras.load("pyarrow").types
     is_list, most = of.is_list(kind), how.length
     if most is None:
         most = 3 if is_list else _LENGTH

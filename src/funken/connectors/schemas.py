@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.dataclass import dataclass
@@ -290,7 +291,7 @@ def count_of(data: bytes, byte: bytes) -> int:
     >>> count_of(b"to\nbe\n", b"\n")
     2
     """
-    numpy = importlib.import_module("numpy")
+    numpy = extras.load("numpy")
     return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == byte[0]))
 
 

@@ -30,6 +30,7 @@ from funken import (
     StreamExecutionEnvironment,
     StreamFormat,
     config,
+    extras,
 )
 from funken.api.jobs.watching import watch_jobs
 from funken.cli.failures import ending_well
@@ -300,7 +301,7 @@ def kill_workers(configuration: Configuration, seconds: int, rate: float, pictur
     "--picture", metavar="FILE.svg", type=click.Path(dir_okay=False), help="With --chaos: draw the run to a file."
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in the browser.")
-@job_options(default_target="continuous")
+@job_options(default_target="continuous" if extras.has_spark() else "local")
 def demo(
     where: str | None,
     speed: float | None,

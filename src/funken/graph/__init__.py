@@ -1,6 +1,6 @@
 """Graphs on the DataSet API: Gelly's model, iterations per vertex, a library of algorithms on arrays, and graphs on streams.
 
-May import ``funken``, ``funken.dataset``, ``funken.sdk``, ``config``, ``errors`` and ``ids``.
+May import ``funken``, ``funken.dataset``, ``funken.sdk``, ``config``, ``errors``, ``extras`` and ``ids``.
 """
 
 from funken.graph.bipartite import BipartiteGraph, BipartiteProjection

@@ -8,10 +8,11 @@ file is copied, at once, and then deleted.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from funken import extras
 
 SCHEMES = ("abfs", "abfss")
 KEY = "AZURE_STORAGE_KEY"
@@ -40,7 +41,7 @@ def open_azure(root: str) -> tuple[Any, str] | None:
         options = {"blob_storage_authority": authority, "dfs_storage_authority": authority}
     if parse_qs(parts.query).get("enable_tls", ["true"])[-1].lower() == "false":
         options |= {"blob_storage_scheme": "http", "dfs_storage_scheme": "http"}
-    system = importlib.import_module("pyarrow.fs").AzureFileSystem(account_name=account, account_key=key, **options)
+    system = extras.load("pyarrow.fs").AzureFileSystem(account_name=account, account_key=key, **options)
     return system, f"{container}/{path}".strip("/")
 
 

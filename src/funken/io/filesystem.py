@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from funken import extras
 from funken.io import azure
 from funken.io.hadoop import SCHEMES, open_hadoop
 
@@ -144,7 +145,7 @@ class ArrowFiles(Files):
 
     def __init__(self, arrow: Any) -> None:
         self._fs = arrow
-        self._arrow = importlib.import_module("pyarrow.fs")
+        self._arrow = extras.load("pyarrow.fs")
 
     def find(self, path: str) -> list[FileStatus]:
         """Return the file, or all visible files below the folder, sorted by path."""
@@ -232,7 +233,7 @@ def open_uri(root: str) -> tuple[Any, str] | None:
     scheme = _SCHEME.match(root)
     if scheme is None:
         return None
-    arrow = importlib.import_module("pyarrow.fs")
+    arrow = extras.load("pyarrow.fs")
     root = _query_last(root)
     hadoop = open_hadoop(root) if scheme[1].lower() in SCHEMES else None
     if hadoop is not None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, Protocol, TypeAlias
 from uuid import uuid4
 
+from funken import extras
 from funken.errors import CheckpointNotFound, StorageFailed
 from funken.io.azure import move
 from funken.io.filesystem import absolute, open_uri, sync_folder
@@ -287,7 +287,7 @@ class ArrowStorage:
 
     def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
         """Return the files below a folder."""
-        arrow = importlib.import_module("pyarrow.fs")
+        arrow = extras.load("pyarrow.fs")
         base = f"{self._path}/{folder}".rstrip("/")
         selector = arrow.FileSelector(base, recursive=True, allow_not_found=True)
         with _explained("list", f"{self.uri}/{folder}"):

@@ -1,6 +1,7 @@
 """Machine learning: scikit-learn's estimators on data sets, streams and Spark ``DataFrame`` objects, and learning on streams.
 
-A library: may import the public surface of ``funken`` and ``funken.dataset``, ``config``, ``errors`` and ``ids``.
+A library: may import the public surface of ``funken`` and ``funken.dataset``, ``config``, ``errors``,
+``extras`` and ``ids``.
 
 >>> from funken.dataset import ExecutionEnvironment
 >>> from funken.ml import LinearRegression
@@ -10,6 +11,7 @@ A library: may import the public surface of ``funken`` and ``funken.dataset``, `
 ([2.0], 1.0)
 """
 
+import funken.ml.packages  # noqa: F401 - an absent package is named with its extra
 from funken.ml import data, metrics, online, preprocessing, training
 from funken.ml.explain import FeatureWeight, explain
 from funken.ml.online.learners import OnlineKMeans, OnlineLearner, OnlineLogisticRegression, OnlineStandardScaler

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken import config as options
+from funken import extras
 from funken.api.environment import StreamExecutionEnvironment
 from funken.api.options import RuntimeExecutionMode
 from funken.config import Configuration
@@ -155,6 +156,7 @@ class TableEnvironment:
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, settings: EnvironmentSettings) -> None:
+        extras.need("sql", "funken.table")
         self.stream_environment = environment
         self._settings = settings
         self._streaming = settings.is_streaming_mode()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
+
+ArrowTable: TypeAlias = Any
+"""A ``pyarrow.Table``. PyArrow has no types, so a strict checker would report every method that names its class."""
 
 
 def parquet_file(source: Any) -> Any:
@@ -115,4 +118,4 @@ def _of_struct(made: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return convert
 
 
-__all__ = ["parquet_file", "python_rows", "python_values"]
+__all__ = ["ArrowTable", "parquet_file", "python_rows", "python_values"]

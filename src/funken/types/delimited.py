@@ -9,13 +9,13 @@ import base64
 import datetime
 import decimal
 import functools
-import importlib
 import numbers
 import operator
 import typing
 from collections.abc import Callable
 from typing import Any
 
+from funken import extras
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.types import parsing
@@ -48,12 +48,12 @@ class TextColumn:
     @property
     def is_list(self) -> bool:
         """Whether values are lists."""
-        return bool(importlib.import_module("pyarrow.types").is_list(self.kind))
+        return bool(extras.load("pyarrow.types").is_list(self.kind))
 
     @property
     def parts(self) -> dict[str, TextColumn]:
         """The columns within: of a list its elements, of a row its fields; none of a single value."""
-        if not (self.is_list or importlib.import_module("pyarrow.types").is_struct(self.kind)):
+        if not (self.is_list or extras.load("pyarrow.types").is_struct(self.kind)):
             return {}
         fields = [self.kind.field(number) for number in range(self.kind.num_fields)]
         declared = _declared_within(self.declared) or [None] * len(fields)
@@ -64,7 +64,7 @@ class TextColumn:
         """Which single value it has: ``instant``, ``zoned``, or what Arrow calls it; nothing if it has no such."""
         if self.declared in (BasicTypeInfo(BasicType.INSTANT), Instant):
             return "instant"
-        of = importlib.import_module("pyarrow.types")
+        of = extras.load("pyarrow.types")
         names = ("string", "boolean", "integer", "floating", "decimal", "timestamp", "date", "time", "binary")
         found = next((name for name in names if getattr(of, f"is_{name}")(self.kind)), "")
         if found == "decimal" and self.declared == BasicTypeInfo(BasicType.BIG_INT):
@@ -74,7 +74,7 @@ class TextColumn:
     @property
     def limits(self) -> tuple[int, int] | None:
         """The lowest and the highest whole number; ``None``: there are none."""
-        of = importlib.import_module("pyarrow.types")
+        of = extras.load("pyarrow.types")
         if self.declared is int or not of.is_integer(self.kind):
             return None
         return parsing.limits(self.kind.bit_width, of.is_signed_integer(self.kind))
@@ -84,7 +84,7 @@ class TextColumn:
         """How many digits decimals have after the point, if that is declared."""
         if isinstance(self.declared, DecimalTypeInfo):
             return self.declared.scale
-        of_arrow = self.declared is None and importlib.import_module("pyarrow.types").is_decimal(self.kind)
+        of_arrow = self.declared is None and extras.load("pyarrow.types").is_decimal(self.kind)
         return self.kind.scale if of_arrow and (self.kind.precision, self.kind.scale) != (38, 18) else None
 
 
@@ -111,10 +111,10 @@ def parser_of(column: TextColumn) -> Callable[[str], Any]:
     if single == "integer":
         if column.limits is None:
             return parsing.whole_number(None)
-        of = importlib.import_module("pyarrow.types")
+        of = extras.load("pyarrow.types")
         return parsing.whole_number(column.kind.bit_width, of.is_signed_integer(column.kind))
     if single == "floating":
-        is_double = importlib.import_module("pyarrow.types").is_float64(column.kind)
+        is_double = extras.load("pyarrow.types").is_float64(column.kind)
         return parsing.real_number if is_double else parsing.single_number
     if single == "decimal" and column.digits is not None:
         of_digits = rounded(column.digits)
@@ -176,7 +176,7 @@ class ValueTexts:
         if single == "integer":
             return self._whole(column)
         if single == "floating":
-            return self._real(importlib.import_module("pyarrow.types").is_float64(column.kind))
+            return self._real(extras.load("pyarrow.types").is_float64(column.kind))
         write = _decimal_writer(column.digits) if single == "decimal" else _WRITERS[single]
         if single == "timestamp" and column.declared is datetime.datetime:
             write = _datetime_text

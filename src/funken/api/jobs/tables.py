@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from funken import extras
 from funken.columnar.library import BYTES, DATE, TIMEDELTA
 from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
 from funken.errors import InvalidProgram, ValueDoesNotFit
@@ -31,7 +32,7 @@ def table_of(
 
     Raises ``InvalidProgram`` where the records have no columns in common, or the values of a column no type.
     """
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     schema = _declared_columns(declared)
     rows = _rows(records)
     if not schema and not rows:
@@ -71,7 +72,7 @@ def _declared_columns(declared: TypeInformation | None) -> dict[str, pa.DataType
 
 def _traced_columns(shape: Type | None) -> dict[str, pa.DataType | None]:
     """Return the columns of a shape, with the types that pyarrow would find in its values; null where only they say it."""
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     known = {INT: arrow.int64(), FLOAT: arrow.float64(), BOOL: arrow.bool_(), STR: arrow.string(), DATE: arrow.date32()}
     known |= {BYTES: arrow.binary(), TIMEDELTA: arrow.duration("us")}
 

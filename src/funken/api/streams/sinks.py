@@ -8,6 +8,7 @@ import threading
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from funken import extras
 from funken.api.functions.base import as_user_function
 from funken.api.streams.declared_types import type_of
 from funken.api.streams.settings import OperatorSettings
@@ -17,13 +18,13 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
+from funken.types.arrow import ArrowTable
 from funken.types.generics import Generic, T_co
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
-    import pyarrow as pa
 
     from funken.api.environment import StreamExecutionEnvironment
     from funken.api.jobs.iterator import CloseableIterator
@@ -129,7 +130,7 @@ class StreamEnds(Generic[T_co]):
     @overload
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None, *, as_arrow: Literal[True]
-    ) -> pa.Table: ...
+    ) -> ArrowTable: ...
 
     @overload
     def execute_and_collect(
@@ -143,7 +144,7 @@ class StreamEnds(Generic[T_co]):
         *,
         as_arrow: bool = False,
         as_pandas: bool = False,
-    ) -> CloseableIterator[T_co] | list[T_co] | pa.Table | pd.DataFrame:
+    ) -> CloseableIterator[T_co] | list[T_co] | ArrowTable | pd.DataFrame:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
 
         What one subtask emitted keeps its order. ``as_arrow`` and ``as_pandas`` return a table instead, as ``to_arrow()`` and
@@ -220,7 +221,7 @@ class StreamEnds(Generic[T_co]):
         else:
             display(ShownRecords(records), display_id=False)
 
-    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> pa.Table:
+    def to_arrow(self, limit: int | None = None, job_execution_name: str | None = None) -> ArrowTable:
         """Run the program and return this stream's records as a ``pyarrow.Table``.
 
         Fields of dicts, rows, named tuples and dataclasses are columns; those of other tuples are ``f0``, ``f1``, ..., and any
@@ -264,6 +265,7 @@ class StreamEnds(Generic[T_co]):
         0  to   2
         1  be   1
         """
+        extras.load("pandas")
         return self.to_arrow(limit, job_execution_name).to_pandas()
 
     def to_spark(self, schema: object = None, path: str = "", job_execution_name: str | None = None) -> Any:
@@ -283,6 +285,7 @@ class StreamEnds(Generic[T_co]):
         Traceback (most recent call last):
         funken.errors.InvalidProgram: to_spark() of a stream without end shows what checkpoints commit: call ...
         """
+        extras.need("spark", "to_spark()")
         staging, files = (importlib.import_module(f"funken.{name}") for name in _FRAMES)
         endless = not all(traits_of(node.spec).bounded for node in self._environment.graph)
         if endless and self._environment.get_checkpoint_config().get_checkpoint_interval() <= 0:

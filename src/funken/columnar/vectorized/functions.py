@@ -12,6 +12,7 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, overload
 
+from funken import extras
 from funken.errors import InvalidProgram
 
 
@@ -40,6 +41,7 @@ class BatchFormat(enum.Enum):
         if found is None:
             known = ", ".join(repr(each.value) for each in BatchFormat)
             raise InvalidProgram(f"the batch format {name!r} is unknown. Give one of {known}.")
+        extras.need("columns", "a function of batches")
         return found
 
 

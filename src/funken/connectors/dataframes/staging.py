@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.files.arrow_files import ParquetFormat
@@ -44,6 +45,7 @@ def schema_of(schema: Any, who: str) -> Any:
     if schema is None:
         return None
     if isinstance(schema, str) or type(schema).__module__.startswith("pyspark."):
+        extras.need("spark", f"the schema of {who}")
         return importlib.import_module("funken.spark.frames.files").arrow_schema(schema)
     return shape_of(schema, who).types()
 

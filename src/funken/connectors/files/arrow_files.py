@@ -10,11 +10,11 @@ Where the program works on columns, batches become blocks of columns and blocks 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.context import ConnectorContext
@@ -48,7 +48,8 @@ class _ColumnarFormat(FileFormat, BulkFormat):
     _name = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no record type, before the job runs."""
+        """Refuse what is no record type, before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
+        extras.need("columns", self._name)
         if self.record_type is not None and self.fields is not None:
             raise InvalidConfiguration(f"{self._name} takes a record type or the names of fields, not both.")
         if self.record_type is not None:
@@ -81,7 +82,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
             missing = [name for name in self.fields if name not in schema.names]
             if missing:
                 raise NotVectorizable(f"a file has no column {missing[0]!r}")
-            schema = importlib.import_module("pyarrow").schema([schema.field(name) for name in self.fields])
+            schema = extras.load("pyarrow").schema([schema.field(name) for name in self.fields])
         return schema_of_file(schema, nullable)
 
     def column_reader(
@@ -195,7 +196,7 @@ class ParquetFormat(_ColumnarFormat):
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
-        parquet = importlib.import_module("pyarrow.parquet")
+        parquet = extras.load("pyarrow.parquet")
         return parquet.ParquetWriter(file, schema, compression=self.compression or "snappy")
 
 
@@ -229,22 +230,22 @@ class OrcFormat(_ColumnarFormat):
                 )
 
     def _groups(self, file: IO[bytes], split: FileSplit) -> RowGroups:
-        opened = importlib.import_module("pyarrow.orc").ORCFile(file)
+        opened = extras.load("pyarrow.orc").ORCFile(file)
         count, size = opened.nstripes, max(1, split.file.size)
         mine = [index for index in range(count) if split.start <= size * index // count < split.end]
         found = [(0, _Stripe(opened, index)) for index in mine]
         return RowGroups(opened.schema.names, found)
 
     def _schema_of(self, file: IO[bytes]) -> tuple[Any, set[str]]:
-        return importlib.import_module("pyarrow.orc").ORCFile(file).schema, set()
+        return extras.load("pyarrow.orc").ORCFile(file).schema, set()
 
     def _tables(self, file: IO[bytes]) -> Iterator[Any]:
-        opened, arrow = importlib.import_module("pyarrow.orc").ORCFile(file), importlib.import_module("pyarrow")
+        opened, arrow = extras.load("pyarrow.orc").ORCFile(file), extras.load("pyarrow")
         return (arrow.Table.from_batches([opened.read_stripe(index)]) for index in range(opened.nstripes))
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
-        return importlib.import_module("pyarrow.orc").ORCWriter(file, compression=self.compression or "uncompressed")
+        return extras.load("pyarrow.orc").ORCWriter(file, compression=self.compression or "uncompressed")
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ class _Stripe:
 
 def _write_tables(writer: Any, tables: list[Any]) -> None:
     """Write tables as one group of rows."""
-    table = importlib.import_module("pyarrow").concat_tables(tables).combine_chunks()
+    table = extras.load("pyarrow").concat_tables(tables).combine_chunks()
     if hasattr(writer, "write_table"):
         writer.write_table(table)
     else:
@@ -277,7 +278,7 @@ def _array(field: Any, values: Sequence[Any]) -> Any:
 
 def _refuse_mixed_zones(field: Any, documents: Sequence[Any]) -> None:
     """Raise ``ValueError`` for times with and without a zone in one column, whose type Arrow found out."""
-    if importlib.import_module("pyarrow").types.is_timestamp(field.type):
+    if extras.load("pyarrow").types.is_timestamp(field.type):
         there = [value for document in documents if (value := document.get(field.name)) is not None]
         if len({getattr(value, "tzinfo", None) is None for value in there}) > 1:
             raise ValueError(f"field {field.name!r} has times with a zone, and without")
@@ -324,7 +325,7 @@ class ArrowWriter:
         return True
 
     def _batch_of(self, block: Any) -> Any:
-        arrow = importlib.import_module("pyarrow")
+        arrow = extras.load("pyarrow")
         try:
             return batch_of_columns(block, self._format.record_type, self._schema)
         except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -339,7 +340,7 @@ class ArrowWriter:
             self._write_group()
 
     def _convert(self) -> None:
-        arrow = importlib.import_module("pyarrow")
+        arrow = extras.load("pyarrow")
         records, self._records = self._records, []
         try:
             if self._shape is not None:
@@ -365,7 +366,7 @@ class ArrowWriter:
         )
 
     def _write_group(self) -> None:
-        arrow = importlib.import_module("pyarrow")
+        arrow = extras.load("pyarrow")
         if self._writer is None:
             self._writer = self._format.open_writer(self._file, self._schema)
         batches, self._batches, self._bytes = self._batches, [], 0

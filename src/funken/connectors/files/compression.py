@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
+from funken import extras
 from funken.errors import InvalidConfiguration
 
 _MODULES = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".xz": "lzma"}
@@ -55,7 +56,7 @@ def decompressed(file: IO[bytes], ending: str) -> IO[bytes]:
     OSError: behind byte 89, where a stream of bz2 ends, are bytes that begin no other
     """
     if ending in _ARROW:
-        stream: Any = importlib.import_module("pyarrow").CompressedInputStream(_Unclosed(file), "zstd")
+        stream: Any = extras.load("pyarrow").CompressedInputStream(_Unclosed(file), "zstd")
         return io.BufferedReader(_Checked(stream))
     if ending in (".gz", ".gzip"):
         return io.BufferedReader(_Checked(importlib.import_module("gzip").open(file)))
@@ -167,7 +168,7 @@ def compressed(file: IO[bytes], name: str) -> IO[bytes]:
     if name not in NAMES:
         raise InvalidConfiguration(f"there is no compression {name!r}; choose one of {', '.join(NAMES)}.")
     if name == "zstd":
-        arrow = importlib.import_module("pyarrow")
+        arrow = extras.load("pyarrow")
         stream: IO[bytes] = arrow.CompressedOutputStream(_Unclosed(file), "zstd")
     else:
         stream = importlib.import_module(_MODULES[NAMES[name]]).open(file, "wb")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from funken import extras
 from funken.columnar.library import DATE
 from funken.columnar.records import NOT_READ, name_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
@@ -210,7 +211,7 @@ def _of_items(kind: Atomic, name: str, paths: Sequence[str]) -> list[str]:
 def _converted(name: str, column: Any, wanted: Any) -> Any:
     if column.type == wanted:
         return column
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     try:
         return column.cast(wanted)
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
@@ -268,7 +269,7 @@ def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     """
     if record_type is not None and has_other_values(record_type):
         return None
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     names = list(schema.names) if schema is not None else list(getattr(block.schema, "names", ()))
     places = places_of(block.schema, record_type, names) if names else None
     if places is None:
@@ -335,7 +336,7 @@ def _array_of_items(arrow: Any, block: Columns, schema: Type, wanted: Any, leave
 
 def array_of_times(column: Column, wanted: Any) -> Any:
     """Return times that are no objects yet as an array of a type of Arrow; ``None`` if that has no place for them as they are."""
-    arrow, times = importlib.import_module("pyarrow"), importlib.import_module("funken.columnar.kernels.times")
+    arrow, times = extras.load("pyarrow"), importlib.import_module("funken.columnar.kernels.times")
     if not isinstance(column, times.Times):
         return None
     if column.kind == DATE:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.columnar.records import NOT_READ, as_documents, have_fields
@@ -61,7 +62,7 @@ def kind_of_type(type_: Any) -> Atomic:
     >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8())), kind_of_type(pa.time32("s"))
     (int, str, list of int, time32[s])
     """
-    of = importlib.import_module("pyarrow").types
+    of = extras.load("pyarrow").types
     if of.is_dictionary(type_):
         return STR if of.is_string(type_.value_type) or of.is_large_string(type_.value_type) else Object(str(type_))
     if of.is_integer(type_):
@@ -83,7 +84,7 @@ def kind_of_type(type_: Any) -> Atomic:
 
 
 def _is_list(type_: Any) -> bool:
-    of = importlib.import_module("pyarrow").types
+    of = extras.load("pyarrow").types
     return bool(of.is_list(type_) or of.is_large_list(type_))
 
 
@@ -108,7 +109,7 @@ def schema_of_type(type_: Any, nullable: Collection[str] = (), name: str = "") -
     >>> schema_of_type(pa.struct([("id", pa.int64()), ("name", pa.string())]), {"user.name"}, "user")
     {id: int, name: str?}
     """
-    if importlib.import_module("pyarrow").types.is_struct(type_):
+    if extras.load("pyarrow").types.is_struct(type_):
         fields = [type_.field(index) for index in range(type_.num_fields)]
         names = tuple(each.name for each in fields)
         if names and len(set(names)) == len(names):
@@ -191,7 +192,7 @@ def _lists_of_array(array: Any, kind: ListOf, pruned: bool) -> Column | None:
 
 def _text(array: Any) -> Any:
     """Return an array of text whose bytes are text; ``None`` if they are not."""
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     try:
         array.validate(full=True)
         return array if arrow.types.is_string(array.type) else array.cast(arrow.string())
@@ -201,7 +202,7 @@ def _text(array: Any) -> Any:
 
 def whole_array(column: Any) -> Any:
     """Return a column of a table as one array."""
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     return column.chunk(0) if column.num_chunks == 1 else arrow.concat_arrays(column.chunks)
 
 
@@ -243,7 +244,7 @@ def _take_apart(
         return True
     if array is None or not any(leaf[: len(path)] == path for leaf in leaves):
         return True
-    if array.null_count or not importlib.import_module("pyarrow").types.is_struct(array.type):
+    if array.null_count or not extras.load("pyarrow").types.is_struct(array.type):
         return False
     names = tuple(field.name for field in array.type)
     if schema.names != names and not (pruned and set(names) <= set(schema.names)):
@@ -264,7 +265,7 @@ def has_fields(schema: Type, type_: Any) -> bool:
         return has_fields(schema.required.element, type_.value_type)
     if isinstance(schema, Atomic):
         return True
-    names = tuple(field.name for field in type_) if importlib.import_module("pyarrow").types.is_struct(type_) else None
+    names = tuple(field.name for field in type_) if extras.load("pyarrow").types.is_struct(type_) else None
     if not isinstance(schema, Record) or schema.names != names:
         return False
     return all(has_fields(inner, field.type) for inner, field in zip(schema, type_, strict=True))
@@ -329,7 +330,7 @@ def _lists_of_values(values: list[Any], kind: Atomic, lists: ListOf, checked: bo
     content = columns_of_values(lists.element, leaves, len(items), leaves if checked else ())
     if content is None:
         return None
-    counts = importlib.import_module("numpy").fromiter(map(len, there), "int64", len(there))
+    counts = extras.load("numpy").fromiter(map(len, there), "int64", len(there))
     found = lists_with(lists.element, counts, content)
     return lists_or_none(found, [each is not None for each in values]) if kind.is_optional else found
 

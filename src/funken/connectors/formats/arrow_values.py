@@ -6,13 +6,13 @@ A column is looked at by the types of its values, before Arrow converts them; wh
 from __future__ import annotations
 
 import datetime
-import importlib
 import itertools
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from funken import extras
 from funken.types.parsing import shown, without_zone
 
 _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}
@@ -31,12 +31,12 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
     ValueError: 1.5 is no int8
     """
     check_values(values, kind)
-    return importlib.import_module("pyarrow").array(values, kind)
+    return extras.load("pyarrow").array(values, kind)
 
 
 def check_values(values: Iterable[Any], kind: Any) -> None:
     """Raise ``ValueError`` for a value that would come back as another one."""
-    of = importlib.import_module("pyarrow").types
+    of = extras.load("pyarrow").types
     there = [value for value in values if value is not None]
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         _refuse(there, lambda value: isinstance(value, str | bytes | dict), kind)
@@ -86,7 +86,7 @@ def _is_beyond_single(value: Any) -> bool:
 
 def check_singles(numbers: Any) -> None:
     """Raise ``ValueError`` for an array of NumPy with a number that is infinite in 32 bits only."""
-    numpy = importlib.import_module("numpy")
+    numpy = extras.load("numpy")
     with numpy.errstate(over="ignore"):
         beyond = numpy.isinf(numbers.astype("float32")) & numpy.isfinite(numbers)
     if beyond.any():

@@ -15,6 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
@@ -440,7 +441,7 @@ def _record_schema(fields: Any, name: str) -> Any:
 
 
 def _type(kind: Any, name: str) -> Any:
-    arrow = importlib.import_module("pyarrow.types")
+    arrow = extras.load("pyarrow.types")
     if str(kind) in _SIMPLE:
         return _SIMPLE[str(kind)]
     if str(kind) in _LOGICAL:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ
@@ -281,8 +282,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
                 texts.append(texts_of(column, len(block), kind, write, self._in_lines))
             except ValueError as error:
                 raise ValueError(f"field {name!r}: {error}") from error
-        arrow = importlib.import_module("pyarrow")
-        lines = importlib.import_module("pyarrow.compute").binary_join_element_wise(*texts, self.delimiter)
+        arrow = extras.load("pyarrow")
+        lines = extras.load("pyarrow.compute").binary_join_element_wise(*texts, self.delimiter)
         found: list[bytes] = lines.cast(arrow.binary()).to_pylist()
         return found
 
@@ -444,7 +445,7 @@ class Quoting:
 
     def quoted(self, texts: Any) -> Any:
         """Return texts as they are written; ``None`` if each has to be looked at."""
-        compute = importlib.import_module("pyarrow.compute")
+        compute = extras.load("pyarrow.compute")
         offsets, content = importlib.import_module("funken.columnar.kernels.text").parts_of(texts)
         is_plain = not _has(self.doubtful, content[offsets[0] : offsets[-1]])
         if self.quote is None:
@@ -473,7 +474,7 @@ def _has(letters: re.Pattern[str], content: Any) -> bool:
 @functools.lru_cache(maxsize=64)
 def _table_of(letters: re.Pattern[str]) -> Any:
     """Return which bytes are, or may belong to, one of some letters."""
-    numpy = importlib.import_module("numpy")
+    numpy = extras.load("numpy")
     return numpy.array([code >= _ASCII or letters.search(chr(code)) is not None for code in range(256)])
 
 
@@ -482,7 +483,7 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
 
     ``kind`` is the declared type, ``write`` writes one value.
     """
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     if field.constant:
         return arrow.repeat(write(field.data), length)
     of, found = arrow.types, None
@@ -527,7 +528,7 @@ class Delimiters:
 
         ``complete``: no byte comes after these, so an open quote is doubtful, too.
         """
-        numpy = importlib.import_module("numpy")
+        numpy = extras.load("numpy")
         text = numpy.frombuffer(data, numpy.uint8)
         lines = numpy.flatnonzero(text == _LINE_FEED)
         if self.quote is None or self.quote.encode() not in data:
@@ -572,7 +573,7 @@ class CsvColumns:
         #: the types that numbers are read as: whole ones are refused beyond theirs
         self._types = dict(enumerate(types))
         self._nan = any(kinds[number] == FLOAT for number, _ in self._read)
-        arrow, of_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        arrow, of_csv = extras.load("pyarrow"), extras.load("pyarrow.csv")
         self._names = [f"{number}" for number in range(len(schema) if width is None else width)]
         null = csv_schema.null_literal
         self._options = {
@@ -606,7 +607,7 @@ class CsvColumns:
         """Return the records that end at these places; ``None``: they have to be parsed one by one."""
         if not self._alike(data, ends):
             return None
-        arrow, of_csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        arrow, of_csv = extras.load("pyarrow"), extras.load("pyarrow.csv")
         rows = len(ends) + (not data.endswith(b"\n"))
         reading = of_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names)
         try:
@@ -617,7 +618,7 @@ class CsvColumns:
 
     def _alike(self, data: bytes, ends: Any) -> bool:
         """Whether Arrow refuses what Python refuses."""
-        numpy = importlib.import_module("numpy")
+        numpy = extras.load("numpy")
         sizes = numpy.diff(ends, prepend=-1, append=len(data))
         # Hot: a search for two bytes stops at each line feed.
         quote = self.delimiters.quote
@@ -638,7 +639,7 @@ class CsvColumns:
         values: dict[int, list[Any]] = {}
         for number, name in self._read:
             array = whole_array(table.column(name))
-            if importlib.import_module("pyarrow").types.is_floating(array.type):
+            if extras.load("pyarrow").types.is_floating(array.type):
                 array = _reals(array, self._types[number], data)
                 if array is None:
                     return None
@@ -673,7 +674,7 @@ class CsvColumns:
 
 def _reals(array: Any, kind: Any, data: bytes) -> Any:
     """Return numbers rounded to those of their type; ``None`` if one is infinite, or was written as only Arrow reads it."""
-    arrow, compute = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")
+    arrow, compute = extras.load("pyarrow"), extras.load("pyarrow.compute")
     if arrow.types.is_float32(kind):
         array = array.cast(arrow.float32()).cast(arrow.float64())
     if compute.all(compute.is_finite(array)).as_py() is not False:

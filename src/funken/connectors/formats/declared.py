@@ -6,12 +6,12 @@ more than to keep values has no columns: a field of it has a kind that no column
 
 from __future__ import annotations
 
-import importlib
 import types
 import typing
 from collections.abc import Callable
 from typing import Any
 
+from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import form_of
 from funken.connectors.formats.arrow_columns import is_held, kind_of_type
@@ -68,7 +68,7 @@ def _schema_of_field(declared: Any, type_: Any) -> Type:
     if declared in _OTHER_THAN_ARROWS:
         return Object(repr(declared))  # no column holds these
     kind = kind_of_type(type_)
-    declared, of = without_null(declared), importlib.import_module("pyarrow").types
+    declared, of = without_null(declared), extras.load("pyarrow").types
     if declared is not None and of.is_list(type_) and not _is_plain_list(kind, declared):
         found = ListOf(_schema_of_field(element_declared(declared), type_.value_type))
         return found if is_held(found) else kind

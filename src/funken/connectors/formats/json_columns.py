@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
 from funken.connectors.formats.declared import element_declared, names_of, schema_of_records, without_null
@@ -464,7 +465,7 @@ def _lists_where_there(values: list[Any], kind: Atomic) -> Column | None:
 def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
     """Return lists of the parser's objects, or of lists of such, as a column; ``None`` if some are not of their kinds."""
     columns = importlib.import_module("funken.columnar.kernels.columns")
-    counts = importlib.import_module("numpy").fromiter(map(len, values), "int64", len(values))
+    counts = extras.load("numpy").fromiter(map(len, values), "int64", len(values))
     items = list(itertools.chain.from_iterable(values))
     found: dict[int, Any] = {}
     leaves = list(atomic_fields(of.element))
@@ -500,7 +501,7 @@ def _objects_of(data: bytes) -> int | None:
 
     Within a document no object begins where one has just ended, so documents end where such lines end.
     """
-    numpy = importlib.import_module("numpy")
+    numpy = extras.load("numpy")
     text = numpy.frombuffer(data, numpy.uint8)
     if data.endswith(b"\n"):
         text = text[:-1]

@@ -21,6 +21,7 @@ from dataclasses import field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ
@@ -186,7 +187,7 @@ def fits_column(declared: Any, kind: Any, column: Column) -> bool:
     if single.startswith("int"):
         low, high = limits(int(single[3:]))
         return not len(column.data) or (low <= int(column.data.min()) and int(column.data.max()) <= high)
-    return single != "double" or bool(importlib.import_module("numpy").isfinite(column.data).all())
+    return single != "double" or bool(extras.load("numpy").isfinite(column.data).all())
 
 
 _KINDS_OF = {"int": INT, "who": INT, "tex": STR, "boo": BOOL, "dou": FLOAT}
@@ -372,7 +373,7 @@ def _texts_of(column: Column, kind: Atomic, length: int) -> list[Any]:
     values = column.to_list(length)
     if kind.is_optional:
         return ["null" if value is None else text(value) for value in values]
-    if kind == FLOAT and importlib.import_module("numpy").isfinite(column.data).all():
+    if kind == FLOAT and extras.load("numpy").isfinite(column.data).all():
         text = float.__repr__
     return values if kind == INT else list(map(text, values))
 
@@ -389,7 +390,7 @@ def _texts_of_lists(column: Column, length: int) -> list[str]:
 
 def _quoted(texts: Any) -> list[str] | None:
     """Return texts in quotes; ``None`` if one has a letter that JSON, or ASCII, has no place for."""
-    compute = importlib.import_module("pyarrow.compute")
+    compute = extras.load("pyarrow.compute")
     offsets, content = importlib.import_module("funken.columnar.kernels.text").parts_of(texts)
     letters = content[offsets[0] : offsets[-1]]
     # Hot: to compare all letters takes 5 ns a text of 40; to look for them by a regular expression 95.

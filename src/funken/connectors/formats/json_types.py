@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Annotated, Any
 
+from funken import extras
 from funken.connectors.formats.record_types import Leaves
 from funken.types import parsing
 from funken.types.info import (
@@ -87,7 +88,7 @@ def single_of(declared: Any) -> str:
 
 
 def _single_of_arrow(kind: Any) -> str:
-    of = importlib.import_module("pyarrow").types
+    of = extras.load("pyarrow").types
     if of.is_timestamp(kind):
         return "zoned" if kind.tz is not None else "timestamp"
     if of.is_integer(kind):

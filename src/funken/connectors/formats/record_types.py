@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import importlib
 import operator
 import types
 import typing
@@ -18,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
+from funken import extras
 from funken.columnar.records import NOT_READ
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -479,7 +479,7 @@ def arrow_type(declared: Any, who: str) -> Any:
     >>> arrow_type(Types.LIST(Types.INT()), "an example"), arrow_type(dict[str, float], "an example")
     (ListType(list<item: int32>), MapType(map<string, double>))
     """
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     found = _of_info(arrow, declared, who) if isinstance(declared, TypeInformation) else _of_hint(arrow, declared, who)
     if found is None:
         raise InvalidProgram(
@@ -537,7 +537,7 @@ def _of_hint(arrow: Any, hint: Any, who: str) -> Any:
 
 
 def _schema(names: Sequence[str], declared: Sequence[Any], who: str) -> Any:
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     return arrow.schema([(name, arrow_type(each, who)) for name, each in zip(names, declared, strict=True)])
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.typed.samples import SampledText
 from funken.connectors.formats.json_columns import JsonColumns, sampled_schema
@@ -41,7 +41,7 @@ def lines_of_text(data: bytes) -> Columns | None:
         data = data.replace(b"\r\n", b"\n")
     if not is_text(data) or len(data) > _MOST_BYTES:
         return None
-    numpy, arrow = importlib.import_module("numpy"), importlib.import_module("pyarrow")
+    numpy, arrow = extras.load("numpy"), extras.load("pyarrow")
     ends = numpy.flatnonzero(numpy.frombuffer(data, numpy.uint8) == _LINE_FEED)
     rows = len(ends) + (not data.endswith(b"\n"))
     offsets = numpy.zeros(rows + 1, numpy.int32)
@@ -57,7 +57,7 @@ def messages_of_text(messages: Sequence[bytes]) -> Columns | None:
     >>> messages_of_text([b"to be", b""]).to_list(), messages_of_text([b"\xff"])
     (['to be', ''], None)
     """
-    arrow = importlib.import_module("pyarrow")
+    arrow = extras.load("pyarrow")
     try:
         return _column(arrow.array(messages, arrow.binary()).cast(arrow.string()))
     except arrow.ArrowInvalid:

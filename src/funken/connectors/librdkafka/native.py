@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -23,6 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from funken import extras
 from funken.connectors.librdkafka.fetcher import ConsumerMessages, Messages
 from funken.connectors.librdkafka.runs import Fetched, MessageBlock, Place, Report
 
@@ -88,7 +88,7 @@ def load() -> Native | None:
 @functools.cache
 def _loaded() -> Native | None:
     try:
-        importlib.import_module("numpy")
+        extras.load("numpy")
         helper, librdkafka = ctypes.CDLL(str(LIBRARY)), ctypes.CDLL(_path_of_librdkafka())
         return Native(helper, librdkafka)
     except (OSError, AttributeError, ImportError) as error:
@@ -121,7 +121,7 @@ class NativeMessages:
         self._queue = native.librdkafka.rd_kafka_queue_new(self._handle)
         self._partitions: dict[tuple[str, int], int] = {}
         self._pointers: Any = None
-        self._numpy: Any = importlib.import_module("numpy")
+        self._numpy: Any = extras.load("numpy")
 
     def assign(self, partitions: list[Any]) -> None:
         """Read these partitions too; they are forwarded first, so that no message goes elsewhere."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
-from funken import Configuration, DataStream, JobExecutionResult, config
+from funken import Configuration, DataStream, JobExecutionResult, config, extras
 from funken.api.jobs.batch import BatchProgress, batch_watchers
 from funken.api.jobs.notebook import batch_shown_in_notebook
 from funken.api.streams.settings import positive
@@ -277,7 +277,7 @@ class ExecutionEnvironment:
             raise InvalidProgram(
                 f"execution.target {target!r} is for streams; a DataSet program runs on 'batch' (Spark) or 'local'."
             )
-        return target != "local"
+        return target != "local" and (target != "auto" or extras.has_spark())
 
     def _plan(self) -> Plan:
         if not self._sinks:

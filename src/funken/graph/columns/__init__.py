@@ -2,3 +2,5 @@
 
 May import NumPy and SciPy; is imported inside of functions, so that a program without library algorithms loads neither.
 """
+
+import funken.graph.packages  # noqa: F401 - an absent package is named with its extra

@@ -22,6 +22,7 @@ from funken.connectors.context import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
 from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields
+from funken.extras import absent
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
@@ -89,6 +90,9 @@ class _Found:
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
     if not context.vectorized:
         return plan, [RuleNote(_NAME, f"off: {config.VECTORIZED.key} is false")]
+    missing = absent("columns")
+    if missing:
+        return plan, [RuleNote(_NAME, f"off: needs {' and '.join(missing)} (pip install 'funken[columns]')")]
     refused: dict[OperatorId, str] = {}
     while True:
         rewritten = _Vectorizer(plan, context, refused).run()
@@ -106,7 +110,7 @@ def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
 
 def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Type]:
     """Return the shapes of what operators emit, where they could be traced: also where columns are of no use."""
-    if not context.vectorized:
+    if not context.vectorized or absent("columns"):
         return {}
     return _Vectorizer(plan, context, {}).shapes()
 

@@ -16,7 +16,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from funken import config
+from funken import config, extras
 from funken.checkpoint.restart import restart_strategy
 from funken.checkpoint.restore import Restoration
 from funken.config import Configuration
@@ -335,7 +335,9 @@ RUNNERS = {
 
 
 def runner_for(target: str) -> Runner:
-    """Import and make the runner of a target."""
+    """Import and make the runner of a target; raises ``EnvironmentNotReady`` if it needs Spark and there is none."""
     module, name = RUNNERS[target].split(":")
+    if module.startswith("funken.spark."):
+        extras.need("spark", f"execution.target {target!r}")
     runner: Runner = getattr(importlib.import_module(module), name)()
     return runner
