@@ -19,8 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.columnar.records import NOT_READ, as_documents, have_fields
+from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.expr.types import (
     ARRAYS,
     BOOL,
