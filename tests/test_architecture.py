@@ -76,7 +76,7 @@ LAYERS = (
     {"timing"},
     {"state", "state.rocksdb"},
     {"table.changelog", "table.types"},
-    {"expr.sql"},
+    {"expr.python", "expr.sql"},
     {"config", "io", "metrics", "types"},
     {"expr"},
     {"dataclass", "errors", "extras", "ids", "lazy", "starting"},

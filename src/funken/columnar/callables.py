@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Protocol
 
 from funken.columnar.calling.arguments import in_order, iterated, numbers_of, pattern_of
 from funken.columnar.calling.constants import article, constant_of, tests_bases
 from funken.columnar.calling.markers import Marker, Outside, expression_on, said
-from funken.columnar.dependencies import Dependency, KnownClass, LibraryFunction
+from funken.columnar.dependencies import BUILTIN_CLASSES, Dependency, KnownClass, LibraryFunction
 from funken.columnar.expressions import (
     Argument,
     Binary,
@@ -27,25 +28,16 @@ from funken.columnar.expressions import (
     TypeTest,
     Unpacked,
 )
-from funken.columnar.library import FUNCTIONS, PATTERN_METHODS, is_pattern, name_of
 from funken.columnar.lists.calls import DISTINCT
 from funken.columnar.mutation.names import VIEWS, view_of
 from funken.columnar.mutation.typed import REPLACE, REPLACE_TUPLE
 from funken.columnar.records import default_of, form_of
-from funken.columnar.writing.json_texts import DUMPS, call_of, options_of
+from funken.columnar.writing.json_texts import call_of, options_of
 from funken.columnar.writing.text_formats import by_format
+from funken.expr.python.objects import PATTERN, is_pattern
+from funken.expr.python.table import DUMPS, TABLE
 from funken.expr.types import DICT, ROW, UNNAMED_ROW
 from funken.types.row import Row
-
-_COUNTS = {
-    "abs": (1,), "all": (1,), "any": (1,), "bin": (1,), "bool": (1,), "chr": (1,), "float": (1,), "format": (2,), "hex": (1,),
-    "int": (1, 2), "len": (1,), "list": (1,), "max": range(1, 9), "min": range(1, 9), "oct": (1,), "ord": (1,), "repr": (1,),
-    "round": (1, 2), "sorted": (1,), "str": (1,), "sum": (1, 2), "tuple": (1,),
-}  # fmt: skip
-_OVER_ITEMS = {"all", "any", "list", "max", "min", "sorted", "sum", "tuple"}
-CLASSES: dict[str, type] = {
-    "int": int, "str": str, "float": float, "bool": bool, "tuple": tuple, "dict": dict, "list": list, "object": object,
-}  # fmt: skip
 
 
 class FunctionReader(Protocol):
@@ -124,7 +116,7 @@ class Calls:
     def class_of(self, found: Any) -> type:
         """Return a class that a value is tested for."""
         if isinstance(found, Marker) and found.kind == "builtin" and found.value is not None:
-            return CLASSES[found.name]
+            return BUILTIN_CLASSES[found.name]
         if isinstance(found, Outside) and isinstance(found.value, type):
             if not tests_bases(found.value):
                 raise NotVectorizable(f"tests the type {found.name}, which decides itself what is of it")
@@ -139,13 +131,11 @@ class Calls:
             if fields is not None:
                 return Marker("generator", "a view of a dict", view_of(owner, fields, name))
         if name == REPLACE_TUPLE and len(names) == len(given):
-            return MakeRecord(
-                REPLACE_TUPLE, (None, *names), (Unpacked(owner), *map(expression_on, map(self.used, given)))
-            )
+            return MakeRecord(REPLACE_TUPLE, (None, *names), (Unpacked(owner), *map(self.expression, given)))
         if name == "replace" and names == ("tzinfo",) and len(given) == 1:
-            return Invoke(".replace tzinfo", (owner, expression_on(self.used(given[0]))))
+            return Invoke(".replace tzinfo", (owner, self.expression(given[0])))
         if name == "format" and isinstance(owner, Constant) and type(owner.value) is str:
-            return by_format(owner.value, [expression_on(self.used(each)) for each in given], names)
+            return by_format(owner.value, [self.expression(each) for each in given], names)
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
         taken = self.as_tuple if name == "join" else lambda each: expression_on(self.used(each))
@@ -153,50 +143,83 @@ class Calls:
 
     def builtin_called(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
         """Return a call of a built-in function."""
-        if name == "isinstance" and len(given) == 2 and not names:
-            tested = given[1].value if isinstance(given[1], Marker) and given[1].kind == "classes" else (given[1],)
-            return TypeTest(expression_on(self.used(given[0])), tuple(map(self.class_of, tested)))
-        if name in ("iter", "next") and len(given) == 1 and not names:
-            return iterated(name, given[0])
-        if name == "type" and len(given) == 1:
-            return Marker("type", "type()", expression_on(self.used(given[0])))
-        if name in ("max", "min") and names == ("key",) and len(given) == 3:
+        lower = _LOWERED.get(name)
+        lowered = None if lower is None else lower(self, name, given, names)
+        if lowered is not None:
+            return lowered
+        if names:
+            raise NotVectorizable(f"calls {name}() with keywords")
+        row = TABLE[name]
+        counts = row.counts()
+        if len(given) not in counts:
+            raise NotVectorizable(f"calls {name}() with {len(given)} arguments" if counts else f"calls {name}()")
+        if row.items and (len(given) == 1 or name == "sum"):
+            return Invoke(name, (self._items(given[0], name), *map(self.expression, given[1:])))
+        return Invoke(name, tuple(map(self.expression, given)))
+
+    def expression(self, value: Any) -> Expression:
+        """Return what is on the stack as an expression."""
+        return expression_on(self.used(value))
+
+    def _tested(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        if len(given) != 2 or names:
+            return None
+        tested = given[1].value if isinstance(given[1], Marker) and given[1].kind == "classes" else (given[1],)
+        return TypeTest(self.expression(given[0]), tuple(map(self.class_of, tested)))
+
+    def _iterated(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        return iterated(name, given[0]) if len(given) == 1 and not names else None
+
+    def _type(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        return Marker("type", "type()", self.expression(given[0])) if len(given) == 1 and not names else None
+
+    def _extreme(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        if names != ("key",) or len(given) not in (2, 3):
+            return None
+        if len(given) == 3:
             return self._by_key(name, given)
-        if name in ("max", "min") and names == ("key",) and len(given) == 2:
-            items = self._items(given[0], "list")
-            return GetItem(items, Invoke(f"{name} at", (self._keys(items, given[1], name),)))
-        if name == "set" and len(given) == 1 and not names:
-            return Marker("set", "a set", Invoke("list", (self._items(given[0], "list"),)))
-        if name in DISTINCT and len(given) == 1 and not names and getattr(given[0], "kind", "") == "set":
+        items = self._items(given[0], "list")
+        return GetItem(items, Invoke(f"{name} at", (self._keys(items, given[1], name),)))
+
+    def _set(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        return (
+            Marker("set", "a set", Invoke("list", (self._items(given[0], "list"),)))
+            if len(given) == 1 and not names
+            else None
+        )
+
+    def _of_set(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        if len(given) == 1 and not names and getattr(given[0], "kind", "") == "set":
             return Invoke(DISTINCT[name], (given[0].value,))
         if name == "sorted" and names and set(names) <= {"key", "reverse"} and len(given) == len(names) + 1:
             return self._sorted(given[0], dict(zip(names, given[1:], strict=True)))
-        if name == "range" and 1 <= len(given) <= 3 and not names:
-            return numbers_of([expression_on(self.used(each)) for each in given])
-        if name in ("map", "filter") and len(given) == 2 and not names:
-            return self._over(name, given[0], self._items(given[1], name))
-        if name == "divmod" and len(given) == 2 and not names:
-            one, other = (expression_on(self.used(each)) for each in given)
-            return Make((Binary("//", one, other), Binary("%", one, other)))
-        if name == "enumerate" and len(given) in (1, 2) and names in ((), ("start",)):
-            start = Constant(0) if len(given) == 1 else expression_on(self.used(given[1]))
-            return Marker("generator", "an iterator", Invoke(name, (expression_on(self.used(given[0])), start)))
-        if name == "dict" and given and len(given) <= len(names) + 1:
-            parts = tuple(map(expression_on, map(self.used, given)))
-            if len(names) < len(given):
-                return MakeRecord(DICT, (None, *names), (Unpacked(parts[0]), *parts[1:]))
-            return MakeRecord(DICT, names, parts)
-        if names:
-            raise NotVectorizable(f"calls {name}() with keywords")
-        if len(given) not in _COUNTS.get(name, ()):
-            raise NotVectorizable(
-                f"calls {name}() with {len(given)} arguments" if name in _COUNTS else f"calls {name}()"
-            )
-        if name in _OVER_ITEMS and len(given) == 1:
-            return Invoke(name, (self._items(given[0], name),))
-        if name == "sum":
-            return Invoke(name, (self.as_tuple(given[0]), expression_on(self.used(given[1]))))
-        return Invoke(name, tuple(expression_on(self.used(each)) for each in given))
+        return None
+
+    def _range(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        return numbers_of(list(map(self.expression, given))) if 1 <= len(given) <= 3 and not names else None
+
+    def _mapped(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        return self._over(name, given[0], self._items(given[1], name)) if len(given) == 2 and not names else None
+
+    def _divided(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        if len(given) != 2 or names:
+            return None
+        one, other = map(self.expression, given)
+        return Make((Binary("//", one, other), Binary("%", one, other)))
+
+    def _numbered(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        if len(given) not in (1, 2) or names not in ((), ("start",)):
+            return None
+        start = Constant(0) if len(given) == 1 else self.expression(given[1])
+        return Marker("generator", "an iterator", Invoke(name, (self.expression(given[0]), start)))
+
+    def _dict(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
+        if not given or len(given) > len(names) + 1:
+            return None
+        parts = tuple(map(self.expression, given))
+        if len(names) < len(given):
+            return MakeRecord(DICT, (None, *names), (Unpacked(parts[0]), *parts[1:]))
+        return MakeRecord(DICT, names, parts)
 
     def _items(self, value: Any, name: str) -> Expression:
         """Return what a function goes through; a display as a tuple, unless lists are in it, or come of it."""
@@ -243,28 +266,29 @@ class Calls:
     def _by_key(self, name: str, given: list[Any]) -> Expression:
         """Return the first or the second value, by what a function makes of them; of equal ones the first."""
         key = given.pop()
-        one, other = (expression_on(self.used(each)) for each in given)
+        one, other = (self.expression(each) for each in given)
         by = [self._of_key(key, each, name) for each in (one, other)]
         return Choose(Compare(">" if name == "max" else "<", by[1], by[0]), other, one)
 
     def outside_called(self, called: Outside, given: list[Any], names: tuple[str, ...]) -> Expression:
         """Return a call of something from outside of the function."""
         value = called.value
-        library = name_of(value)
+        library = TABLE.name_of(value)
         if library == DUMPS and len(given) == len(names) + 1:
             self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
-            return call_of(expression_on(self.used(given[0])), options_of(names, given[1:]))
-        arguments = tuple(expression_on(self.used(each)) for each in given)
-        if library is not None:
-            if library == "datetime.fromtimestamp" and names == ("tz",):
+            return call_of(self.expression(given[0]), options_of(names, given[1:]))
+        arguments = tuple(map(self.expression, given))
+        row = None if library is None else TABLE[library]
+        if row is not None:
+            if row.name == "datetime.fromtimestamp" and names == ("tz",):
                 names = ()
-            if library.startswith("re.") and not names and len(arguments) == PATTERN_METHODS[library[3:]][0] + 1:
-                self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
-                return Invoke(f".{library[3:]}", (pattern_of(arguments[0]), *arguments[1:]))
-            if names or library not in FUNCTIONS:
+            takes_pattern = any(PATTERN in types for types in row.signatures)
+            if names or (takes_pattern and len(arguments) not in row.counts()) or row.name == DUMPS:
                 raise NotVectorizable(f"calls {called.name}() with keywords")
-            self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
-            return Invoke(library, arguments)
+            self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(row.name)))
+            if takes_pattern:
+                return Invoke(f".{row.name}", (pattern_of(arguments[0]), *arguments[1:]))
+            return Invoke(row.name, arguments)
         if value is dataclasses.replace and len(names) == len(arguments) - 1:
             self._reader.depend(Dependency(called.kind, called.name, KnownClass(value)))
             return MakeRecord(REPLACE, (None, *names), (Unpacked(arguments[0]), *arguments[1:]))
@@ -297,4 +321,11 @@ class Calls:
         return MakeRecord(kind, fields, tuple(found[name] for name in fields), cls)
 
 
-__all__ = ["CLASSES", "Calls", "FunctionReader"]
+_LOWERED: dict[str, Callable[[Calls, str, list[Any], tuple[str, ...]], Any]] = {
+    "isinstance": Calls._tested, "iter": Calls._iterated, "next": Calls._iterated, "type": Calls._type, "max": Calls._extreme,
+    "min": Calls._extreme, "set": Calls._set, "len": Calls._of_set, "sorted": Calls._of_set, "range": Calls._range,
+    "map": Calls._mapped, "filter": Calls._mapped, "divmod": Calls._divided, "enumerate": Calls._numbered, "dict": Calls._dict,
+}  # fmt: skip
+"""Calls that become other expressions, or objects on the stack; what gives ``None`` is called by its row."""
+
+__all__ = ["Calls", "FunctionReader"]

@@ -18,17 +18,12 @@ from types import (
 )
 from typing import Any
 
-from funken.columnar.library import name_of
 from funken.dataclass import dataclass
+from funken.expr.python.table import BUILTINS, TABLE
 from funken.types.row import Row
 
-BUILTINS = (
-    "abs", "all", "any", "bin", "bool", "chr", "dict", "divmod", "enumerate", "filter", "float", "format", "hex", "int",
-    "isinstance", "iter", "len", "list", "map", "max", "min", "next", "object", "oct", "ord", "range", "repr", "round", "set",
-    "sorted", "str", "sum", "tuple", "type",
-)  # fmt: skip
-"""Built-in functions and types that are known by their names."""
 _BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}
+BUILTIN_CLASSES: dict[str, type] = {name: each for name, each in _BUILTIN_OBJECTS.items() if isinstance(each, type)}
 
 
 _NONE: Any = object()
@@ -49,7 +44,7 @@ class Dependency:
 
 @dataclass(frozen=True)
 class LibraryFunction:
-    """A function of ``library.py``."""
+    """A function of the library, by its name in ``expr/python``."""
 
     name: str
 
@@ -86,7 +81,7 @@ def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     (value,) = found
     match known.value:
         case LibraryFunction(name):
-            return name_of(value) == name
+            return TABLE.name_of(value) == name
         case KnownClass(cls):
             return value is cls
         case InlinedFunction(code, dependencies):
@@ -268,7 +263,7 @@ def all_same(values: Sequence[Any], known: Sequence[Any]) -> bool:
 
 
 __all__ = [
-    "BUILTINS",
+    "BUILTIN_CLASSES",
     "Dependency",
     "InlinedFunction",
     "KnownClass",

@@ -7,10 +7,17 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, reason_of
-from funken.columnar.callables import CLASSES, Calls, FunctionReader
+from funken.columnar.callables import Calls, FunctionReader
 from funken.columnar.calling.constants import constant_of, kept_attribute
 from funken.columnar.calling.markers import Marker, Outside, expression_on
-from funken.columnar.dependencies import BUILTINS, Dependency, attribute_in, cell_of, is_builtin, is_namespace
+from funken.columnar.dependencies import (
+    BUILTIN_CLASSES,
+    Dependency,
+    attribute_in,
+    cell_of,
+    is_builtin,
+    is_namespace,
+)
 from funken.columnar.expressions import (
     Attribute,
     Binary,
@@ -33,6 +40,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.mutation.names import text_of
 from funken.columnar.writing.text_formats import by_percent, converted, formatted
+from funken.expr.python.table import BUILTINS
 from funken.expr.types import DICT
 
 _BINARY = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "**"}
@@ -160,7 +168,7 @@ class Stack:
             self.push(Outside("global", name, space[name]))
         elif name in BUILTINS and is_builtin(self._reader.function(), name):
             self._reader.depend(Dependency("builtin", name, None))
-            self.push(Marker("builtin", name, CLASSES.get(name)))
+            self.push(Marker("builtin", name, BUILTIN_CLASSES.get(name)))
         else:
             raise NotVectorizable(f"calls {name}()" if calls else f"uses the global {name!r}")
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.kernels import cuts, number_forms, text_forms
+from funken.columnar.kernels import cuts
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Column, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
-from funken.columnar.library import function_of
+from funken.columnar.kernels.rowwise import kernel_of
 from funken.columnar.tracing import trace
+from funken.expr.python.table import TABLE
 from funken.expr.types import FLOAT, INT, NONE, STR
 
 ASCII = st.text("aAbBzZ019 -+.,_=\x1c\x1f\t\n\r\x0b'", max_size=7)
@@ -30,7 +31,9 @@ WRITTEN = st.one_of(
 TEXTS = st.one_of(st.lists(ASCII, min_size=1, max_size=6), st.lists(ANY | ASCII, min_size=1, max_size=6))
 
 ALONE = [
-    name for name in text_forms.FORMS if name.startswith(("str.is", "str.lo", "str.up", "str.ca", "str.ti", "str.sw"))
+    row.name
+    for row in TABLE
+    if row.texts and row.name.startswith(("str.is", "str.lo", "str.up", "str.ca", "str.ti", "str.sw"))
 ]
 WITH_ONE = {
     "str.strip": ["a", " a", "é"], "str.lstrip": ["a", "-+"], "str.rstrip": ["1", "\n"],
@@ -76,7 +79,7 @@ def checked(form, function, values, kind, *arguments):
 @settings(max_examples=60)
 @given(TEXTS)
 def test_functions_of_a_text(name, texts):
-    done = checked(text_forms.FORMS[name], function_of(name), texts, STR)
+    done = checked(kernel_of(name, "texts"), TABLE[name].function, texts, STR)
     plain = all(text.isascii() and not set(text) & set("\x1c\x1f") for text in texts)
     assert done or not plain or name == "ord"
 
@@ -85,7 +88,7 @@ def test_functions_of_a_text(name, texts):
 @settings(max_examples=60)
 @given(TEXTS)
 def test_functions_of_a_text_and_a_constant(name, argument, texts):
-    checked(text_forms.FORMS[name], function_of(name), texts, STR, argument)
+    checked(kernel_of(name, "texts"), TABLE[name].function, texts, STR, argument)
 
 
 def test_the_forms_of_texts_are_used():
@@ -93,14 +96,14 @@ def test_the_forms_of_texts_are_used():
     unused = [
         (name, argument)
         for name, argument in ONE
-        if not checked(text_forms.FORMS[name], function_of(name), words, STR, argument)
+        if not checked(kernel_of(name, "texts"), TABLE[name].function, words, STR, argument)
     ]
     assert unused == [
         ("str.strip", "é"), ("str.removeprefix", ""), ("format", "05"), ("format", "^5"), ("format", "s"), ("format", "5s"),
     ]  # fmt: skip
     for form, texts in (
-        (text_forms.FORMS["int"], ["12", "-7", "007"]),
-        (text_forms.FORMS["float"], ["1.5", "-2e3", "7"]),
+        (kernel_of("int", "texts"), ["12", "-7", "007"]),
+        (kernel_of("float", "texts"), ["1.5", "-2e3", "7"]),
     ):
         assert form(column_of(texts, STR)) is not None
 
@@ -120,7 +123,7 @@ def test_slices(bounds, texts):
 @settings(max_examples=300)
 @given(st.lists(WRITTEN, min_size=1, max_size=3))
 def test_numbers_are_read(name, of, texts):
-    checked(text_forms.FORMS[name], of, texts, STR)
+    checked(kernel_of(name, "texts"), of, texts, STR)
 
 
 @functools.cache
@@ -202,68 +205,68 @@ OF_FLOATS += ["math.degrees", "math.radians", "float.is_integer", "int", "round"
 @settings(max_examples=200)
 @given(st.lists(FLOATS, min_size=1, max_size=3))
 def test_functions_of_floats(name, numbers):
-    checked(number_forms.FORMS[name], function_of(name), numbers, FLOAT)
+    checked(kernel_of(name, "numbers"), TABLE[name].function, numbers, FLOAT)
 
 
 @pytest.mark.parametrize("name", ["math.sqrt", "math.degrees", "int.bit_length"])
 @given(st.lists(INTS, min_size=1, max_size=3))
 def test_functions_of_ints(name, numbers):
-    checked(number_forms.FORMS[name], function_of(name), numbers, INT)
+    checked(kernel_of(name, "numbers"), TABLE[name].function, numbers, INT)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 5, 9])
 @settings(max_examples=300)
 @given(st.lists(FLOATS, min_size=1, max_size=4))
 def test_digits_after_the_point(digits, numbers):
-    checked(number_forms.FORMS["round"], round, numbers, FLOAT, digits)
-    checked(number_forms.FORMS["format"], format, numbers, FLOAT, f".{digits}f")
+    checked(kernel_of("round", "numbers"), round, numbers, FLOAT, digits)
+    checked(kernel_of("format", "numbers"), format, numbers, FLOAT, f".{digits}f")
 
 
 @pytest.mark.parametrize("spec", ["", "d", "5", "08d", "03", ">6", "<7d", "<05", ",", "x", "+d", "0", "5.2"])
 @given(st.lists(INTS, min_size=1, max_size=3))
 def test_formats_of_ints(spec, numbers):
-    checked(number_forms.FORMS["format"], format, numbers, INT, spec)
+    checked(kernel_of("format", "numbers"), format, numbers, INT, spec)
 
 
 @pytest.mark.parametrize("name", ["%", "//"])
 @settings(max_examples=300)
 @given(st.lists(FLOATS, min_size=1, max_size=3), FLOATS | st.integers(-5, 5))
 def test_remainders_of_floats(name, numbers, other):
-    function = function_of(name)
-    checked(number_forms.FORMS[name], function, numbers, FLOAT, other)
+    function = TABLE[name].function
+    checked(kernel_of(name, "numbers"), function, numbers, FLOAT, other)
     if isinstance(other, float) and all(numbers):  # the other way round
         with np.errstate(all="ignore"):
-            found = number_forms.FORMS[name](constant(other), column_of(numbers, FLOAT))
+            found = kernel_of(name, "numbers")(constant(other), column_of(numbers, FLOAT))
         if found is not None:
             assert same(found.to_list(len(numbers)), [function(other, number) for number in numbers])
 
 
 @given(st.lists(INTS, min_size=1, max_size=3), st.integers(-100, 100))
 def test_common_divisors(numbers, other):
-    checked(number_forms.FORMS["math.gcd"], math.gcd, numbers, INT, other)
+    checked(kernel_of("math.gcd", "numbers"), math.gcd, numbers, INT, other)
 
 
 def test_the_forms_of_numbers_are_used():
     floats, ints = [1.5, -2.25, 1234.5678], [3, 40, 500]
     for name in OF_FLOATS:
-        assert checked(number_forms.FORMS[name], function_of(name), [abs(each) for each in floats], FLOAT), name
+        assert checked(kernel_of(name, "numbers"), TABLE[name].function, [abs(each) for each in floats], FLOAT), name
     for spec in ("", ".2f", ".0f"):
-        assert checked(number_forms.FORMS["format"], format, floats, FLOAT, spec)
+        assert checked(kernel_of("format", "numbers"), format, floats, FLOAT, spec)
     for spec in ("", "d", "5", "08d", ">6", "<7d"):
-        assert checked(number_forms.FORMS["format"], format, ints, INT, spec)
-    assert checked(number_forms.FORMS["round"], round, floats, FLOAT, 2)
+        assert checked(kernel_of("format", "numbers"), format, ints, INT, spec)
+    assert checked(kernel_of("round", "numbers"), round, floats, FLOAT, 2)
     for name in ("%", "//"):
-        assert checked(number_forms.FORMS[name], function_of(name), floats, FLOAT, 0.7)
+        assert checked(kernel_of(name, "numbers"), TABLE[name].function, floats, FLOAT, 0.7)
 
 
 def test_the_middle_between_two_numbers_is_left_to_python():
     middles = [number + 0.5 for number in range(20)] + [2.675, 1.005] + [0.1] * 40
-    assert checked(number_forms.FORMS["round"], round, middles, FLOAT, 0)
-    assert checked(number_forms.FORMS["format"], format, middles, FLOAT, ".0f")
-    assert checked(number_forms.FORMS["round"], round, [2.675, 1.005, 0.1, 0.2, 0.3], FLOAT, 2)
-    assert number_forms.FORMS["round"](column_of(middles[:20], FLOAT), constant(0)) is None
+    assert checked(kernel_of("round", "numbers"), round, middles, FLOAT, 0)
+    assert checked(kernel_of("format", "numbers"), format, middles, FLOAT, ".0f")
+    assert checked(kernel_of("round", "numbers"), round, [2.675, 1.005, 0.1, 0.2, 0.3], FLOAT, 2)
+    assert kernel_of("round", "numbers")(column_of(middles[:20], FLOAT), constant(0)) is None
     assert (
-        struct.pack("d", number_forms.FORMS["round"](column_of([-0.001, 1.0], FLOAT), constant(2)).data[0])[7] == 0x80
+        struct.pack("d", kernel_of("round", "numbers")(column_of([-0.001, 1.0], FLOAT), constant(2)).data[0])[7] == 0x80
     )
 
 

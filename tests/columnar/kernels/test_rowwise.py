@@ -1,6 +1,7 @@
 """Functions that are called for each value: the same with runs of one value, for which they are called once."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -11,8 +12,10 @@ from funken.columnar.kernels import rowwise
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Column, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
-from funken.columnar.library import DATETIME, TEXTS, function_of
 from funken.columnar.tracing import trace
+from funken.expr.python.objects import DATETIME, TEXTS
+from funken.expr.python.operation import OperationRule
+from funken.expr.python.table import TABLE
 from funken.expr.types import FLOAT, INT, STR
 
 DAY = Column(STR, "%Y-%m-%d", constant=True)
@@ -34,7 +37,7 @@ def test_runs_give_what_each_value_gives(name, data):
     every = [value for value, count in runs for _ in range(count)]
     found = rowwise.rowwise(name, [column_of(every, kind)], result, len(every)).to_list(len(every))
     assert [(type(value), repr(value)) for value in found] == [
-        (type(value), repr(value)) for value in map(function_of(name), every)
+        (type(value), repr(value)) for value in map(TABLE[name].function, every)
     ]
 
 
@@ -43,16 +46,17 @@ def calls(monkeypatch):
     """The first arguments that functions are called with."""
     made = []
 
-    def counting(name):
-        function = function_of(name)
+    class Counted:
+        def __getitem__(self, name):
+            row = TABLE[name]
 
-        def counted(*arguments):
-            made.append(arguments[0])
-            return function(*arguments)
+            def counted(*arguments):
+                made.append(arguments[0])
+                return row.function(*arguments)
 
-        return counted
+            return replace(row, function=counted)
 
-    monkeypatch.setattr(rowwise, "function_of", counting)
+    monkeypatch.setattr(rowwise, "TABLE", Counted())
     return made
 
 
@@ -79,7 +83,8 @@ def test_two_columns_are_not_looked_at_for_runs(calls):
 
 
 def test_lists_are_not_shared_between_records(monkeypatch):
-    monkeypatch.setattr(rowwise, "function_of", lambda name: lambda value: [str(value)])
+    table = {"split": OperationRule("split", lambda value: [str(value)])}
+    monkeypatch.setattr(rowwise, "TABLE", table)
     found = rowwise.rowwise("split", [column_of([7] * 200, INT)], TEXTS, 200).to_list(200)
     assert len(set(map(id, found))) == 200
 

@@ -399,7 +399,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda r: [], "makes a list of nothing"),
     (lambda r: [[] for i in r["items"]], "makes a list of nothing"),
     (lambda r: [*r["tags"], 1], "joins list of str and list of int"),
-    (lambda r: sorted(r["tags"], key=lambda tag: [tag]), "sorts by list of list of str"),
+    (lambda r: sorted(r["tags"], key=lambda tag: [tag]), r"calls sorted\(\) with list of str, list of list of str"),
 ]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from funken import extras
-from funken.columnar.library import BYTES, DATE, TIMEDELTA
 from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
 from funken.errors import InvalidProgram, ValueDoesNotFit
+from funken.expr.python.objects import BYTES, DATE, TIMEDELTA
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, ListOf, Type
 from funken.types.columns import columns_of
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation

@@ -8,7 +8,7 @@ from typing import Any
 
 from funken.columnar.calling.markers import Marker
 from funken.columnar.expressions import Argument, Constant, Expression, GetItem, Invoke, Make, NotVectorizable, Unpacked
-from funken.columnar.library import is_pattern
+from funken.expr.python.objects import is_pattern
 
 _MOST_NUMBERS = 16
 """A loop over so many constant numbers is followed for each of them."""

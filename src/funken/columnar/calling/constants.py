@@ -10,8 +10,8 @@ from typing import Any
 
 from funken.columnar.dependencies import attribute_of
 from funken.columnar.expressions import Constant, Expression, Make, NotVectorizable, is_text
-from funken.columnar.library import is_pattern, is_table, kind_of_object
 from funken.columnar.typed.tables import table_schema
+from funken.expr.python.objects import is_pattern, is_table, kind_of_object
 from funken.expr.types import HIGHEST, LOWEST
 
 

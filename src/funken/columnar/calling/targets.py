@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from functools import reduce
 from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any, cast
 
 from funken.columnar.expressions import Argument, Attribute, Expression, GetItem, Invoke, Make
-from funken.columnar.library import name_of
-from funken.columnar.typed.documents import LOADS
-from funken.columnar.writing.json_texts import DUMPS, call_of
-from funken.columnar.writing.json_values import JsonOptions
-
-_OF_ONE: dict[str, Any] = {
-    "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "repr": repr, "str": str, "tuple": tuple,
-}  # fmt: skip
+from funken.columnar.writing.json_texts import call_of
+from funken.expr.python.json_values import JsonOptions
+from funken.expr.python.table import DUMPS, TABLE
 
 
 def known_target(target: Any) -> Expression | None:
@@ -27,9 +23,10 @@ def known_target(target: Any) -> Expression | None:
     """
     record = Argument(0)
     if type(target) in (type, BuiltinFunctionType):
-        for name, known in _OF_ONE.items():
-            if target is known:
-                return Invoke(name, (record,))
+        name = target.__name__
+        row = TABLE.find(name) if getattr(builtins, name, None) is target else None
+        if row is not None and row.builtin and 1 in row.counts():
+            return Invoke(name, (record,))
     if type(target) is MethodDescriptorType and target.__objclass__ is str:
         return Invoke(f".{target.__name__}", (record,))
     if type(target) is operator.itemgetter:
@@ -39,10 +36,11 @@ def known_target(target: Any) -> Expression | None:
     if type(target) is operator.attrgetter:
         names = target.__reduce__()[1]
         return _one_or_all([reduce(Attribute, str(name).split("."), cast("Any", record)) for name in names])
-    library = name_of(target)
-    if library == LOADS:
-        return Invoke(LOADS, (record,))
-    return call_of(record, JsonOptions()) if library == DUMPS else None
+    library = TABLE.name_of(target)
+    if library == DUMPS:
+        return call_of(record, JsonOptions())
+    row = None if library is None else TABLE[library]
+    return Invoke(row.name, (record,)) if row is not None and (1 in row.counts() or not row.signatures) else None
 
 
 def _one_or_all(found: list[Any]) -> Expression:

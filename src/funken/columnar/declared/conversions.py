@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.library import DATE, DATETIME, DECIMAL
 from funken.dataclass import dataclass
+from funken.expr.python.objects import DATE, DATETIME, DECIMAL
 from funken.expr.types import (
     BOOL,
     DATACLASS,

@@ -25,7 +25,7 @@ from funken.columnar.expressions import (
     Sequence,
     Unpacked,
 )
-from funken.columnar.library import AS_FLOAT_32, AS_INTS
+from funken.expr.python.numbers import AS_FLOAT_32, AS_INTS
 from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, UNNAMED_ROW, Record, Tuple, Type, atomic_fields
 from funken.types.info import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 

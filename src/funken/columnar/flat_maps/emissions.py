@@ -16,7 +16,6 @@ from funken.columnar.dependencies import Dependency, holds
 from funken.columnar.evaluated import add_evaluated
 from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable, Sequence, nodes_of
 from funken.columnar.faults import reads
-from funken.columnar.lists.calls import element_of
 from funken.columnar.typed.aliases import Given, changeable, check_aliases
 from funken.columnar.typed.documents import with_wanted
 from funken.columnar.typed.inference import Inference, check_kept
@@ -25,6 +24,7 @@ from funken.columnar.typed.results import looked_at, typed_under
 from funken.columnar.typed.sharing import Sharing
 from funken.columnar.typed.values import unified
 from funken.dataclass import dataclass
+from funken.expr.python.items import element_of
 from funken.expr.types import Type
 
 

@@ -129,7 +129,7 @@ def lettered(text: Column, index: Column) -> Column | None:
     return Column(STR, cut_texts(text.data, begins, begins + 1))
 
 
-def without(end: str, text: Column, part: Column) -> Column | None:
+def _without(end: str, text: Column, part: Column) -> Column | None:
     """Return a text without a part at its ``start`` or its ``end``."""
     if text.constant or not part.constant or not part.data:
         return None
@@ -139,6 +139,16 @@ def without(end: str, text: Column, part: Column) -> Column | None:
     if end == "start":
         return Column(STR, cut_texts(text.data, offsets[:-1] + cut, offsets[1:]))
     return Column(STR, cut_texts(text.data, offsets[:-1], offsets[1:] - cut))
+
+
+def without_prefix(text: Column, part: Column) -> Column | None:
+    """Return ``text.removeprefix(part)``."""
+    return _without("start", text, part)
+
+
+def without_suffix(text: Column, part: Column) -> Column | None:
+    """Return ``text.removesuffix(part)``."""
+    return _without("end", text, part)
 
 
 def code_of(letter: Column) -> Column | None:
@@ -185,9 +195,8 @@ class Splits:
                 return (
                     None if separated is None else self._partitioned(int(expression.function[-1]), separated, separator)
                 )
-            case Rowwise(function, (Rowwise("str.split" | "str.rsplit") as split,)) if function.startswith("unpack "):
-                _, count, place = function.split()
-                return self._part(split, int(place), int(count), column_of)
+            case Rowwise("unpack", (Rowwise("str.split" | "str.rsplit") as split, Constant(count), Constant(place))):
+                return self._part(split, place, count, column_of)
         return None
 
     def _part(self, split: Rowwise, number: int, of: int | None, column_of: _ColumnOf) -> Column | None:
@@ -272,5 +281,5 @@ def _limit(most: list[Expression]) -> int | None:
 
 
 __all__ = [
-    "Separated", "Splits", "code_of", "cut_texts", "lettered", "overlaps_itself", "sliced", "without",
+    "Separated", "Splits", "code_of", "cut_texts", "lettered", "overlaps_itself", "sliced", "without_prefix", "without_suffix",
 ]  # fmt: skip

@@ -16,7 +16,6 @@ import numpy as np
 
 from funken.columnar.kernels.arithmetic import rounded
 from funken.columnar.kernels.columns import Array, Column
-from funken.columnar.library import AS_FLOAT_32, AS_INTS
 from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
 Form = Callable[..., Column | None]
@@ -56,7 +55,8 @@ def _floats(number: Column) -> Any:
     return number.data.astype(np.float64) if low >= -_EXACT and high <= _EXACT else None
 
 
-def _root(number: Column) -> Column | None:
+def root(number: Column) -> Column | None:
+    """Return ``math.sqrt(number)``."""
     floats = _floats(number)
     return None if floats is None or bool((floats < 0).any()) else Column(FLOAT, np.sqrt(floats))
 
@@ -85,13 +85,15 @@ def _divided(how: Callable[[Any, Any], Array]) -> Form:
     return form
 
 
-def _common_divisor(one: Column, other: Column) -> Column | None:
+def common_divisor(one: Column, other: Column) -> Column | None:
+    """Return ``math.gcd(one, other)``."""
     if LOWEST in (one.bounds()[0], other.bounds()[0]):
         return None
     return Column(INT, np.gcd(one.data, other.data))
 
 
-def _bit_length(number: Column) -> Column | None:
+def bit_length(number: Column) -> Column | None:
+    """Return ``number.bit_length()``."""
     low, high = number.bounds()
     if low <= -_EXACT or high >= _EXACT:
         return None
@@ -118,7 +120,7 @@ def _few(certain: Array) -> bool:
     return int(np.count_nonzero(certain)) * 2 >= len(certain)
 
 
-def _rounded(number: Column, *digits: Column) -> Column | None:
+def rounded_to(number: Column, *digits: Column) -> Column | None:
     """Return ``round(number, digits)``; without digits, the nearest int."""
     if not digits:
         return _NEAREST(number)
@@ -134,14 +136,14 @@ def _rounded(number: Column, *digits: Column) -> Column | None:
     return Column(FLOAT, found)
 
 
-def _formatted(number: Column, spec: Column) -> Column | None:
+def formatted(number: Column, spec: Column) -> Column | None:
     """Return ``format(number, spec)``: floats with digits after the point, ints filled up to a width."""
     told = spec.data if spec.constant else None
     if not isinstance(told, str):
         return None
     if number.kind == FLOAT:
         fixed = _FIXED.fullmatch(told)
-        return _fixed(number.data, int(fixed[1])) if fixed else _written(number) if not told else None
+        return _fixed(number.data, int(fixed[1])) if fixed else written(number) if not told else None
     whole = _WHOLE.fullmatch(told)
     return _filled(number, *whole.groups()) if whole and number.kind == INT else None
 
@@ -181,7 +183,7 @@ def _filled(number: Column, align: str, zero: str, width: str) -> Column | None:
     return Column(STR, texts)
 
 
-def _written(number: Column) -> Column | None:
+def written(number: Column) -> Column | None:
     """Return ``str(number)`` of floats: the fewest digits that are this float, in Arrow's words."""
     import pyarrow as pa  # noqa: PLC0415 - the same
     import pyarrow.compute as pc  # noqa: PLC0415 - the same
@@ -207,32 +209,20 @@ def _narrowed(bits: int) -> Form:
     return form
 
 
-_NEAREST = _whole(np.rint)
-FORMS: dict[str, Form] = {
-    "math.sqrt": _root,
-    "math.floor": _whole(np.floor),
-    "math.ceil": _whole(np.ceil),
-    "math.trunc": _whole(np.trunc),
-    "math.fabs": _of_floats(np.abs),
-    "math.isnan": _of_floats(np.isnan, BOOL),
-    "math.isinf": _of_floats(np.isinf, BOOL),
-    "math.isfinite": _of_floats(np.isfinite, BOOL),
-    "math.degrees": _scaled(180.0 / math.pi),
-    "math.radians": _scaled(math.pi / 180.0),
-    "math.gcd": _common_divisor,
-    "int.bit_length": _bit_length,
-    "float.is_integer": lambda number: Column(BOOL, np.isfinite(number.data) & (np.trunc(number.data) == number.data)),
-    "%": _divided(np.remainder),
-    "//": _divided(np.floor_divide),
-    "int": _whole(np.trunc),
-    "round": _rounded,
-    "format": _formatted,
-    "str": _written,
-    "repr": _written,
-    "json float": _written,
-    AS_FLOAT_32: lambda number: Column(FLOAT, rounded(number.data)),
-    **{name: _narrowed(bits) for bits, name in AS_INTS.items()},
-}
-"""By the name of ``library.py``."""
+def is_whole(number: Column) -> Column:
+    """Return whether floats are whole numbers."""
+    return Column(BOOL, np.isfinite(number.data) & (np.trunc(number.data) == number.data))
 
-__all__ = ["FORMS", "Form"]
+
+def as_float_32(number: Column) -> Column:
+    """Return the nearest floats of 32 bits."""
+    return Column(FLOAT, rounded(number.data))
+
+
+_NEAREST = _whole(np.rint)
+floor, ceiling, truncated = _whole(np.floor), _whole(np.ceil), _whole(np.trunc)
+absolute = _of_floats(np.abs)
+is_nan, is_infinite, is_finite = _of_floats(np.isnan, BOOL), _of_floats(np.isinf, BOOL), _of_floats(np.isfinite, BOOL)
+degrees, radians = _scaled(180.0 / math.pi), _scaled(math.pi / 180.0)
+remainder, quotient = _divided(np.remainder), _divided(np.floor_divide)
+as_int_8, as_int_16, as_int_32 = _narrowed(8), _narrowed(16), _narrowed(32)

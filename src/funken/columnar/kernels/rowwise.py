@@ -6,21 +6,21 @@ again, with its record.
 
 from __future__ import annotations
 
+import importlib
 import operator
-import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels import time_forms, times
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, joined_columns, lists_of
-from funken.columnar.kernels.number_forms import FORMS
 from funken.columnar.kernels.times import Times
-from funken.columnar.library import HASH, HASH_TYPE, MATCH, OBJECTS, bound_to, function_of
-from funken.columnar.loops import forms as list_forms
+from funken.expr.python.objects import CLASSES
+from funken.expr.python.operation import OperationRule
+from funken.expr.python.table import TABLE, bound_to
 from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Type, optional
 
 Value = Column | tuple["Value", ...]
@@ -31,32 +31,31 @@ _SAMPLE, _SHORTEST = 64, 2
 
 _PER_ITEM = 4
 """A table is looked up in at once for so many records per item."""
-_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
-_TYPES |= {HASH: HASH_TYPE, **{kind: cls for cls, kind in OBJECTS.items()}}
 
 
 def rowwise(name: str, columns: list[Column], kind: Atomic, length: int) -> Column:
-    """Call a function of ``library.py`` for the values of columns; raises ``FallBackToRows``.
+    """Compute an operation of ``expr/python`` by its kernel, or call it for each value; raises ``FallBackToRows``.
 
     >>> texts = column_of(["a,b", "c"], STR)
     >>> rowwise("str.upper", [texts], STR, 2).to_list(2)
     ['A,B', 'C']
     """
-    function = function_of(name)
+    row = TABLE[name]
+    function = row.function
     first = next((column for column in columns if not column.constant), None)
     if first is None:
         once = _packed(_called(function, [[column.data] for column in columns]), kind)
         return (lists_of(once, 1) if isinstance(kind, ListOf) else once).take(np.zeros(length, np.int64))
-    form = _form_of(name, first)
-    if form is not None:
+    kernel = kernel_of(name, _held(first))
+    if kernel is not None:
         with np.errstate(all="ignore"):
-            found = form(*columns)
+            found = kernel(*columns)
         if found is not None:
             return found
     looked_up = _looked_up(name, columns, first, kind, length)
     if looked_up is not None:
         return looked_up
-    function, columns = _bound(name, function, columns)
+    function, columns = _bound(row, columns)
     runs = _runs(columns, length) if not isinstance(kind.required, ListOf) else None
     if runs is not None:
         firsts, counts = runs
@@ -65,17 +64,24 @@ def rowwise(name: str, columns: list[Column], kind: Atomic, length: int) -> Colu
     return _each(function, columns, kind, length)
 
 
-def _form_of(name: str, column: Column) -> Callable[..., Column | None] | None:
-    """Return what computes a function for a block at once, by the first column that is no constant."""
+def _held(column: Column) -> str:
+    """Return what a column holds, as rows of the table call it."""
     if isinstance(column, Lists):
-        return list_forms.FORMS.get(name)
+        return "lists"
     if isinstance(column, Times):
-        return time_forms.FORMS.get(name)
-    if column.kind == STR:
-        from funken.columnar.kernels import text_forms  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
+        return "times"
+    return "texts" if column.kind == STR else "numbers" if column.kind in (INT, FLOAT) else "objects"
 
-        return text_forms.FORMS.get(name) or times.FROM_TEXTS.get(name)
-    return FORMS.get(name) or times.FROM_NUMBERS.get(name) if column.kind in (INT, FLOAT) else None
+
+@cache
+def kernel_of(name: str, held: str) -> Callable[..., Column | None] | None:
+    """Return what computes an operation for a block at once, by the first column that is no constant."""
+    module, _, kernel = TABLE[name].kernel(held).rpartition(".")
+    if not kernel:
+        return None
+    # Not before: Arrow takes 0.1 s, and is needed for text only.
+    found: Callable[..., Column | None] = getattr(importlib.import_module(f"funken.columnar.{module}"), kernel)
+    return found
 
 
 def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, length: int) -> Column | None:
@@ -110,13 +116,13 @@ def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, leng
     return _packed(values, kind).take(places)
 
 
-def _bound(name: str, function: Callable[..., Any], columns: list[Column]) -> tuple[Callable[..., Any], list[Column]]:
+def _bound(row: OperationRule, columns: list[Column]) -> tuple[Callable[..., Any], list[Column]]:
     """Return what is called with the other columns, if that is cheaper for one that has the same value for all records."""
     for position, column in enumerate(columns):
-        bound = bound_to(name, position, column.data) if column.constant else None
+        bound = bound_to(row, position, column.data) if column.constant else None
         if bound is not None:
             return bound, columns[:position] + columns[position + 1 :]
-    return function, columns
+    return row.function, columns
 
 
 def _each(function: Callable[..., Any], columns: list[Column], kind: Atomic, length: int) -> Column:
@@ -165,7 +171,7 @@ def _called(function: Callable[..., Any], values: list[Any]) -> list[Any]:
 def _packed(values: list[Any], kind: Atomic) -> Column:
     if isinstance(kind.required, ListOf):
         return Column(kind, np.fromiter(values, np.object_, len(values)))  # of a function that makes no other lists
-    allowed = {_TYPES[kind.required]}
+    allowed = {CLASSES[kind.required]}
     if kind.is_optional:
         allowed.add(type(None))
     if not set(map(type, values)) <= allowed:
@@ -223,4 +229,4 @@ def _merged(values: list[Any], lengths: list[int], order: Array) -> Value:
     return column_of(items, first.kind if len(kinds) == 1 else optional(kind)).take(order)
 
 
-__all__ = ["Value", "flattened", "merged", "rowwise", "taken", "value_of"]
+__all__ = ["Value", "flattened", "kernel_of", "merged", "rowwise", "taken", "value_of"]

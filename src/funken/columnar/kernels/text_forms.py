@@ -46,7 +46,8 @@ def _mask(bits: Any) -> Array:
     return bits.to_numpy(zero_copy_only=False)
 
 
-def _is_space(text: Column) -> Column | None:
+def is_space(text: Column) -> Column | None:
+    """Return ``text.isspace()``."""
     offsets, content = parts_of(text.data)
     part = content[offsets[0] : offsets[-1]]
     if len(part) and (int(part.max()) >= 128 or bool(((part >= _SEPARATORS[0]) & (part <= _SEPARATORS[1])).any())):
@@ -54,7 +55,8 @@ def _is_space(text: Column) -> Column | None:
     return Column(BOOL, _mask(pc.ascii_is_space(text.data)))
 
 
-def _is_ascii(text: Column) -> Column | None:
+def is_ascii_text(text: Column) -> Column | None:
+    """Return ``text.isascii()``."""
     return Column(BOOL, _mask(pc.string_is_ascii(text.data)))
 
 
@@ -72,8 +74,9 @@ def _stripped(trim: Callable[..., Any]) -> Form:
     return form
 
 
-def _replaced(text: Column, old: Column, new: Column, *count: Column) -> Column | None:
-    if count or text.constant or not (old.constant and new.constant and old.data):
+def replace(text: Column, old: Column, new: Column, *most: Column) -> Column | None:
+    """Return ``text.replace(old, new)``."""
+    if most or text.constant or not (old.constant and new.constant and old.data):
         return None
     return Column(STR, pc.replace_substring(text.data, pattern=old.data, replacement=new.data))
 
@@ -82,19 +85,22 @@ def _searches(text: Column, part: Column, start: tuple[Column, ...]) -> bool:
     return not start and not text.constant and bool(part.constant and part.data)
 
 
-def _counted(text: Column, part: Column, *start: Column) -> Column | None:
+def count(text: Column, part: Column, *start: Column) -> Column | None:
+    """Return ``text.count(part)``."""
     if not _searches(text, part, start):
         return None
     return Column(INT, _integers(pc.count_substring(text.data, pattern=part.data)))
 
 
-def _found(text: Column, part: Column, *start: Column) -> Column | None:
+def find(text: Column, part: Column, *start: Column) -> Column | None:
+    """Return ``text.find(part)``."""
     if not _searches(text, part, start) or not is_ascii(text.data):
         return None
     return Column(INT, _integers(pc.find_substring(text.data, pattern=part.data)))
 
 
-def _last_found(text: Column, part: Column, *start: Column) -> Column | None:
+def rfind(text: Column, part: Column, *start: Column) -> Column | None:
+    """Return ``text.rfind(part)``."""
     if not _searches(text, part, start) or not is_ascii(text.data):
         return None
     return Column(INT, cuts.Separated(text.data, part.data).last())
@@ -128,7 +134,8 @@ def _is_width(width: Column) -> bool:
     return width.constant and type(width.data) is int and 0 <= width.data <= _WIDEST
 
 
-def _zero_filled(text: Column, width: Column) -> Column | None:
+def zfill(text: Column, width: Column) -> Column | None:
+    """Return ``text.zfill(width)``."""
     if text.constant or not _is_width(width) or _begins_with_a_sign(text.data):
         return None
     return Column(STR, pc.utf8_lpad(text.data, width=width.data, padding="0"))
@@ -141,7 +148,7 @@ def _begins_with_a_sign(array: Any) -> bool:
     return bool(((letters == ord("-")) | (letters == ord("+"))).any())
 
 
-def _formatted(text: Column, spec: Column) -> Column | None:
+def formatted(text: Column, spec: Column) -> Column | None:
     """Return ``format(text, spec)`` for specs that fill up with spaces."""
     told = spec.data if spec.constant else None
     if not isinstance(told, str):
@@ -191,46 +198,13 @@ def _in_json(escaped: Array) -> Form:
 _CODES = np.arange(256)
 _ESCAPED = (_CODES < 0x20) | (ord('"') == _CODES) | (ord("\\") == _CODES)
 
-FORMS: dict[str, Form] = {
-    "str.lower": _ascii(pc.ascii_lower),
-    "str.casefold": _ascii(pc.ascii_lower),
-    "str.upper": _ascii(pc.ascii_upper),
-    "str.title": _ascii(pc.ascii_title),
-    "str.capitalize": _ascii(pc.ascii_capitalize),
-    "str.swapcase": _ascii(pc.ascii_swapcase),
-    "str.isdigit": _ascii(pc.ascii_is_decimal, BOOL),
-    "str.isdecimal": _ascii(pc.ascii_is_decimal, BOOL),
-    "str.isnumeric": _ascii(pc.ascii_is_decimal, BOOL),
-    "str.isalpha": _ascii(pc.ascii_is_alpha, BOOL),
-    "str.isalnum": _ascii(pc.ascii_is_alnum, BOOL),
-    "str.isupper": _ascii(pc.ascii_is_upper, BOOL),
-    "str.islower": _ascii(pc.ascii_is_lower, BOOL),
-    "str.istitle": _ascii(pc.ascii_is_title, BOOL),
-    "str.isspace": _is_space,
-    "str.isascii": _is_ascii,
-    "str.strip": _stripped(pc.ascii_trim),
-    "str.lstrip": _stripped(pc.ascii_ltrim),
-    "str.rstrip": _stripped(pc.ascii_rtrim),
-    "str.replace": _replaced,
-    "str.count": _counted,
-    "str.find": _found,
-    "str.rfind": _last_found,
-    "str.index": _required(_found),
-    "str.rindex": _required(_last_found),
-    "str.ljust": _padded(pc.utf8_rpad),
-    "str.rjust": _padded(pc.utf8_lpad),
-    "str.zfill": _zero_filled,
-    "str.removeprefix": lambda text, part: cuts.without("start", text, part),
-    "str.removesuffix": lambda text, part: cuts.without("end", text, part),
-    "format": _formatted,
-    "slice": cuts.sliced,
-    "item": cuts.lettered,
-    "ord": cuts.code_of,
-    "int": _parsed(INT, _DIGITS),
-    "float": _parsed(FLOAT, _DECIMALS),
-    "json text": _in_json(_ESCAPED),
-    "json ascii": _in_json(_ESCAPED | (_CODES >= 0x7F)),
-}
-"""By the name of ``library.py``."""
-
-__all__ = ["FORMS", "Form"]
+lower, upper = _ascii(pc.ascii_lower), _ascii(pc.ascii_upper)
+title, capitalize, swapcase = _ascii(pc.ascii_title), _ascii(pc.ascii_capitalize), _ascii(pc.ascii_swapcase)
+is_decimal, is_title = _ascii(pc.ascii_is_decimal, BOOL), _ascii(pc.ascii_is_title, BOOL)
+is_alpha, is_alnum = _ascii(pc.ascii_is_alpha, BOOL), _ascii(pc.ascii_is_alnum, BOOL)
+is_upper, is_lower = _ascii(pc.ascii_is_upper, BOOL), _ascii(pc.ascii_is_lower, BOOL)
+strip, lstrip, rstrip = _stripped(pc.ascii_trim), _stripped(pc.ascii_ltrim), _stripped(pc.ascii_rtrim)
+index, rindex = _required(find), _required(rfind)
+ljust, rjust = _padded(pc.utf8_rpad), _padded(pc.utf8_lpad)
+integers, floats = _parsed(INT, _DIGITS), _parsed(FLOAT, _DECIMALS)
+in_json, in_ascii_json = _in_json(_ESCAPED), _in_json(_ESCAPED | (_CODES >= 0x7F))

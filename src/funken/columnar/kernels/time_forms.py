@@ -18,7 +18,7 @@ from funken.columnar.kernels.arithmetic import COMPARE
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.times import CLOCK, DAY, ISO, SECOND, Times, template
-from funken.columnar.library import DATE, DATETIME
+from funken.expr.python.objects import DATE, DATETIME
 from funken.expr.types import BOOL, FLOAT, INT, STR
 
 _FOUR_DIGITS = 1000
@@ -119,7 +119,7 @@ def _six_digits(numbers: Array) -> Any:
     return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width=6, padding="0")
 
 
-def _iso(times: Times, between: str = "T") -> Column | None:
+def isoformat(times: Times, between: str = "T") -> Column | None:
     """Return ``isoformat()``: microseconds only where there are any."""
     if times.kind == DATE:
         return _written(times, ISO)
@@ -136,7 +136,8 @@ def _iso(times: Times, between: str = "T") -> Column | None:
     return _written(times, [*ISO, between, *CLOCK], tuple(more))
 
 
-def _formatted(times: Times, written: Column) -> Column | None:
+def strftime(times: Times, written: Column) -> Column | None:
+    """Return ``time.strftime(written)``."""
     told = written.data if written.constant else None
     if not isinstance(told, str):
         return None
@@ -144,21 +145,25 @@ def _formatted(times: Times, written: Column) -> Column | None:
     return None if parts is None or not parts else _written(times, parts)
 
 
-def _format(times: Times, spec: Column) -> Column | None:
-    return _text(times) if spec.constant and spec.data == "" else _formatted(times, spec)
+def formatted(times: Times, spec: Column) -> Column | None:
+    """Return ``format(time, spec)``."""
+    return text(times) if spec.constant and spec.data == "" else strftime(times, spec)
 
 
-def _text(times: Times) -> Column | None:
-    return _iso(times, " ")
+def text(times: Times) -> Column | None:
+    """Return ``str(time)``."""
+    return isoformat(times, " ")
 
 
-def _timestamp(times: Times) -> Column | None:
+def timestamp(times: Times) -> Column | None:
+    """Return ``time.timestamp()``."""
     if int(np.abs(times.micros).max()) >= 2**53 or (times.zone is None and time.tzname != ("UTC", "UTC")):
         return None  # without a time zone, that of the machine is meant
     return Column(FLOAT, times.micros / 1e6)
 
 
-def _in_zone(times: Times, zone: Column) -> Column | None:
+def in_zone(times: Times, zone: Column) -> Column | None:
+    """Return ``time.replace(tzinfo=zone)``."""
     known = zone.constant and (zone.data is UTC or zone.data is None)
     return Times(DATETIME, times.micros, zone.data) if known else None
 
@@ -183,19 +188,12 @@ def _instants(column: Column) -> tuple[Any, Any] | None:
     return (value - datetime(1970, 1, 1, tzinfo=value.tzinfo)) // timedelta(microseconds=1), value.tzinfo
 
 
-FORMS: dict[str, Callable[..., Column | None]] = {
-    **{f"@{kind}.{name}": _number(name) for kind in (DATETIME, DATE) for name in ("year", "month", "day")},
-    **{f"@{DATETIME}.{name}": _number(name) for name in ("hour", "minute", "second", "microsecond")},
-    **{f"{kind}.{name}": _number(name) for kind in (DATETIME, DATE) for name in ("weekday", "isoweekday", "toordinal")},
-    **{f"{kind}.isoformat": _iso for kind in (DATETIME, DATE)},
-    **{f"{kind}.strftime": _formatted for kind in (DATETIME, DATE)},
-    **{op: _compared(op) for op in COMPARE},
-    "datetime.date": lambda times: Times(DATE, times.micros // DAY * DAY, None),
-    "datetime.timestamp": _timestamp,
-    "datetime.replace tzinfo": _in_zone,
-    "format": _format,
-    "str": _text,
-}
-"""By the name of ``library.py``, for columns of which the first that is no constant is ``Times``."""
+def day_of(times: Times) -> Times:
+    """Return ``time.date()``."""
+    return Times(DATE, times.micros // DAY * DAY, None)
 
-__all__ = ["FORMS"]
+
+year, month, day = map(_number, ("year", "month", "day"))
+hour, minute, second, microsecond = map(_number, ("hour", "minute", "second", "microsecond"))
+weekday, isoweekday, toordinal = map(_number, ("weekday", "isoweekday", "toordinal"))
+lt, le, eq, ne, gt, ge = map(_compared, ("<", "<=", "==", "!=", ">", ">="))

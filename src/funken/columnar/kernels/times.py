@@ -7,7 +7,6 @@ here; what else Python knows, and all that is out of bounds, is left to its own 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.columns import Array, Column, MadeLater
-from funken.columnar.library import DATE, DATETIME
+from funken.expr.python.objects import DATE, DATETIME
 from funken.expr.types import INT, Atomic
 
 SECOND, DAY = 10**6, 86_400 * 10**6
@@ -106,7 +105,7 @@ def _within(times: Times) -> Times | None:
     return times if not len(seconds) or (int(seconds.min()) >= _FIRST and int(seconds.max()) <= _LAST) else None
 
 
-def _from_timestamp(number: Column, *zone: Column) -> Column | None:
+def from_timestamp(number: Column, *zone: Column) -> Column | None:
     if not (zone and zone[0].constant and zone[0].data is UTC) or number.constant:
         return None
     if number.kind == INT:
@@ -205,7 +204,7 @@ def _begin_of(months: Array) -> Array:
     return months.view("M8[M]").astype("M8[D]").view(np.int64)
 
 
-def _parsed(text: Column, written: Column) -> Column | None:
+def parsed(text: Column, written: Column) -> Column | None:
     parts = template(written.data) if written.constant and isinstance(written.data, str) else None
     if parts is None or text.constant or any(part.isspace() and part != " " for part in parts):
         return None
@@ -218,7 +217,7 @@ CLOCK = ["%H", ":", "%M", ":", "%S"]
 _MOST_LENGTHS = 3
 
 
-def _from_iso(text: Column) -> Column | None:
+def from_iso(text: Column) -> Column | None:
     if text.constant:
         return None
     from funken.columnar.kernels.text import parts_of  # noqa: PLC0415 - the same
@@ -264,15 +263,9 @@ def _with(micros: Array | None, zone: Any) -> tuple[Array, Any] | None:
     return None if micros is None else (micros, zone)
 
 
-def _date_from_iso(text: Column) -> Column | None:
+def date_from_iso(text: Column) -> Column | None:
     micros = None if text.constant else _read(text.data, ISO)
     return None if micros is None else Times(DATE, micros, None)
 
 
-FROM_NUMBERS: dict[str, Callable[..., Column | None]] = {"datetime.fromtimestamp": _from_timestamp}
-FROM_TEXTS: dict[str, Callable[..., Column | None]] = {
-    "datetime.strptime": _parsed,
-    "datetime.fromisoformat": _from_iso,
-    "date.fromisoformat": _date_from_iso,
-}
-__all__ = ["CLOCK", "DAY", "FROM_NUMBERS", "FROM_TEXTS", "ISO", "SECOND", "Times", "template", "times_of"]
+__all__ = ["CLOCK", "DAY", "ISO", "SECOND", "Times", "template", "times_of"]

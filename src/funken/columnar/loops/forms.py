@@ -33,12 +33,14 @@ def _numbers(lists: Lists, kind: Atomic) -> Array | None:
     return content.leaves[0].array(content.length)
 
 
-def _length(column: Column) -> Column:
+def length(column: Column) -> Column:
+    """Return ``len(items)``."""
     counts = _as_lists(column).counts()
     return Column(INT, counts, False, 0, int(counts.max()) if len(counts) else 0)
 
 
-def _truth(column: Column) -> Column:
+def is_not_empty(column: Column) -> Column:
+    """Return ``bool(items)``."""
     return Column(BOOL, _as_lists(column).counts() > 0)
 
 
@@ -49,19 +51,22 @@ def _true_in(lists: Lists, mask: Array) -> Array:
     return before[lists.offsets[1:] - lists.offsets[0]] - before[_starts(lists)]
 
 
-def _any(column: Column) -> Column | None:
+def any_true(column: Column) -> Column | None:
+    """Return ``any(items)``."""
     lists = _as_lists(column)
     mask = _numbers(lists, BOOL)
     return None if mask is None else Column(BOOL, _true_in(lists, mask) > 0)
 
 
-def _all(column: Column) -> Column | None:
+def all_true(column: Column) -> Column | None:
+    """Return ``all(items)``."""
     lists = _as_lists(column)
     mask = _numbers(lists, BOOL)
     return None if mask is None else Column(BOOL, _true_in(lists, mask) == lists.counts())
 
 
-def _sum(column: Column, *start: Column) -> Column | None:
+def total(column: Column, *start: Column) -> Column | None:
+    """Return ``sum(items)``."""
     lists = _as_lists(column)
     if start:
         return None
@@ -79,10 +84,11 @@ def _sum(column: Column, *start: Column) -> Column | None:
     return Column(INT, before[lists.offsets[1:] - lists.offsets[0]] - before[_starts(lists)], False, -most, most)
 
 
-def _total(column: Column, start: Column) -> Column | None:
+def total_from(column: Column, start: Column) -> Column | None:
+    """Return the sum of items and what was before."""
     if not isinstance(column, Lists) or start.kind == STR:
         return None
-    found = _sum(column)
+    found = total(column)
     if found is None or (start.constant and type(start.data) is not int):
         return None
     low, high = found.bounds()
@@ -103,7 +109,8 @@ def _extreme(reduced: Callable[..., Array]) -> Callable[[Column], Column | None]
     return form
 
 
-def _contains(needle: Column, column: Column) -> Column | None:
+def contains(needle: Column, column: Column) -> Column | None:
+    """Return ``needle in items``."""
     if not isinstance(column, Lists) or not needle.constant:
         return None
     content = column.content()
@@ -121,7 +128,7 @@ def _contains(needle: Column, column: Column) -> Column | None:
     return Column(BOOL, _true_in(column, mask) > 0)
 
 
-def _chain(column: Column) -> Column:
+def chained(column: Column) -> Column:
     """Return the items of the lists in lists, in one each."""
     lists = _as_lists(column)
     content = lists.content()
@@ -134,7 +141,8 @@ def _list_kind(column: Column) -> ListOf:
     return column.kind
 
 
-def _item(column: Column, index: Column) -> Column | None:
+def item(column: Column, index: Column) -> Column | None:
+    """Return ``items[index]``."""
     if not isinstance(column, Lists):
         return None
     found = item_at(column, index)
@@ -151,7 +159,7 @@ def item_at(lists: Lists, index: Column) -> Columns:
     return lists.items.take(lists.offsets[:-1] + places)
 
 
-def _joined(one: Column, other: Column) -> Column:
+def joined_each(one: Column, other: Column) -> Column:
     """Return the items of two lists in one, the first ones first."""
     length = len((one if isinstance(one, Lists) else _as_lists(other)).offsets) - 1
     return joined_lists(lists_of(one, length), lists_of(other, length))
@@ -168,7 +176,8 @@ def joined_lists(one: Lists, other: Lists) -> Lists:
     return Lists(_list_kind(one), offsets_of(counts + more), joined(parts).take(order))
 
 
-def _slice(column: Column, start: Column, stop: Column, step: Column) -> Column | None:
+def sliced(column: Column, start: Column, stop: Column, step: Column) -> Column | None:
+    """Return ``items[start:stop]``."""
     bounds = start.data, stop.data
     if not (start.constant and stop.constant and step.constant) or step.data not in (None, 1):
         return None
@@ -185,7 +194,8 @@ def _slice(column: Column, start: Column, stop: Column, step: Column) -> Column 
     return Lists(_list_kind(lists), offsets, lists.content().take(places))
 
 
-def _sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
+def sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
+    """Return items in the order of their keys."""
     if not isinstance(column, Lists) or not isinstance(keys, Lists) or not reverse.constant:
         return None
     content, by = column.content(), keys.content()
@@ -219,12 +229,14 @@ def _best_at(greatest: bool) -> Callable[[Column], Column | None]:
     return form
 
 
-def _count_distinct(column: Column) -> Column | None:
+def count_distinct(column: Column) -> Column | None:
+    """Return ``len(set(items))``."""
     found = _firsts(_as_lists(column))
     return None if found is None else Column(INT, found[1])
 
 
-def _sorted_distinct(column: Column) -> Column | None:
+def sorted_distinct(column: Column) -> Column | None:
+    """Return ``sorted(set(items))``."""
     lists = _as_lists(column)
     found = _firsts(lists)
     return None if found is None else Lists(_list_kind(lists), offsets_of(found[1]), lists.content().take(found[0]))
@@ -268,7 +280,8 @@ def _codes(values: Array, kind: Atomic, reverse: bool) -> Array | None:
     return -values if reverse else values
 
 
-def _enumerated(column: Column, start: Column) -> Column | None:
+def enumerated(column: Column, start: Column) -> Column | None:
+    """Return ``enumerate(items, start)`` as lists."""
     if not start.constant or type(start.data) is not int:
         return None
     lists = _as_lists(column)
@@ -281,13 +294,5 @@ def _enumerated(column: Column, start: Column) -> Column | None:
     )
 
 
-FORMS: dict[str, Callable[..., Any]] = {
-    "len": _length, "truth": _truth, "any": _any, "all": _all, "sum": _sum, "min": _extreme(np.minimum.reduceat),
-    "max": _extreme(np.maximum.reduceat), "in": _contains, "item": _item, "chain": _chain,
-    "total": _total, "joined": _joined, "slice": _slice, "sorted by": _sorted_by,
-    "max at": _best_at(True), "min at": _best_at(False), "enumerate": _enumerated,
-    "count distinct": _count_distinct, "sorted distinct": _sorted_distinct,
-}  # fmt: skip
-"""By function, what computes it; the first column that is no constant has lists."""
-
-__all__ = ["FORMS", "item_at", "joined_lists"]
+least, greatest = _extreme(np.minimum.reduceat), _extreme(np.maximum.reduceat)
+greatest_at, least_at = _best_at(True), _best_at(False)

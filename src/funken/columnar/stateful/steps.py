@@ -26,7 +26,6 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.expressions import Sequence as After
-from funken.columnar.library import AS_FLOAT_32
 from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of, whole_of
 from funken.columnar.stateful.changes import (
     ADD,
@@ -43,6 +42,7 @@ from funken.columnar.stateful.changes import (
 from funken.columnar.stateful.traced import FIRST_STATE, Write, held, value_of
 from funken.columnar.stateful.typed import TypedState, parts_of, states_in
 from funken.dataclass import dataclass
+from funken.expr.python.numbers import AS_FLOAT_32
 from funken.expr.types import BOOL, FLOAT, INT, Atomic, ListOf, Type, atomic_fields
 
 Path = tuple[int, ...]

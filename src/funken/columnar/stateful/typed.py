@@ -14,7 +14,6 @@ from funken.columnar.dependencies import same
 from funken.columnar.expressions import Argument, Choose, Constant, Expression, Listed, NotVectorizable, schema_of_value
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
-from funken.columnar.lists.calls import EMPTY
 from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.floats import check_floats, widened, with_declared_floats
 from funken.columnar.stateful.opening import DeclaredState
@@ -22,6 +21,7 @@ from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, Tr
 from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.results import looked_at, typed, typed_under
 from funken.dataclass import dataclass
+from funken.expr.python.items import EMPTY
 from funken.expr.types import (
     ARRAYS,
     BOOL,

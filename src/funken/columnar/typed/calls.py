@@ -19,34 +19,19 @@ from funken.columnar.expressions import (
     Unpacked,
     number_as_float,
 )
-from funken.columnar.library import (
-    DECIMAL,
-    FUNCTIONS,
-    MATCH,
-    METHODS,
-    is_pattern,
-    is_table,
-    table_kinds,
-)
-from funken.columnar.lists.calls import (
-    DISTINCT,
-    FOLDS,
-    element_of,
-    folded,
-    joined_lists,
-    listed,
-    of_lists,
-    of_nothing,
-    over_list,
-)
+from funken.columnar.lists.calls import called_with, joined_lists, listed, of_nothing, over_list
 from funken.columnar.typed import values as fields
-from funken.columnar.typed.documents import LOADS, loaded
+from funken.columnar.typed.documents import loaded
 from funken.columnar.typed.matches import matched, of_match
+from funken.columnar.typed.operations import operated
 from funken.columnar.typed.record_methods import method_of_record
 from funken.columnar.typed.tables import field_looked_up, is_record_table, looked_up
 from funken.columnar.typed.values import Typed, after, as_int, check_known, truth
-from funken.columnar.writing.json_texts import DUMPS, dumped
+from funken.columnar.writing.json_texts import dumped
 from funken.columnar.writing.text_formats import INTEGER
+from funken.expr.python.items import element_of
+from funken.expr.python.objects import MATCH, is_pattern, is_table, table_kinds
+from funken.expr.python.table import DUMPS, LOADS, TABLE
 from funken.expr.types import (
     ARRAYS,
     BOOL,
@@ -55,12 +40,10 @@ from funken.expr.types import (
     INT,
     NAMED_TUPLE,
     NONE,
-    NUMBER,
     ROW,
     STR,
     Atomic,
     ListOf,
-    Optional,
     Record,
     Tuple,
     optional,
@@ -73,18 +56,15 @@ _Compared = Callable[[str, Typed, Typed], Expression]
 
 def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
     """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
-    if name in ("any", "all", "sum", "min", "max", "sorted", "list", "chain", *DISTINCT.values()):
+    row = TABLE.find(name)
+    if row is not None and row.items and name != "tuple":
         return _over_items(name, given, of, truth_of, compared)
     if name == "display":
         return _display(given, of)
-    if name in ("sorted by", "enumerate", "max at", "min at"):
-        return of_lists(name, [of(each) for each in given])
     if name == LOADS:
         return loaded([of(each) for each in given])
     if name == DUMPS:
         return dumped(of(given[0]), given[1].value)  # type: ignore[attr-defined]
-    if name in FOLDS:
-        return folded(name, [of(each) for each in given])
     if name == "bool" and len(given) == 1:
         return truth_of(given[0]), BOOL
     if name.startswith("."):
@@ -92,31 +72,21 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
     found = [of(each) for each in given]
     if name in (INTEGER, "rest"):
         return _integer(found[0]) if name == INTEGER else _rest(found)
-    kinds = tuple(schema for _, schema in found)
-    made = tuple(each for each, _ in found)
-    native = _native(name, found)
-    if native is not None:
-        return native
-    if name == "abs" and kinds == (BOOL,):
-        return as_int(found[0])
-    if name == "tuple" and len(found) == 1 and fields.is_tuple(kinds[0]):
-        items = fields.spread(found[0])
-        return after(made, Make(tuple(each for each, _ in items))), Tuple(schema for _, schema in items)
-    if name == "len" and len(found) == 1 and not isinstance(kinds[0], Atomic):
-        if isinstance(kinds[0], Record) and kinds[0].form not in (DICT, NAMED_TUPLE, ROW):
-            raise NotVectorizable(f"calls len() with {kinds[0]}")
-        return after(made, Constant(len(kinds[0]))), INT
-    if name in ("int", "round") and kinds == (BOOL,):
-        return as_int(found[0])
-    if name == "str" and kinds[0].is_optional:
-        return Rowwise("str", made, STR), STR
-    kind = FUNCTIONS.get(name, {}).get(kinds)
-    if kind is None and name.startswith("math."):
-        made = tuple(each for each, _ in map(as_int, found))
-        kind = FUNCTIONS.get(name, {}).get(tuple(INT if each == BOOL else each for each in kinds))
-    if kind is None:
-        raise NotVectorizable(f"calls {name}() with {', '.join(map(str, kinds)) or 'nothing'}")
-    return Rowwise(name, made, kind), kind
+    if len(found) == 1 and not isinstance(found[0][1], Atomic) and name in ("tuple", "len"):
+        return _of_record(name, found[0])
+    return called_with(name, [number_as_float(*each) for each in found] if name == "float" else found)
+
+
+def _of_record(name: str, found: Typed) -> Typed:
+    """Return a record as a tuple, or how many fields it has."""
+    made, schema = found
+    assert not isinstance(schema, Atomic)
+    if name == "tuple" and fields.is_tuple(schema):
+        items = fields.spread(found)
+        return after([made], Make(tuple(each for each, _ in items))), Tuple(schema for _, schema in items)
+    if name == "tuple" or (isinstance(schema, Record) and schema.form not in (DICT, NAMED_TUPLE, ROW)):
+        raise NotVectorizable(f"calls {name}() with {schema}")
+    return after([made], Constant(len(schema))), INT
 
 
 def _integer(found: Typed) -> Typed:
@@ -151,63 +121,29 @@ def _display(items: tuple[Expression, ...], of: _Of) -> Typed:
     return reduce(joined_lists, [*parts, listed(single)] if single else parts)
 
 
-def _native(name: str, found: list[Typed]) -> Typed | None:
-    """Return a call that has a kernel for arrays."""
-    if len(found) != 1:
-        return None
-    (made, schema) = found[0]
-    match name:
-        case "int" | "round" if schema == INT:
-            return made, INT
-        case "str" if schema == STR:
-            return made, STR
-        case "float" if schema == FLOAT:
-            return made, FLOAT
-        case "float" if schema == NUMBER:
-            return number_as_float(made, schema)
-        case "float" if schema in (INT, BOOL):
-            return Invoke("float", (as_int(found[0])[0],)), FLOAT
-        case "len" if schema == STR:
-            return Invoke("len", (made,)), INT
-        case "len" if element_of(schema) is not None:
-            return Rowwise("len", (made,), INT), INT
-        case "str" if schema == INT:
-            return Invoke("str", (made,)), STR
-        case "abs" if schema in (INT, FLOAT):
-            return Invoke("abs", (made,)), schema
-    return None
-
-
 # ---- several values
 
 
 def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
-    found: list[Typed]
-    if len(given) == 1:
-        if isinstance(given[0], Make) and not any(isinstance(each, Unpacked) for each in given[0].items):
-            if not given[0].items:
-                return of_nothing(name)
-            if name == "list":
-                return listed([of(each) for each in given[0].items])
-            if name in ("any", "all"):
-                return _some(
-                    name == "any", [truth_of(each) for each in given[0].items], [of(each)[0] for each in given[0].items]
-                )
-            found = [of(each) for each in given[0].items]
-        else:
-            owner = of(given[0])
-            of_list = over_list(name, [owner], truth)
-            if of_list is not None:
-                return of_list
-            found = fields.spread(owner)
-            if name in ("any", "all"):
-                raise NotVectorizable(f"calls {name}() of a tuple that is no display")
-    elif name in ("min", "max"):
-        found = [of(each) for each in given]
-    elif name == "sum" and len(given) == 2 and (of_list := over_list(name, [of(each) for each in given], truth)):
-        return of_list
+    shown = given[0].items if len(given) == 1 and isinstance(given[0], Make) else None
+    if shown is not None and not any(isinstance(each, Unpacked) for each in shown):
+        if not shown:
+            return of_nothing(name)
+        found = [of(each) for each in shown]
+        if name == "list":
+            return listed(found)
+        if name in ("any", "all"):
+            return _some(name == "any", [truth_of(each) for each in shown], [made for made, _ in found])
     else:
-        raise NotVectorizable(f"calls {name}() with {len(given)} arguments")
+        found = [of(each) for each in given]
+        if element_of(found[0][1]) is not None and (len(given) == 1 or name == "sum"):
+            return over_list(name, found, truth)
+        if len(given) == 1:
+            found = fields.spread(found[0])
+        elif name not in ("min", "max"):
+            raise NotVectorizable(f"calls {name}() with {len(given)} arguments")
+        if name in ("any", "all"):
+            raise NotVectorizable(f"calls {name}() of a tuple that is no display")
     if name == "sum":
         return _sum(found)
     if name in ("sorted", "list"):
@@ -272,11 +208,11 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
     if name == "partition" and kinds == (STR, STR):
         parts = tuple(Rowwise(f"str.partition.{number}", made, STR) for number in range(3))
         return Make(parts), Tuple((STR, STR, STR))
-    kind = METHODS.get(f"{kinds[0]}.{name}", {}).get(kinds)
-    if kind is None:
+    called = operated(f"{kinds[0]}.{name}", arguments)
+    if called is None:
         told = ", ".join(map(str, kinds[1:]))
         raise NotVectorizable(f"calls the method {name}({told}) of {kinds[0]}")
-    return Rowwise(f"{kinds[0]}.{name}", made, kind), kind
+    return called
 
 
 def _joined(separator: Expression, parts: list[Typed]) -> Typed:
@@ -318,26 +254,13 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
         if found is None:
             raise refused
         return found
-    if left_schema == right_schema and (
-        left_schema in (INT, FLOAT, STR) or (left_schema == BOOL and op in ("==", "!="))
-    ):
-        return Compare(op, one, other)
-    numbers = {INT, FLOAT, BOOL}
-    if left_schema in numbers and right_schema in numbers:
-        return Compare(op, as_int(left)[0], as_int(right)[0])
-    if (left_schema in ARRAYS and right_schema in ARRAYS) or (
-        NONE in (left_schema, right_schema) and left_schema != right_schema
-    ):
-        maybe = any(kind.is_optional for kind in (left_schema, right_schema))
-        if op in ("==", "!=") and not maybe:
-            return after([one, other], Constant(op == "!="))
-        if not maybe:
-            raise refused
-    if any(isinstance(each.required, ListOf) or each == Optional(FLOAT) for each in (left_schema, right_schema)):
-        raise refused  # a list compares by identity first
-    same = left_schema.required == right_schema.required or NONE in (left_schema, right_schema)
-    if same or {left_schema, right_schema} == {DECIMAL, INT}:
-        return Rowwise(op, (one, other), BOOL)
+    made = operated(op, [left, right], lambda one, other: Compare(op, one, other))
+    if made is not None:
+        return made[0]
+    arrays = left_schema in ARRAYS and right_schema in ARRAYS
+    nothing = NONE in (left_schema, right_schema) and not (left_schema.is_optional or right_schema.is_optional)
+    if op in ("==", "!=") and (arrays or nothing):  # of two types
+        return after([one, other], Constant(op == "!="))
     raise refused
 
 

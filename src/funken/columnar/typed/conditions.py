@@ -17,11 +17,11 @@ from funken.columnar.expressions import (
     TypeTest,
     Unary,
 )
-from funken.columnar.library import is_table
-from funken.columnar.lists.calls import element_of
 from funken.columnar.typed import values as fields
+from funken.columnar.typed.operations import operated
 from funken.columnar.typed.tables import is_record_table
 from funken.columnar.typed.values import Typed, after, kind_of_constant
+from funken.expr.python.objects import is_table
 from funken.expr.types import ARRAYS, BOOL, INT, NONE, STR, Atomic, optional
 
 _Of = Callable[[Expression], Typed]
@@ -53,11 +53,11 @@ def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
     if is_record_table(container) and kind in (INT, STR):
         return Rowwise("in", (made, Constant(frozenset(container.value))), BOOL)  # type: ignore[attr-defined]
     text, schema = of(container)
-    if kind == schema == STR:
-        native = isinstance(made, Constant)
-        return Contains(made, text) if native else Rowwise("in", (made, text), BOOL)
-    if kind in (INT, STR, BOOL) and element_of(schema) == kind:
-        return Rowwise("in", (made, text), BOOL)
+    if kind == schema == STR and isinstance(made, Constant):
+        return Contains(made, text)
+    found = operated("in", [(made, kind), (text, schema)])
+    if found is not None:
+        return found[0]
     if isinstance(made, Constant) and not isinstance(schema, Atomic):
         return after([text], Constant(fields.has_key(schema, made.value)))
     raise NotVectorizable("tests with 'in' something else than constants")

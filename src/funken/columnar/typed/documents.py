@@ -10,8 +10,6 @@ from funken.columnar.typed.samples import Parsed, SampledText
 from funken.columnar.typed.sharing import with_parts
 from funken.expr.types import Type, atomic_fields
 
-LOADS = "json.loads"
-
 
 def loaded(given: Sequence[tuple[Expression, Type]]) -> tuple[Expression, Type]:
     """Return the documents in texts; raise ``NotVectorizable`` if nothing is known of them."""
@@ -61,4 +59,4 @@ def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
     return [of(each) for each in expressions]
 
 
-__all__ = ["LOADS", "loaded", "with_wanted"]
+__all__ = ["loaded", "with_wanted"]

@@ -40,22 +40,25 @@ from funken.columnar.expressions import (
     nodes_of,
     number_as_float,
 )
-from funken.columnar.library import HASH, MATCH, OPERATORS, is_table
-from funken.columnar.lists.calls import EMPTY, both_lists, element_of, joined_lists, listed
+from funken.columnar.lists.calls import both_lists, joined_lists, listed
 from funken.columnar.lists.parts import unsplit
 from funken.columnar.lists.reads import Reads
 from funken.columnar.mutation.typed import CHANGES, changed_record
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.calls import called, compared
 from funken.columnar.typed.conditions import contained, negated, present
+from funken.columnar.typed.operations import as_int, binary, operated
 from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.sharing import Sharing, with_parts
 from funken.columnar.typed.tables import looked_up, table_schema
-from funken.columnar.typed.values import Typed, after, as_int, check_known, is_empty, is_none, kind_of_constant, truth
+from funken.columnar.typed.values import Typed, after, check_known, is_empty, is_none, kind_of_constant, truth
+from funken.expr.python.items import EMPTY, element_of
+from funken.expr.python.objects import HASH, MATCH, is_table
 from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Optional, Tuple, Type, optional, types_in
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
+_SIGNS = {"-": "negative", "~": "inverted"}
 _MOST_OPENED = 100
 """So many expressions are computed for each of the values that were chosen before."""
 
@@ -228,10 +231,11 @@ class Inference:
             case Unary("bool", operand):
                 return self.truth_of(operand), BOOL
             case Unary(op, operand):
-                made, schema = as_int(self.of(operand))
-                if schema == INT or (schema == FLOAT and op == "-"):
-                    return Unary(op, made), schema
-                raise NotVectorizable(f"computes {op} of {schema}")
+                given = self.of(operand)
+                found = operated(_SIGNS[op], [given], partial(Unary, op))
+                if found is None:
+                    raise NotVectorizable(f"computes {op} of {given[1]}")
+                return found
             case Choose(condition, then, otherwise):
                 return self._choice(condition, then, otherwise, self.of)
             case Contains(needle, container):
@@ -383,29 +387,17 @@ class Inference:
     def _binary(self, op: str, left: Typed, right: Typed) -> Typed:
         if op == "/" or (op in ("+", "-", "*") and FLOAT in (left[1], right[1])):
             left, right = number_as_float(*left), number_as_float(*right)
-        (one, left_schema), (other, right_schema) = left, right
-        if left_schema == right_schema == BOOL and op in ("&", "|", "^"):
-            return Binary(op, one, other), BOOL
+        left_schema, right_schema = left[1], right[1]
         if op == "+" and isinstance(left_schema, ListOf) and isinstance(right_schema, ListOf):
-            return joined_lists((one, left_schema), (other, right_schema))
+            return joined_lists(left, right)
         if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
             return fields.combined(op, left, right)
-        (one, left_schema), (other, right_schema) = as_int(left), as_int(right)
-        assert isinstance(left_schema, Atomic)
-        assert isinstance(right_schema, Atomic)
-        if left_schema == right_schema == INT and op == "**" and other == Constant(2):
-            return Binary("*", one, one), INT
-        kind = OPERATORS.get(op, {}).get((left_schema, right_schema))
-        if kind is not None:
-            return Rowwise(op, (one, other), kind), kind
-        if {left_schema, right_schema} <= {INT, FLOAT}:
-            if left_schema == right_schema == INT:
-                return Binary(op, one, other), FLOAT if op == "/" else INT
-            if op in ("+", "-", "*", "/"):
-                return Binary(op, one, other), FLOAT
-        elif left_schema == right_schema == STR and op == "+":
-            return Binary(op, one, other), STR
-        raise NotVectorizable(f"computes {left[1]} {op} {right[1]}")
+        if op == "**" and right == (Constant(2), INT) and as_int(left)[1] == INT:
+            op, right = "*", left
+        found = binary(op, left, right)
+        if found is None:
+            raise NotVectorizable(f"computes {left_schema} {op} {right_schema}")
+        return found
 
     def _text(self, part: Expression) -> Expression:
         made, schema = self.of(part)

@@ -13,8 +13,9 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 from funken.columnar.expressions import Constant, Expression, Make, NotVectorizable, Rowwise
-from funken.columnar.library import PATTERN_METHODS, literal_of
-from funken.expr.types import DICT, INT, STR, Record, Tuple, Type, optional
+from funken.expr.python.objects import PATTERN, literal_of
+from funken.expr.python.table import TABLE
+from funken.expr.types import DICT, INT, STR, Atomic, Record, Tuple, Type, optional
 
 _Typed = tuple[Expression, Type]
 _REPEATS = {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}
@@ -22,8 +23,9 @@ _REPEATS = {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}
 
 def matched(name: str, pattern: Constant, given: list[_Typed]) -> _Typed:
     """Return a call of a method of a regular expression; raise ``NotVectorizable``."""
-    count, kind = PATTERN_METHODS.get(name, (0, STR))
-    if count != len(given) or any(schema != STR for _, schema in given):
+    row = TABLE.find(name)
+    kind = None if row is None else row.result((PATTERN, *(schema for _, schema in given)))
+    if not isinstance(kind, Atomic):
         raise NotVectorizable(f"calls the method {name}() of a regular expression")
     literal = literal_of(pattern.value)
     if name == "sub" and literal and isinstance(given[0][0], Constant) and "\\" not in given[0][0].value:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from funken.columnar.expressions import At, Binary, Constant, Expression, Loop, Rowwise, children
-
-_RAISING = {"/", "//", "%", "<<", ">>"}
+from funken.expr.python.table import TABLE
 
 
 def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
@@ -26,7 +25,7 @@ def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
         match expression:
             case Rowwise() | Loop() | At() | Expression(raises=True):
                 found = True
-            case Binary(op, _, right) if op in _RAISING and not (isinstance(right, Constant) and right.value):
+            case Binary(op, _, right) if TABLE[op].raises and not (isinstance(right, Constant) and right.value):
                 found = True
             case _:
                 found = any(_may_raise(each, known) for each in children(expression))

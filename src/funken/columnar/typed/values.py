@@ -5,7 +5,6 @@ Fields are taken out, put together, replaced and compared by their positions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from collections.abc import Sequence as Several
 from dataclasses import replace
@@ -30,28 +29,25 @@ from funken.columnar.expressions import (
     number_as_float,
     schema_of_value,
 )
-from funken.columnar.library import (
-    ATTRIBUTES,
-    HASH,
-    HASH_TYPE,
+from funken.columnar.lists.calls import item_of_list
+from funken.columnar.lists.parts import is_partition, unsplit
+from funken.columnar.typed.matches import item_of_match
+from funken.columnar.typed.operations import Typed, as_int, operated
+from funken.columnar.typed.raising import may_raise
+from funken.expr.python.objects import (
+    CLASSES,
     MATCH,
-    OBJECTS,
     kind_of_object,
     literal_of,
     table_kinds,
     table_of_items,
 )
-from funken.columnar.lists.calls import element_of, item_of_list
-from funken.columnar.lists.parts import is_partition, unsplit
-from funken.columnar.typed.matches import item_of_match
-from funken.columnar.typed.raising import may_raise
 from funken.expr.types import (
     ARRAYS,
     BOOL,
     DATACLASS,
     DICT,
     DOCUMENT,
-    FLOAT,
     INT,
     NAMED_TUPLE,
     NONE,
@@ -68,12 +64,6 @@ from funken.expr.types import (
 )
 from funken.types.row import Row
 
-Typed = tuple[Expression, Type]
-"""An expression as kernels compute it, and the schema of its results."""
-
-_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match}
-_TYPES |= {HASH: HASH_TYPE, **{kind: cls for cls, kind in OBJECTS.items()}}
-
 
 def after(before: Several[Expression], result: Expression) -> Expression:
     """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
@@ -85,17 +75,9 @@ def after(before: Several[Expression], result: Expression) -> Expression:
     )
 
 
-def as_int(operand: Typed) -> Typed:
-    """Return bools as the ints that they are in arithmetic; anything else as it is."""
-    made, schema = operand
-    if schema != BOOL:
-        return operand
-    return (Constant(int(made.value)) if isinstance(made, Constant) else Invoke("int", (made,))), INT
-
-
 def check_known(schema: Type) -> None:
     """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
-    if isinstance(schema, Atomic) and schema.required not in _TYPES and not isinstance(schema.required, ListOf):
+    if isinstance(schema, Atomic) and schema.required not in CLASSES and not isinstance(schema.required, ListOf):
         raise NotVectorizable(f"computes with a {schema}")
 
 
@@ -175,7 +157,7 @@ def kind_of_constant(value: Any) -> Type:
 def type_of(schema: Type) -> type:
     """Return the exact type of values of a schema."""
     if isinstance(schema, Atomic):
-        return list if isinstance(schema, ListOf) else _TYPES[schema]
+        return list if isinstance(schema, ListOf) else CLASSES[schema]
     if isinstance(schema, Record):
         return schema.cls or (dict if schema.form in (DICT, DOCUMENT) else Row)
     return tuple
@@ -266,35 +248,32 @@ def _item_of_value(made: Expression, schema: Atomic, index: Typed, of: int | Non
         return item_of_list(made, schema, index, of)
     if of is not None:
         raise NotVectorizable(f"unpacks {of} values from {schema}")
-    if schema == STR and index[1] == INT:
-        return Rowwise("item", (made, index[0]), STR), STR
     if schema == MATCH:
         return item_of_match(made, index)
-    raise NotVectorizable(f"takes an item of {schema}")
+    found = operated("item", [(made, schema), index])
+    if found is None:
+        raise NotVectorizable(f"takes an item of {schema}")
+    return found
 
 
 def attribute(record: Typed, name: str) -> Typed:
     """Return an attribute."""
-    made, schema = record
+    schema = record[1]
     if isinstance(schema, Record) and schema.form not in (DICT, DOCUMENT):
         position = schema.position(name)
         if position is not None and not (schema.form == ROW and (hasattr(Row, name) or name.startswith("_"))):
             return project(record, position)
-    elif isinstance(schema, Atomic) and name in ATTRIBUTES.get(schema, {}):
-        kind = ATTRIBUTES[schema][name]
-        return Rowwise(f"@{schema}.{name}", (made,), kind), kind
+    elif isinstance(schema, Atomic) and (found := operated(f"@{schema}.{name}", [record])) is not None:
+        return found
     raise NotVectorizable(f"uses the attribute {name!r} of {schema}")
 
 
 def cut(record: Typed, bounds: list[Typed]) -> Typed:
     """Return a slice of a text, of a list of texts or of a tuple."""
     made, schema = record
-    if (
-        isinstance(schema, Atomic)
-        and (schema == STR or element_of(schema))
-        and all(kind in (INT, NONE) for _, kind in bounds)
-    ):
-        return Rowwise("slice", (made, *(each for each, _ in bounds)), schema), schema
+    found = operated("slice", [record, *bounds])
+    if found is not None:
+        return found
     if is_tuple(schema) and all(isinstance(each, Constant) for each, _ in bounds):
         part = slice(*(each.value for each, _ in bounds if isinstance(each, Constant)))
         kept = [project(record, index) for index in range(len(schema))[part]]

@@ -13,8 +13,8 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.faults import reads
 from funken.columnar.kernels.columns import Column, Columns, column_of
-from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.columnar.records import field_getter, form_of, has_form
+from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.expr.types import (
     BOOL,
     DICT,

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of
-from funken.columnar.library import OBJECTS
 from funken.columnar.records import form_of
 from funken.columnar.vectorized.arguments import columns_of_records, record_of
 from funken.columnar.vectorized.schemas import OBJECT
 from funken.errors import ValueDoesNotFit
+from funken.expr.python.objects import OBJECTS
 from funken.expr.types import (
     BOOL,
     DICT,

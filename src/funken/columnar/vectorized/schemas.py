@@ -10,9 +10,9 @@ import types
 import typing
 from typing import Any
 
-from funken.columnar.library import DATE, DATETIME, DECIMAL, OBJECTS
 from funken.columnar.records import field_getter, form_of, has_form
 from funken.errors import ValueDoesNotFit
+from funken.expr.python.objects import DATE, DATETIME, DECIMAL, OBJECTS
 from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, Atomic, Object, Record, Tuple, Type, optional
 from funken.types.info import (
     BasicType,

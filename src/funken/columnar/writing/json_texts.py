@@ -18,13 +18,13 @@ from funken.columnar.expressions import (
     Rowwise,
     Text,
 )
-from funken.columnar.library import DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.columnar.records import has_documents
 from funken.columnar.typed.values import Typed, is_none, project
-from funken.columnar.writing.json_values import JsonOptions, value_as_json
+from funken.expr.python.json_values import JsonOptions, value_as_json
+from funken.expr.python.objects import DATE, DATETIME, DECIMAL, TIMEDELTA
+from funken.expr.python.table import DUMPS
 from funken.expr.types import BOOL, DICT, FLOAT, INT, NAMED_TUPLE, NONE, NUMBER, STR, Atomic, ListOf, Record
 
-DUMPS = "json.dumps"
 _AS_TEXT = (DATETIME, DATE, TIMEDELTA, DECIMAL)
 """Kinds of which ``default=str`` makes text."""
 
@@ -115,4 +115,4 @@ def _single(made: Expression, kind: Atomic, options: JsonOptions) -> Expression:
     return Rowwise("json ascii" if options.ensure_ascii else "json text", (made,), STR)
 
 
-__all__ = ["DUMPS", "call_of", "dumped", "options_of"]
+__all__ = ["call_of", "dumped", "options_of"]

@@ -8,13 +8,13 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from funken import extras
-from funken.columnar.library import DATE
 from funken.columnar.records import NOT_READ, name_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
 from funken.connectors.formats.arrow_values import array_of, check_singles
 from funken.connectors.formats.declared import names_of
 from funken.connectors.formats.record_types import RecordShape
 from funken.connectors.formats.stored_types import has_other_values
+from funken.expr.python.objects import DATE
 from funken.expr.types import (
     ARRAYS,
     BOOL,

@@ -18,7 +18,6 @@ from typing import Any, cast
 from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.library import BYTES, DATE, DATETIME, DECIMAL
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
 from funken.connectors.formats.avro_values import own_defaults, with_defaults, writer_of
 from funken.connectors.formats.declared import names_of, schema_of_records
@@ -27,6 +26,7 @@ from funken.connectors.formats.stored_types import StoredLeaves
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
+from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL
 from funken.expr.types import (
     BOOL,
     DICT,

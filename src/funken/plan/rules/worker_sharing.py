@@ -16,8 +16,8 @@ from typing import Any
 
 from funken.columnar.expressions import Expression, Invoke, NotVectorizable
 from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.library import METHODS, PATTERN_METHODS
 from funken.columnar.tracing import trace
+from funken.expr.python.table import TABLE
 from funken.operators.traits import LoopCall, traits_of
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Custom, Hash, Node
@@ -26,14 +26,7 @@ from funken.plan.rules.base import Rewritten, Rule, RuleContext
 
 _NAME = "workers"
 _GETTERS = (operator.itemgetter, operator.attrgetter)
-_METHODS = {name.partition(".")[2] for name in METHODS} | {
-    *PATTERN_METHODS,
-    "get",
-    "join",
-    "partition",
-    "_asdict",
-    "as_dict",
-}
+_METHODS = {row.method for row in TABLE if row.method} | {"get", "_asdict", "as_dict"}
 
 
 def waits(call: UserFunction, arguments: int = 1) -> str | None:
