@@ -145,7 +145,7 @@ class Walk:
         page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: self._problem(f"exception: {error}"))
         page.on("console", lambda message: message.type == "error" and self._problem(f"console: {message.text}"))
-        page.on("requestfailed", lambda request: self._gave_up(request))
+        page.on("requestfailed", self._gave_up)
         page.on("response", lambda answer: answer.status >= 400 and self._problem(f"{answer.status} {answer.url}"))
 
     def _problem(self, text: str) -> None:

@@ -17,7 +17,7 @@ def test_records_of_all_subtasks_are_counted_with_reasons():
         int(part.split()[0].replace(",", "")) for part in said.removeprefix("so far ").split("columns, ")
     )
     assert on_columns + in_rows == 5000
-    assert on_columns >= 1000
+    assert on_columns >= 500
     assert in_rows >= 1000
     assert said.endswith(f"(an overflow: {in_rows:,})")
 
