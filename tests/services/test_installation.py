@@ -70,7 +70,8 @@ def test_the_program_of_the_readme_runs_soon_in_an_empty_environment(built, tmp_
     programs = installed(built, tmp_path / "env", sys.executable)
     done = run(programs / "python", tmp_path / "job.py", cwd=tmp_path)
 
-    assert (done.stdout, done.stderr) == (printed, "")
+    assert done.stdout == printed
+    assert "PySpark is not installed" in done.stderr
     assert used() - before < MOST_SECONDS
     size = sum(path.lstat().st_size for path in (tmp_path / "env").rglob("*")) / 2**20
     assert size < MOST_MEGABYTES

@@ -5,10 +5,12 @@ This is what ``execute()`` and ``explain()`` import, and a program under constru
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from funken import config, extras
@@ -30,6 +32,8 @@ from funken.runtime.driver.master import JobMaster
 from funken.runtime.driver.rescaling import Recompile
 from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.clock import usable_cores
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Submission:
     def runner(self) -> tuple[Runner, str]:
         """Choose the runner, and name its target."""
         target = target_of(self.configuration, self.compiled(), self.frame, self.session)
+        if target == "local" and self.configuration.get(config.TARGET) == "auto":
+            _say_without_spark()
         return runner_for(target), target
 
     def job(self, runner: Runner | None, hold: bool) -> Job:
@@ -91,6 +97,15 @@ class Submission:
         conf, again = conf.copy(), recompiler(self.graph.take(), plan.name, conf.copy(), stage.context.cores)
         master = JobMaster(plan, hold, conf)
         return Job(plan, settings, conf, master, self.session, checkpoints, self.frame, stage=stage, recompile=again)
+
+
+@cache
+def _say_without_spark() -> None:
+    """Say once that a program does not run on Spark, since nobody has asked for that."""
+    logger.warning(
+        "PySpark is not installed, so programs run in this process. For Spark: pip install 'funken[spark]'. "
+        "With execution.target 'local' there is no such line."
+    )
 
 
 def wants_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
