@@ -171,9 +171,9 @@ def _windowed(kind: str, table: str, *tables: str) -> str:
     )
 
 
-def timed(rng: random.Random) -> str:
-    """Return a query over time."""
-    return rng.choice([*_of_windows(rng), *_of_rows(rng)])
+def timed_queries(rng: random.Random) -> list[str]:
+    """Return a query over time of each kind."""
+    return [*_of_windows(rng), *_of_rows(rng)]
 
 
 def _of_windows(rng: random.Random) -> list[str]:
@@ -245,7 +245,7 @@ class Queries:
         """Return a query."""
         rng = self._rng
         if rng.random() < 0.12:
-            return timed(rng)
+            return rng.choice(timed_queries(rng))
         text, columns = self._relation(3)
         roll = rng.random()
         if roll < 0.12:

@@ -77,6 +77,12 @@ QUERIES = {
     "GROUP BY name, window_start, window_end": [("ann", 2), ("ann", 1), ("bob", 1), ("bob", 1), (None, 1), ("cid", 1)],
     "SELECT a.id, b.id FROM orders AS a, orders AS b WHERE a.name = b.name AND b.at BETWEEN a.at AND a.at + "
     "INTERVAL '3' SECOND AND a.id < b.id": [(1, 3)],
+    "SELECT name, GROUPING(name), COUNT(*) FROM orders WHERE id < 3 GROUP BY GROUPING SETS ((name))": [
+        ("ann", 0, 1), ("bob", 0, 1),
+    ],
+    "SELECT id, LAG(amount, 1, -1) OVER (PARTITION BY name ORDER BY at) FROM orders WHERE name = 'ann'": [
+        (1, -1), (3, 10), (6, 30),
+    ],
     "SELECT id, w FROM orders CROSS JOIN UNNEST(ARRAY[1, 2]) AS u(w) WHERE id = 1": [(1, 1), (1, 2)],
     "WITH big AS (SELECT * FROM orders WHERE amount > 15) SELECT COUNT(*) FROM big AS a JOIN big AS b ON a.name = b.name": [
         (5,),

@@ -91,6 +91,15 @@ WINDOW = "TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
             "SELECT a.v, r.rate FROM a JOIN r FOR SYSTEM_TIME AS OF a.ts ON a.k = r.k",
             ["TemporalJoin [I]", "TableSourceScan [I]", "TableSourceScan [I]"],
         ),
+        (  # the row before an update has the time of its version, which it would end from its beginning
+            "SELECT a.v, ru.rate FROM a JOIN ru FOR SYSTEM_TIME AS OF a.ts ON a.k = ru.k",
+            ["TemporalJoin [I]", "TableSourceScan [I]", "ChangelogNormalize [I,UA,D]", "TableSourceScan [I,UA,D]"],
+        ),
+        (
+            "SELECT a.v, r.rate FROM a JOIN versions FOR SYSTEM_TIME AS OF a.ts AS r ON a.k = r.k",
+            ["TemporalJoin [I]", "TableSourceScan [I]", "Deduplicate [I,UA,D]", "TableSourceScan [I]"],
+        ),
+        ("SELECT GROUPING(k), COUNT(*) FROM a GROUP BY k", ["GroupAggregate [I,UB,UA]", "TableSourceScan [I]"]),
         (
             "SELECT a.v, r.rate FROM a LEFT JOIN r FOR SYSTEM_TIME AS OF a.p ON a.k = r.k AND r.rate > 1",
             ["LookupJoin [I]", "TableSourceScan [I]"],

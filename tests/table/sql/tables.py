@@ -14,6 +14,10 @@ CREATE TABLE cp (id INT PRIMARY KEY NOT ENFORCED, k STRING, v INT)
 CREATE TABLE u (id INT PRIMARY KEY NOT ENFORCED, k STRING, v INT) WITH ('connector' = 'values', 'changelog-mode' = 'I,UA,D');
 CREATE TABLE r (k STRING PRIMARY KEY NOT ENFORCED, rate INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
     WITH ('connector' = 'values', 'disable-lookup' = 'false');
+CREATE TABLE ru (k STRING PRIMARY KEY NOT ENFORCED, rate INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+    WITH ('connector' = 'values', 'changelog-mode' = 'I,UA,D');
+CREATE VIEW versions AS
+    SELECT k, rate, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM r) WHERE rn = 1;
 CREATE TABLE n (id INT, r ROW<x INT, y ROW<z STRING>>, arr ARRAY<INT>, m MAP<STRING, INT>, ltz TIMESTAMP_LTZ(3), d DECIMAL(10, 2))
     WITH ('connector' = 'values');
 CREATE TABLE plain (k STRING, n BIGINT) WITH ('connector' = 'values', 'sink-insert-only' = 'true');

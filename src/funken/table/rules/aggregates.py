@@ -48,8 +48,12 @@ def aggregate(converter: PlanConversion, node: LogicalAggregate) -> ExecNode:
             check_orderable(below.row_type[key].type)
     if node.sets is not None:
         return _expanded(converter, node, below)
-    found = grouped(converter, below, node.keys, node.calls, node.ttl, node)
-    shown = [InputRef(place, type=column.type) for place, column in enumerate(found.row_type)]
+    calls = tuple(call for call in node.calls if call.function not in GROUPING)
+    found = grouped(converter, below, node.keys, calls, node.ttl, replace(node, calls=calls))
+    shown: list[Node] = [InputRef(place, type=column.type) for place, column in enumerate(found.row_type)]
+    for place, call in enumerate(node.calls, len(node.keys)):
+        if call.function in GROUPING:  # of one set with all keys
+            shown.insert(place, Literal(0, type=call.type))
     return calc(found, shown, node.row_type.names)
 
 

@@ -171,9 +171,23 @@ class Settler:
         mode = node.mode if need is Need.BOTH else without_before(node.mode)
         return replace(node, left=sides[0], right=sides[1], mode=mode)
 
+    def _versions(self, node: ExecNode) -> ExecNode:
+        """The right side of a temporal join: a row before an update would end the version at the version's own time."""
+        if isinstance(node, nodes.ExecExchange | nodes.ExecCalc) and getattr(node, "condition", None) is None:
+            below = self._versions(node.input)
+            return replace(node, input=below, mode=below.mode)
+        if isinstance(node, _OWN):
+            return self._own(node, Need.AFTER)
+        found = self.must(node, Need.BOTH)
+        if isinstance(found, nodes.ExecChangelogNormalize) and found.condition is None:
+            return replace(found, mode=without_before(found.mode))
+        return found
+
     def _fixed(self, node: ExecNode, need: Need) -> ExecNode | None:
         """Operators that take complete changes, and make what they make."""
         inputs = [self.must(each, Need.BOTH) for each in node.inputs]  # type: ignore[arg-type]
+        if isinstance(node, nodes.ExecTemporalJoin):
+            inputs[1] = self._versions(node.right)
         found = node.with_inputs(inputs)
         if isinstance(node, nodes.ExecSort | nodes.ExecTemporalJoin):
             found = replace(found, mode=inputs[0].mode)
