@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.table.types import LogicalType, quoted
 
