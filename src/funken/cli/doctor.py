@@ -27,7 +27,7 @@ import click
 
 from funken import config, extras
 from funken.cli.jobs import as_json_option, print_json
-from funken.cli.run import job_options
+from funken.cli.options import job_options
 from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import FunkenError

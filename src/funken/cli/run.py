@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -22,78 +21,17 @@ from funken.api.jobs.watching import NotToRun, watch_jobs
 from funken.cli.batch.progress import BatchProgressDisplay
 from funken.cli.failures import ending_well, explained
 from funken.cli.lifecycle.script import run_script
+from funken.cli.options import job_options, with_options
 from funken.cli.progress import Progress
 from funken.cli.service.detached import check_detachable, run_detached
 from funken.cli.serving import Announcer, with_dashboard
 from funken.config import Configuration, set_default_configuration
-from funken.errors import InvalidConfiguration, JobExecutionError
+from funken.errors import JobExecutionError
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.unexecuted import take_warnings
 
 _STOP_SECONDS = 60.0
 _DETACH_SECONDS = 180.0
-
-# ---- options that several commands share
-
-
-def _configure(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Configuration:
-    configuration = Configuration()
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE.")
-        try:
-            with warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
-                configuration.set(key.strip(), value.strip())
-        except InvalidConfiguration as error:
-            raise click.BadParameter(f"{error} 'funken options' lists all.") from None
-        for warning in given:
-            click.echo(f"Warning: {warning.message}", err=True)
-    return configuration
-
-
-conf_option = click.option(
-    "--conf",
-    "-D",
-    "configuration",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=_configure,
-    help="Set an option; 'funken options' lists them. May be repeated.",
-)
-
-
-def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of every job: ``--target``, ``--parallelism``, ``--conf``."""
-    options = (
-        click.option(
-            "--target",
-            type=click.Choice(["auto", "local", "batch", "continuous"]),
-            default=default_target,
-            show_default=True,
-            help="Where to run: in this process, as a Spark batch job, or in Spark's real-time mode.",
-        ),
-        click.option("--parallelism", "-p", type=click.IntRange(min=1), help="Subtasks per operator."),
-        conf_option,
-    )
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def with_options(configuration: Configuration, target: str, parallelism: int | None) -> Configuration:
-    """Add to a configuration what has an option of its own; ``auto`` leaves the target as it is."""
-    if target != "auto":
-        configuration.set(config.TARGET, target)
-    if parallelism is not None:
-        configuration.set(config.PARALLELISM, parallelism)
-    return configuration
-
 
 # ---- running a script
 

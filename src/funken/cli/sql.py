@@ -10,14 +10,17 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from funken.api.jobs.client import JobClient
-from funken.cli.run import job_options, with_options
+from funken.cli.options import job_options, with_options
 from funken.config import Configuration, set_default_configuration
 from funken.errors import FunkenError
+from funken.runtime.collector import collecting_rarely
+
+if TYPE_CHECKING:
+    from funken.api.jobs.client import JobClient
 
 _PROMPT, _MORE = "Funken SQL> ", "> "
 _MODES = ("tableau", "changelog", "table")
@@ -225,21 +228,35 @@ def sql(
     funken sql -e "SELECT 1 + 1"
     funken sql --target local
     """
-    from funken.table.environment import EnvironmentSettings, TableEnvironment  # noqa: PLC0415 - other commands need none
-
     set_default_configuration(with_options(configuration, target, parallelism))
-    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
-    environment = TableEnvironment.create(settings)
     path = file or script
     typed = path is None and text is None and sys.stdin.isatty()
-    session = SqlClient(environment, click.echo, waits=not typed)
+    with collecting_rarely():
+        session = SqlClient(_environment(batch), click.echo, waits=not typed)
+        _session(
+            session,
+            init,
+            typed,
+            lambda: text if text is not None else Path(path).read_text() if path else sys.stdin.read(),
+        )
+
+
+def _environment(batch: bool) -> Any:
+    from funken.table.environment import EnvironmentSettings, TableEnvironment  # noqa: PLC0415 - the help needs none
+
+    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    return TableEnvironment.create(settings)
+
+
+def _session(session: SqlClient, init: str | None, typed: bool, script: Callable[[], str]) -> None:
+    """Run the statements of a session; an error of a script ends it."""
     try:
         if init is not None:
             session.script(Path(init).read_text())
         if typed:
             _typed(session)
             return
-        session.script(text if text is not None else Path(path).read_text() if path is not None else sys.stdin.read())
+        session.script(script())
         session.wait()
     except Quit:
         session.wait()

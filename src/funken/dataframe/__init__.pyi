@@ -8,7 +8,7 @@ from funken.dataframe.creation import (
 )
 from funken.dataframe.frame import DataFrame, GroupedDataFrame, col, lit
 from funken.dataframe.functions import udaf, udf, udtf
-from funken.dataframe.iteration import CloseableIterator
+from funken.dataframe.iteration import ResultIterator as CloseableIterator
 from funken.dataframe.models import (
     GenericProvider,
     ModelProvider,

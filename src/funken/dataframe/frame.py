@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from funken.dataframe import arguments as given
 from funken.dataframe.arguments import Flags
+from funken.dataframe.joining import joined
 from funken.dataframe.types import DataType
 from funken.table.expression import Expression, sql_literal
 from funken.table.expression import col as table_col
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from funken.dataframe.iteration import CloseableIterator
+    from funken.dataframe.iteration import ResultIterator
     from funken.table.rendering import Rendering
     from funken.table.schema import ResolvedSchema
     from funken.table.statement_set import StatementSet
@@ -320,9 +321,9 @@ class DataFrame:
         >>> orders.join(users, on="user").collect(), orders.join(users, on="user", how="anti").collect()
         ([<Row(1, 10, 'Ann')>], [<Row(2, 20)>])
         """
-        from funken.dataframe.joining import joined  # noqa: PLC0415 - they refer to one another
-
-        return joined(self, other, on, how, left_on, right_on)
+        if not isinstance(other, DataFrame):
+            raise TypeError(f"join() takes another DataFrame, but got a {type(other).__name__}.")
+        return DataFrame(joined(self._table, other._table, on, how, left_on, right_on))
 
     def join_lateral(self, table_function_call: Expression, how: str = "inner") -> DataFrame:
         """Join each row with the rows that a table function gives for it; ``how="left"`` keeps rows for which it gives none."""
@@ -470,7 +471,7 @@ class DataFrame:
 
     def iter_rows(
         self, include_row_kind: bool = False, row_kind_field: str = "__row_kind__"
-    ) -> CloseableIterator[dict[str, Any]]:
+    ) -> ResultIterator[dict[str, Any]]:
         """Execute the query, and return its rows as dicts while they come; closing the iterator cancels the job.
 
         >>> from funken.dataframe import range
@@ -488,7 +489,7 @@ class DataFrame:
         batch_format: str = "pandas",
         include_row_kind: bool = False,
         row_kind_field: str = "__row_kind__",
-    ) -> CloseableIterator[Any]:
+    ) -> ResultIterator[Any]:
         """Execute the query, and return its rows in DataFrames of pandas, or ``pyarrow`` tables, while they come."""
         from funken.dataframe.iteration import batches_of  # noqa: PLC0415 - only to iterate
 

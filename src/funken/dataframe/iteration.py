@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class CloseableIterator(Iterator[T], Generic[T]):
+class ResultIterator(Iterator[T], Generic[T]):
     """An iterator over the results of a job; it closes itself at the end or on an error, and closing cancels the job.
 
     >>> closed = []
-    >>> with CloseableIterator(iter([1, 2]), lambda: closed.append(True)) as numbers:
+    >>> with ResultIterator(iter([1, 2]), lambda: closed.append(True)) as numbers:
     ...     next(numbers)
     1
     >>> list(numbers), closed
@@ -34,7 +34,7 @@ class CloseableIterator(Iterator[T], Generic[T]):
         self._iterator = iterator
         self._close: Callable[[], None] | None = close
 
-    def __iter__(self) -> CloseableIterator[T]:
+    def __iter__(self) -> ResultIterator[T]:
         return self
 
     def __next__(self) -> T:
@@ -52,7 +52,7 @@ class CloseableIterator(Iterator[T], Generic[T]):
         if close is not None:
             close()
 
-    def __enter__(self) -> CloseableIterator[T]:
+    def __enter__(self) -> ResultIterator[T]:
         return self
 
     def __exit__(
@@ -68,13 +68,13 @@ def _as_dict(row: Row, names: Sequence[str], kind_field: str | None) -> dict[str
     return found
 
 
-def rows_of(table: Table, kind_field: str | None) -> CloseableIterator[dict[str, Any]]:
+def rows_of(table: Table, kind_field: str | None) -> ResultIterator[dict[str, Any]]:
     """Execute a query, and return its rows as dicts."""
     rows = table.execute().collect()
-    return CloseableIterator((_as_dict(row, table.names, kind_field) for row in rows), rows.close)
+    return ResultIterator((_as_dict(row, table.names, kind_field) for row in rows), rows.close)
 
 
-def batches_of(table: Table, size: int, batch_format: str, kind_field: str | None) -> CloseableIterator[Any]:
+def batches_of(table: Table, size: int, batch_format: str, kind_field: str | None) -> ResultIterator[Any]:
     """Execute a query, and return its rows in batches."""
     row_type = table.plan.row_type
     rows = table.execute().collect()
@@ -83,7 +83,7 @@ def batches_of(table: Table, size: int, batch_format: str, kind_field: str | Non
         while chunk := list(itertools.islice(rows, size)):
             yield batch_of(chunk, row_type, batch_format, kind_field)
 
-    return CloseableIterator(batches(), rows.close)
+    return ResultIterator(batches(), rows.close)
 
 
 def batch_of(rows: Sequence[Row], row_type: RelationType, batch_format: str, kind_field: str | None) -> Any:
@@ -165,4 +165,4 @@ def shown(table: Table, n: int) -> str:
     return "\n".join(line for line in lines if line.startswith(("+", "|")))
 
 
-__all__ = ["CloseableIterator", "batch_of", "batches_of", "rows_of", "shown", "taken", "taken_rows"]
+__all__ = ["ResultIterator", "batch_of", "batches_of", "rows_of", "shown", "taken", "taken_rows"]

@@ -12,7 +12,6 @@ from funken.table.table import Table
 from funken.table.types import quoted
 
 if TYPE_CHECKING:
-    from funken.dataframe.frame import DataFrame
     from funken.table.rendering import Rendering
 
 _KINDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "outer": "FULL JOIN"}
@@ -20,7 +19,7 @@ _ALL = (*_KINDS, "semi", "anti", "cross")
 
 
 @dataclass
-class Sides:
+class JoinSides:
     """Both tables with the columns that the condition needs, the condition, and how keys of both are called on the right."""
 
     left: Table
@@ -29,26 +28,23 @@ class Sides:
     shared: dict[str, str] = field(default_factory=dict)
 
 
-def joined(frame: DataFrame, other: Any, on: Any, how: str, left_on: Any, right_on: Any) -> DataFrame:
-    """Return the join of two frames."""
-    kind = type(frame)
-    if not isinstance(other, kind):
-        raise TypeError(f"join() takes another DataFrame, but got a {type(other).__name__}.")
+def joined(left: Table, right: Table, on: Any, how: Any, left_on: Any, right_on: Any) -> Table:
+    """Return the join of two tables."""
     if not isinstance(how, str):
         raise TypeError(f"how must be a string, but got {how!r}.")
     if how not in _ALL:
         raise ValueError(f"how must be one of {', '.join(_ALL)}, but got {how!r}.")
-    if frame._table._environment is not other._table._environment:
+    if left._environment is not right._environment:
         raise ValueError("both frames must belong to the same TableEnvironment.")
     if how == "cross":
         if any(one is not None for one in (on, left_on, right_on)):
             raise ValueError("a cross join does not take on, left_on or right_on.")
-        _distinct_names(frame.columns, other.columns, set())
-        return kind(frame._table.join(other._table))
-    sides = _sides(frame._table, other._table, on, left_on, right_on, how not in ("semi", "anti"))
+        _distinct_names(left.names, right.names, set())
+        return left.join(right)
+    sides = _sides(left, right, on, left_on, right_on, how not in ("semi", "anti"))
     if how in ("semi", "anti"):
-        return kind(_filtered(sides, frame.columns, how))
-    return kind(_combined(sides, frame.columns, other.columns, how))
+        return _filtered(sides, left.names, how)
+    return _combined(sides, left.names, right.names, how)
 
 
 def _distinct_names(left: list[str], right: list[str], shared: set[str]) -> None:
@@ -65,7 +61,7 @@ def _keys(value: Any, columns: list[str], what: str) -> list[Any]:
     return keys
 
 
-def _sides(left: Table, right: Table, on: Any, left_on: Any, right_on: Any, keeps_both: bool) -> Sides:
+def _sides(left: Table, right: Table, on: Any, left_on: Any, right_on: Any, keeps_both: bool) -> JoinSides:
     if on is not None and (left_on is not None or right_on is not None):
         raise ValueError("on cannot be combined with left_on or right_on.")
     if on is None and (left_on is None or right_on is None):
@@ -73,7 +69,7 @@ def _sides(left: Table, right: Table, on: Any, left_on: Any, right_on: Any, keep
     if isinstance(on, Expression):
         if keeps_both:
             _distinct_names(left.names, right.names, set())
-        return Sides(left, right, on)
+        return JoinSides(left, right, on)
     left_keys = _keys(on if on is not None else left_on, left.names, "on" if on is not None else "left_on")
     right_keys = _keys(on if on is not None else right_on, right.names, "on" if on is not None else "right_on")
     if len(left_keys) != len(right_keys):
@@ -85,7 +81,7 @@ def _sides(left: Table, right: Table, on: Any, left_on: Any, right_on: Any, keep
     return _with_keys(left, right, pairs, shared)
 
 
-def _with_keys(left: Table, right: Table, pairs: list[tuple[Any, Any]], shared: set[str]) -> Sides:
+def _with_keys(left: Table, right: Table, pairs: list[tuple[Any, Any]], shared: set[str]) -> JoinSides:
     """Add computed keys as columns, and give every column of the right that the left has too a name of its own."""
     taken = {*left.names, *right.names}
 
@@ -110,10 +106,10 @@ def _with_keys(left: Table, right: Table, pairs: list[tuple[Any, Any]], shared: 
     right = right.rename_columns(*(col(old).alias(new) for old, new in renamed.items())) if renamed else right
     equal: list[Any] = [col(a) == col(b) for a, b in zip(*columns, strict=True)]
     condition = equal[0] if len(equal) == 1 else and_(*equal)
-    return Sides(left, right, condition, {name: renamed[name] for name in shared})
+    return JoinSides(left, right, condition, {name: renamed[name] for name in shared})
 
 
-def _combined(sides: Sides, left: list[str], right: list[str], how: str) -> Table:
+def _combined(sides: JoinSides, left: list[str], right: list[str], how: str) -> Table:
     def item(name: str) -> str:
         other = sides.shared.get(name)
         if other is None or how not in ("right", "full", "outer"):
@@ -129,7 +125,7 @@ def _combined(sides: Sides, left: list[str], right: list[str], how: str) -> Tabl
     return sides.left._query(build)
 
 
-def _filtered(sides: Sides, left: list[str], how: str) -> Table:
+def _filtered(sides: JoinSides, left: list[str], how: str) -> Table:
     """Return the rows of the left with a partner, or those without; NULL keys have none."""
     negated = "NOT " if how == "anti" else ""
 
@@ -140,4 +136,4 @@ def _filtered(sides: Sides, left: list[str], how: str) -> Table:
     return sides.left._query(build)
 
 
-__all__ = ["Sides", "joined"]
+__all__ = ["JoinSides", "joined"]

@@ -35,8 +35,8 @@ from funken import (
 from funken.api.jobs.watching import watch_jobs
 from funken.cli.failures import ending_well
 from funken.cli.lifecycle.handover import HandOver
+from funken.cli.options import job_options, with_options
 from funken.cli.progress import Progress
-from funken.cli.run import job_options, with_options
 from funken.cli.serving import Announcer, with_dashboard
 from funken.demo import fraud, histogram
 from funken.demo.chaos import Chaos

@@ -6,9 +6,10 @@ A computed node is an array as long as the batch, or a scalar if it is constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef, Literal, Node, walk
 from funken.expr.rules import Determinism, FunctionRule, FunctionTable
 

@@ -6,9 +6,11 @@ A node knows its type, which is whatever the language that made it uses (``funke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
+
+from funken.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.expr.ir import Call, Node
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.table.types import LogicalType, quoted
 
@@ -458,15 +459,17 @@ class CatalogManager:
         """The names of objects in a database, sorted; of tables or views only, if asked."""
         catalog, database = catalog or self.current_catalog, database or self.current_database
         home = self.catalogs.get(catalog)
-        found: dict[str, CatalogObject] = {}
-        if home is not None and database in home.databases():
-            found |= home.objects(database, kind)
-        found |= {
-            path.name: entry
+        found = {
+            path.name: only is None or isinstance(entry, only)
             for (of, path), entry in self.temporary.items()
             if of == kind and (path.catalog, path.database) == (catalog, database)
         }
-        return sorted(name for name, entry in found.items() if only is None or isinstance(entry, only))
+        if home is not None and database in home.databases():
+            entries = home.objects(database, kind)
+            for name in entries:
+                if name not in found:
+                    found[name] = only is None or isinstance(entries[name], only)
+        return sorted(name for name, is_wanted in found.items() if is_wanted)
 
     def temporary_names(self, kind: str, only: type | None = None) -> list[str]:
         """Return the names of temporary objects in the current database, sorted."""
@@ -486,15 +489,9 @@ class CatalogManager:
         path = self.identifier(parts)
         found = self.find("function", parts)
         if found is None:
-            candidates: Iterable[tuple[str, CatalogObject]] = [
-                (place.name, entry)
-                for (kind, place), entry in self.temporary.items()
-                if kind == "function" and (place.catalog, place.database) == (path.catalog, path.database)
-            ]
-            home = self.catalogs.get(path.catalog)
-            if home is not None and path.database in home.databases():
-                candidates = [*candidates, *home.objects(path.database, "function").items()]
-            found = next((entry for name, entry in candidates if name.upper() == path.name.upper()), None)
+            known = self.names("function", path.catalog, path.database)
+            near = next((name for name in known if name.upper() == path.name.upper()), None)
+            found = None if near is None else self.find("function", [path.catalog, path.database, near])
         return found if isinstance(found, CatalogFunction) else None
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogModel, CatalogTable, TableDistribution
 from funken.table.definitions import Typing, completed

@@ -8,9 +8,9 @@ Keys, arguments and filters are positions of columns; computed ones are columns 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from funken.dataclass import dataclass
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import (
     AggregateCall,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,6 @@ from funken.table.catalog import (
     CatalogModel,
     CatalogTable,
     CatalogView,
-    InMemoryCatalog,
     InvalidTable,
     ResolvedTable,
     TableColumn,
@@ -240,21 +238,15 @@ def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult
 
 
 def _create_function(env: TableEnvironment, statement: st.CreateFunction) -> TableResult:
-    from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
+    from funken.table.udf import imported_definition  # noqa: PLC0415 - few programs have functions
 
     if statement.language.upper() != "PYTHON":
         raise InvalidTable(
             f"Function '{'.'.join(statement.path)}' is in {statement.language}, but Funken runs Python only. "
             "Write the function in Python, and CREATE FUNCTION .. AS 'module.name' LANGUAGE PYTHON."
         )
-    module, _, name = statement.target.rpartition(".")
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidTable(f"Function {statement.target!r} cannot be imported: {error}. Write 'module.name'.") from None
-    entry = CatalogFunction(
-        statement.target, "PYTHON", definition_of(function, statement.path[-1]), statement.resources
-    )
+    definition = imported_definition(statement.target, statement.path[-1])
+    entry = CatalogFunction(statement.target, "PYTHON", definition, statement.resources)
     if statement.system:
         if statement.path[-1].upper() in env.catalogs.system_functions and not statement.if_not_exists:
             raise InvalidTable(f"Temporary system function {statement.path[-1]} already exists.")
@@ -279,13 +271,9 @@ def _create_catalog(env: TableEnvironment, statement: st.CreateCatalog) -> Table
 
 def make_catalog(env: TableEnvironment, name: str, options: dict[str, str]) -> None:
     """Make a catalog by its options; raises ``InvalidTable`` for a type that there is not."""
-    kind = options.get("type")
-    if kind != "generic_in_memory":
-        raise InvalidTable(
-            f"Catalog {name!r} has type {kind!r}; available: generic_in_memory. Register others with "
-            "register_catalog(name, catalog)."
-        )
-    env.catalogs.register_catalog(name, InMemoryCatalog(options.get("default-database", "default")), options)
+    from funken.table.stored_catalogs import catalog_of  # noqa: PLC0415 - loads connectors
+
+    env.catalogs.register_catalog(name, catalog_of(name, options), options)
 
 
 def _create_model(env: TableEnvironment, statement: st.CreateModel) -> TableResult:

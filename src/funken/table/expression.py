@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
+from funken.table.frames import frame_of
 from funken.table.schema import as_type
 from funken.table.types import quoted
 from funken.types.row import Row
@@ -319,15 +320,28 @@ class Expression:
         """
         keywords = (order_by, partition_by, rows, range)
         if alias is None:
-            from funken.table.frames import framed  # noqa: PLC0415 - they refer to one another
-
-            return framed(self, *keywords)
+            return self._framed(*keywords)
         if any(one is not None for one in keywords):
             raise TypeError(
                 "over() got multiple values: pass the alias of a window, or order_by and the others by keywords."
             )
         name = alias._column if isinstance(alias, Expression) else str(alias)
         return Expression(lambda r: f"{self.sql(r)} OVER ({r.over_window(name)})", f"over({self}, {name})")
+
+    def _framed(self, order_by: Any, partition_by: Any, rows: Any, range_: Any) -> Expression:
+        order = _named_column(order_by, "order_by")
+        several = partition_by if isinstance(partition_by, list | tuple) else [partition_by]
+        if not several:
+            raise TypeError("partition_by must not be empty; leave it out for one partition.")
+        partition = [] if partition_by is None else [_named_column(one, "partition_by") for one in several]
+        frame = frame_of(rows, range_)
+
+        def render(r: Rendering) -> str:
+            head = f"PARTITION BY {', '.join(one.sql(r) for one in partition)} " if partition else ""
+            ends = frame.sql(lambda distance: lit_or_expression(distance).sql(r))
+            return f"{self.sql(r)} OVER ({head}ORDER BY {order.sql(r)} {ends})"
+
+        return Expression(render, f"over({self}, {', '.join([str(order), *frame.shown(), *map(str, partition)])})")
 
     # ---- windows
 
@@ -676,6 +690,14 @@ def _log(self: Expression, base: Any = None) -> Expression:
 
 def _instance_of(value: Any) -> bool:
     return isinstance(value, Expression)
+
+
+def _named_column(given: Any, what: str) -> Expression:
+    if isinstance(given, str):
+        return col(given)
+    if not isinstance(given, Expression):
+        raise TypeError(f"{what} must be a column name or Expression, but got {given!r}.")
+    return given
 
 
 def lit_or_expression(value: Any) -> Expression:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
-from funken.table.expression import Expression, col, sql_literal
-
-if TYPE_CHECKING:
-    from funken.table.rendering import Rendering
 
 
 @dataclass(frozen=True)
@@ -43,42 +40,33 @@ def following(distance: Any) -> FrameEnd:
     return UNBOUNDED if distance is UNBOUNDED else FrameEnd("FOLLOWING", distance)
 
 
-def framed(aggregate: Expression, order_by: Any, partition_by: Any, rows: Any, range_: Any) -> Expression:
-    """Return an aggregate over a frame.
+@dataclass(frozen=True)
+class OverFrame:
+    """The rows of a partition that an aggregate is over, in a unit: ROW or RANGE."""
 
-    ``rows`` and ``range_`` are a distance back to the current row, or a pair of ends; without both, a frame is all rows up to
-    the current one and its peers. Raises ``TypeError`` or ``ValueError`` for arguments that make no frame.
+    unit: str
+    lower: FrameEnd
+    upper: FrameEnd
+
+    def sql(self, literal: Callable[[Any], str]) -> str:
+        """Return the frame as SQL; ``literal`` writes distances."""
+        ends = f"{_sql(self.lower, 'PRECEDING', literal)} AND {_sql(self.upper, 'FOLLOWING', literal)}"
+        return f"{'ROWS' if self.unit == 'ROW' else self.unit} BETWEEN {ends}"
+
+    def shown(self) -> list[str]:
+        """Return both ends as the text of an expression has them."""
+        return [_shown(self.lower, self.unit), _shown(self.upper, self.unit)]
+
+
+def frame_of(rows: Any, range_: Any) -> OverFrame:
+    """Return a frame of a distance back to the current row, or of a pair of ends; without both, all rows up to the peers.
+
+    Raises ``TypeError`` or ``ValueError`` for arguments that make no frame.
     """
-    order = _column(order_by, "order_by")
-    partition = [] if partition_by is None else _columns(partition_by)
     if rows is not None and range_ is not None:
         raise ValueError("rows and range are mutually exclusive; a frame counts rows, or it measures time.")
     unit = "ROW" if rows is not None else "RANGE"
-    lower, upper = _ends(rows if rows is not None else UNBOUNDED if range_ is None else range_, unit.lower())
-
-    def render(rendering: Rendering) -> str:
-        parts = [f"PARTITION BY {', '.join(one.sql(rendering) for one in partition)}"] if partition else []
-        parts.append(f"ORDER BY {order.sql(rendering)}")
-        ends = f"{_sql(lower, 'PRECEDING', rendering)} AND {_sql(upper, 'FOLLOWING', rendering)}"
-        return f"{aggregate.sql(rendering)} OVER ({' '.join(parts)} {unit.replace('ROW', 'ROWS')} BETWEEN {ends})"
-
-    shown = [str(order), _shown(lower, unit), _shown(upper, unit), *map(str, partition)]
-    return Expression(render, f"over({aggregate}, {', '.join(shown)})")
-
-
-def _column(given: Any, what: str) -> Expression:
-    if isinstance(given, Expression):
-        return given
-    if isinstance(given, str):
-        return col(given)
-    raise TypeError(f"{what} must be a column name or Expression, but got {given!r}.")
-
-
-def _columns(given: Any) -> list[Expression]:
-    several = list(given) if isinstance(given, list | tuple) else [given]
-    if not several:
-        raise TypeError("partition_by must not be empty; leave it out for one partition.")
-    return [_column(one, "partition_by") for one in several]
+    return OverFrame(unit, *_ends(rows if rows is not None else UNBOUNDED if range_ is None else range_, unit.lower()))
 
 
 def _ends(given: Any, what: str) -> tuple[FrameEnd, FrameEnd]:
@@ -87,7 +75,7 @@ def _ends(given: Any, what: str) -> tuple[FrameEnd, FrameEnd]:
     if len(given) != 2:
         raise TypeError(f"{what} must be a distance, or a two-element tuple of ends, but got {given!r}.")
     for end in given:
-        if isinstance(end, Expression):
+        if hasattr(end, "sql"):
             raise TypeError(
                 f"{what} got {end}, which is of the Table API. Use pyflink.dataframe.CURRENT_ROW and its kin."
             )
@@ -121,19 +109,15 @@ def _checked(end: FrameEnd, what: str) -> FrameEnd:
         except InvalidProgram:
             raise ValueError(f"{distance!r} is no duration string; write '1 hour', say, or pass a timedelta.") from None
         return FrameEnd(end.direction, datetime.timedelta(milliseconds=milliseconds))
-    if isinstance(distance, Expression):
+    if hasattr(distance, "sql"):  # an interval of the Table API
         return end
     raise TypeError(f"range is a duration string, a timedelta or an interval, but got {distance!r}.")
 
 
-def _sql(end: FrameEnd, unbounded: str, rendering: Rendering) -> str:
+def _sql(end: FrameEnd, unbounded: str, literal: Callable[[Any], str]) -> str:
     if end is UNBOUNDED:
         return f"UNBOUNDED {unbounded}"
-    if end.distance is None:
-        return end.direction
-    if isinstance(end.distance, Expression):
-        return f"{end.distance.sql(rendering)} {end.direction}"
-    return f"{sql_literal(end.distance)} {end.direction}"
+    return end.direction if end.distance is None else f"{literal(end.distance)} {end.direction}"
 
 
 def _shown(end: FrameEnd, unit: str) -> str:
@@ -142,4 +126,4 @@ def _shown(end: FrameEnd, unit: str) -> str:
     return f"{'UNBOUNDED' if end is UNBOUNDED else 'CURRENT'}_{unit}"
 
 
-__all__ = ["CURRENT_ROW", "UNBOUNDED", "FrameEnd", "following", "framed", "preceding"]
+__all__ = ["CURRENT_ROW", "UNBOUNDED", "FrameEnd", "OverFrame", "following", "frame_of", "preceding"]

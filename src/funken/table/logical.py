@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import datetime
 import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from importlib import import_module
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from funken.api.environment import StreamExecutionEnvironment
 from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.expr.ir import input_refs, shifted
 from funken.ids import OperatorId

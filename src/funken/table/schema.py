@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogTable, TableColumn, TableWatermark
 from funken.table.logical import LogicalNode, RelationType, TimeAttribute

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import inspect
 import typing
 from collections import UserDict
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from funken.errors import InvalidProgram
+from funken.table.catalog import InvalidTable
 from funken.table.schema import as_type
 from funken.table.types import (
     BYTES,
@@ -824,6 +826,16 @@ def udtaf(
         TableAggregateDefinition, f, result_type=result_type, input_types=input_types, deterministic=deterministic,
         name=name, func_type=func_type,
     )  # fmt: skip
+
+
+def imported_definition(target: str, name: str) -> Any:
+    """Return the definition of the function ``module.name``, under a name; raises ``InvalidTable`` if it cannot be imported."""
+    module, _, attribute = target.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidTable(f"Function {target!r} cannot be imported: {error}. Write 'module.name'.") from None
+    return definition_of(function, name)
 
 
 def definition_of(function: Any, name: str = "") -> Any:

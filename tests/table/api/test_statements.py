@@ -149,7 +149,7 @@ def test_catalogs_and_databases_have_a_current_one(env):
     assert run(env, "SHOW DATABASES IN mine") == [("default",)]
     with pytest.raises(InvalidTable, match="currently in use"):
         env.execute_sql("DROP CATALOG default_catalog")
-    with pytest.raises(InvalidTable, match="type 'hive'; available: generic_in_memory"):
+    with pytest.raises(InvalidTable, match="'hive', which is unknown. Available: file, generic_in_memory"):
         env.execute_sql("CREATE CATALOG other WITH ('type' = 'hive')")
 
 

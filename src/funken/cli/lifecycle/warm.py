@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from funken.cli.run import job_options, with_options
+from funken.cli.options import job_options, with_options
 from funken.config import Configuration
 from funken.config.values import duration_ms
 from funken.errors import FunkenError

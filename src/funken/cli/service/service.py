@@ -9,7 +9,7 @@ import click
 
 from funken import config
 from funken.cli.jobs import errors_as_text
-from funken.cli.run import conf_option
+from funken.cli.options import conf_option
 from funken.config import Configuration
 from funken.errors import RestServerFailed
 from funken.rest.archive import Archive, archive_folder

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.texts import double_text
 

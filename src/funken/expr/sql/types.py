@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, NoReturn, TypeVar
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 
 MAX_LENGTH = 2147483647

@@ -12,10 +12,10 @@ import math
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.types import (
     ArrayType,

@@ -102,8 +102,12 @@ class OptionValues:
     Supported options: connector, path, rate.
     """
 
-    def __init__(self, path: str, options: Mapping[str, str], declared: Iterable[ConnectorOption]) -> None:
+    def __init__(
+        self, path: str, options: Mapping[str, str], declared: Iterable[ConnectorOption], what: str = "table"
+    ) -> None:
         self._path = path
+        self._what = what
+        self._own = "connector" if what == "table" else "type"
         self._options = dict(options)
         self._declared = {option.key: option for option in declared}
         self._check_unknown()
@@ -115,16 +119,16 @@ class OptionValues:
                     _warn(path, key, option.unused)
 
     def _check_unknown(self) -> None:
-        known = sorted({"connector", *self._declared})
+        known = sorted({self._own, *self._declared})
         wrong = [
             key for key in self._options
-            if key not in ("connector", "property-version")
+            if key not in (self._own, "property-version")
             and not any(option.matches(key) for option in self._declared.values())
         ]  # fmt: skip
         if wrong:
             told = ", ".join(f"{key!r}{_nearest(key, known)}" for key in sorted(wrong))
             raise InvalidProgram(
-                f"Unsupported options found for table {self._path!r}: {told}.\nSupported options: {', '.join(known)}."
+                f"Unsupported options found for {self._what} {self._path!r}: {told}.\nSupported options: {', '.join(known)}."
             )
 
     def _check_missing(self) -> None:
@@ -135,7 +139,7 @@ class OptionValues:
         if missing:
             shown = ", ".join(f"{key!r} = '...'" for key in missing)
             raise InvalidProgram(
-                f"One or more required options are missing for table {self._path!r}: {', '.join(missing)}.\n"
+                f"One or more required options are missing for {self._what} {self._path!r}: {', '.join(missing)}.\n"
                 f"Set them in its WITH clause: WITH ({shown})."
             )
 
@@ -151,7 +155,7 @@ class OptionValues:
             return option.parse(value)
         except (ValueError, TypeError, FunkenError) as wrong:
             raise InvalidProgram(
-                f"Invalid value for option {key!r} of table {self._path!r}: {value!r}: {wrong}"
+                f"Invalid value for option {key!r} of {self._what} {self._path!r}: {value!r}: {wrong}"
             ) from None
 
     def __getitem__(self, key: str) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode
 from funken.table.rules.conditions import conjuncts

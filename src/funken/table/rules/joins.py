@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table import exec_nodes as nodes

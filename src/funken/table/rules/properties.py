@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.expr.ir import InputRef, Node
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, UpsertKeys

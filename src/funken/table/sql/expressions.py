@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
+from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import AggregateRule, InvalidCall

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from sqlglot import exp
 
+from funken.dataclass import dataclass
 from funken.expr.ir import Node
 from funken.table.logical import OutputColumn, RelationType, Span
 from funken.table.sql.statements import InvalidQuery

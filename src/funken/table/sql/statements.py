@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.table.catalog import InvalidTable, TableDistribution
 
 Path = tuple[str, ...]

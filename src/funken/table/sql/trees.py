@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from sqlglot import exp
 
+from funken.dataclass import dataclass
 from funken.expr.ir import InputRef, Node
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table.logical import Hint, LogicalNode, LogicalSetOperation, OutputColumn, RelationType, SetKind, project
