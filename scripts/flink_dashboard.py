@@ -36,10 +36,11 @@ JOB_TABS = ("overview", "exceptions", "timeline", "dataskew", "checkpoints", "co
 VERTEX_TABS = (
     "detail", "subtasks", "taskmanagers", "watermarks", "accumulators", "backpressure", "metrics", "flamegraph",
 )  # fmt: skip
-MACHINE_TABS = ("metrics", "logs", "stdout", "log", "thread-dump", "profiler")
+MACHINE_TABS = ("metrics", "logs", "stdout", "log-list", "thread-dump", "profiler")
 CHECKPOINT_TABS = ("Overview", "History", "Summary", "Configuration")
 WAIT_MS = 10_000
 _SETTLE_MS = 450
+_ZOOM_MS = 1500
 
 
 def static_files(version: str) -> dict[str, bytes]:
@@ -197,16 +198,14 @@ def walk_job(walk: Walk, kind: str, job: str, vertices: list[str]) -> None:
     """Visit every page of a job."""
     for tab in JOB_TABS:
         walk.visit(f"job/{kind}/{job}/{tab}")
+        if tab == "overview":
+            walk.page.wait_for_timeout(_ZOOM_MS)  # the graph is zoomed, which fails on a page that is not shown any more
         if tab == "checkpoints":
+            inner = walk.page.locator("flink-job-checkpoints")
             for each in CHECKPOINT_TABS:
-                walk.click(each, walk.page.locator(".ant-tabs-tab", has_text=each))
+                walk.click(each, inner.locator(".ant-tabs-tab", has_text=each))
                 if each == "History":
-                    walk.click(
-                        "a checkpoint",
-                        walk.page.locator(
-                            "flink-job-checkpoints tbody tr td .ant-table-row-expand-icon, tbody .ant-table-row-expand-icon"
-                        ),
-                    )
+                    walk.click("a checkpoint", inner.locator("tbody .ant-table-row-expand-icon:visible"))
     for vertex in vertices:
         for tab in VERTEX_TABS:
             walk.visit(f"job/{kind}/{job}/overview/{vertex}/{tab}")
@@ -233,7 +232,7 @@ def walk_everything(walk: Walk, version: str, client: JobClient, rest: RestClien
     for tab in MACHINE_TABS:
         walk.visit(f"task-manager/{machine}/{tab}")
     for name in ("taskmanager.log", "taskmanager.out"):
-        walk.visit(f"task-manager/{machine}/log/{name}")
+        walk.visit(f"task-manager/{machine}/log-list/{name}")
     for tab in ("metrics", "config", "logs", "stdout", "log", "thread-dump", "profiler"):
         walk.visit(f"job-manager/{tab}")
     for name in ("driver.log", f"{job}.log"):
