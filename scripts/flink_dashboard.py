@@ -38,7 +38,9 @@ VERTEX_TABS = (
 )  # fmt: skip
 MACHINE_TABS = ("metrics", "logs", "stdout", "log-list", "thread-dump", "profiler")
 CHECKPOINT_TABS = ("Overview", "History", "Summary", "Configuration")
-WAIT_MS = 10_000
+GAVE_UP = "Job failed during initialization"
+"""What the dashboard shows in place of a job that it does not understand."""
+WAIT_MS = 5_000
 _SETTLE_MS = 450
 _ZOOM_MS = 1500
 
@@ -146,11 +148,12 @@ class Walk:
         page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: self._problem(f"exception: {error}"))
         page.on("console", lambda message: message.type == "error" and self._problem(f"console: {message.text}"))
-        page.on("requestfailed", lambda request: self._gave_up(request))
+        page.on("requestfailed", self._gave_up)
         page.on("response", lambda answer: answer.status >= 400 and self._problem(f"{answer.status} {answer.url}"))
 
     def _problem(self, text: str) -> None:
         self.problems.append(f"{self._place}: {text}")
+        print(self.problems[-1], file=sys.stderr, flush=True)
 
     def _gave_up(self, request: Any) -> None:
         if request.failure != "net::ERR_ABORTED":  # the page itself gives a call up when it is left
@@ -162,6 +165,8 @@ class Walk:
         self.visited.append(route)
         self.page.goto(f"{self._front.url}/#/{route}")
         self.settle(expected)
+        if self.page.get_by_text(GAVE_UP).count():
+            self._problem(f"shows {GAVE_UP!r}")
         if f"#/{route}" not in self.page.url:
             self._problem(f"the dashboard went to {self.page.url}")
         self.shoot(route)
@@ -199,7 +204,9 @@ def walk_job(walk: Walk, kind: str, job: str, vertices: list[str]) -> None:
     for tab in JOB_TABS:
         walk.visit(f"job/{kind}/{job}/{tab}")
         if tab == "overview":
-            walk.page.wait_for_timeout(_ZOOM_MS)  # the graph is zoomed, which fails on a page that is not shown any more
+            walk.page.wait_for_timeout(
+                _ZOOM_MS
+            )  # the graph is zoomed, which fails on a page that is not shown any more
         if tab == "checkpoints":
             inner = walk.page.locator("flink-job-checkpoints")
             for each in CHECKPOINT_TABS:
