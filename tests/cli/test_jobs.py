@@ -134,6 +134,40 @@ def test_a_savepoint_is_taken_and_the_job_ended_with_another(start, tmp_path):
     assert {task.state.name for vertex in client.snapshot().vertices for task in vertex.subtasks} == {"FINISHED"}
 
 
+def test_a_savepoint_is_deleted_and_nothing_else(start, tmp_path):
+    start("words")
+    path = output("savepoint", "words", "--savepoint-dir", tmp_path / "saved").strip()
+    Path(path, "notes.txt").write_text("by hand")
+    made = output("checkpoint", "words").strip()
+
+    refused = run("savepoint", "--dispose", made)
+
+    assert (refused.exit_code, "no savepoint: its job deletes it" in refused.output) == (1, True)
+    assert output("savepoint", "-d", path) == f"{path} is deleted.\n"
+    assert [each.name for each in Path(path).iterdir()] == ["notes.txt"]
+    assert run("savepoint", "-d", path).exit_code == 1
+    assert Path(made).is_dir()
+    assert run("savepoint").exit_code == run("savepoint", "words", "-d", path).exit_code == 2
+
+
+def test_a_checkpoint_is_made_now(start):
+    client = start("words")
+
+    made = output("checkpoint", "words", "--json")
+
+    assert (made["jid"], made["checkpointId"]) == (client.get_job_id(), 1)
+    assert made["location"].endswith("/chk-1")
+    assert output("checkpoint", "words").strip().endswith("/chk-2")
+
+
+def test_a_checkpoint_of_a_job_without_checkpoints_fails_with_the_reason(start):
+    start("words", checkpoints=False)
+
+    done = run("checkpoint", "words")
+
+    assert (done.exit_code, "runs without checkpoints" in done.output) == (1, True)
+
+
 def test_the_path_of_a_checkpoint_that_is_deleted_is_not_shown(start):
     client = start("words")
     paths = [client._job.checkpoints.checkpoint().result(60) for _ in range(3)]

@@ -52,6 +52,14 @@ def test_frozen_drivers_cost_their_time_once(servers, capsys):
     assert capsys.readouterr().err.count("Warning: no REST server answers at") == 3
 
 
+def test_one_frozen_driver_costs_no_more_than_several(servers, capsys):
+    began = time.monotonic()
+
+    assert all_jobs(servers[:1], tolerant=True, seconds=0.3) == []
+    assert time.monotonic() - began < 1.2
+    assert "Warning: no REST server answers at" in capsys.readouterr().err
+
+
 def test_at_an_address_the_error_is_raised(servers):
     with pytest.raises(ServerNotReached):
         all_jobs([servers[0].within(0.2)], tolerant=False)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import threading
 import urllib.request
 from typing import ClassVar
@@ -56,6 +57,11 @@ class Recording:
 
     def close(self):
         self.closed.set()
+
+
+class Pulling(Recording):
+    def pull(self, read):
+        self.read = read
 
 
 class Failing(Recording):
@@ -215,6 +221,60 @@ def test_prometheus_scrapes_loopback():
         'flink_taskmanager_job_task_numRecordsIn{job_id="1",job_name="words",operator_name="count",subtask_index="0"} 7.0'
         in lines
     )
+
+
+def test_prometheus_reads_metrics_when_they_are_scraped():
+    pytest.importorskip("prometheus_client")
+    reporter, scrapes = reporter_of("prometheus", {}), []
+
+    def read():
+        scrapes.append(len(scrapes) + 1)
+        return [MetricPoint("numRestarts", scrapes[-1], {"job_id": "1", "job_name": "words"})]
+
+    def scraped():
+        with urllib.request.urlopen(f"http://127.0.0.1:{reporter.port}/metrics", timeout=BOUND) as answer:
+            return [line for line in answer.read().decode().splitlines() if line.startswith("flink")]
+
+    reporter.open({"port": 0})
+    try:
+        reporter.pull(read)
+        found = scraped() + scraped()
+        reporter.report(POINTS[:1])
+        last = scraped()
+    finally:
+        reporter.close()
+
+    name = 'flink_jobmanager_job_numRestarts{job_id="1",job_name="words"}'
+    assert found == [f"{name} 1.0", f"{name} 2.0"]
+    assert (last, scrapes) == ([f"{name} 2.0"], [1, 2])
+
+
+def test_a_reporter_that_pulls_is_told_the_end_only():
+    Recording.made.clear()
+    run(mine(Pulling, **{"metrics.reporter.mine.interval": "10 ms"}), 20_000)
+
+    (reporter,) = Recording.made
+    assert len(reporter.reports) == 1
+    assert {each.name for each in reporter.reports[0]} == {each.name for each in reporter.read()}
+
+
+def test_the_ends_of_chains_and_the_processes_have_metrics():
+    Recording.made.clear()
+    run(mine(Recording, **{"metrics.reporter.mine.interval": "1 h"}))
+
+    last = Recording.made[0].reports[-1]
+    of_operators = {
+        (each.scope["operator_id"], each.name): each.value for each in last if each.scope.get("kind") == "user"
+    }
+    assert of_operators["numbers", "numRecordsIn"] == of_operators["counts", "numRecordsOut"] == 100
+    assert ("numbers", "numRecordsOut") not in of_operators, "what is between the operators of a chain is not counted"
+    for kind, family in (("worker", "flink_taskmanager_"), ("driver", "flink_jobmanager_")):
+        (used,) = [
+            each for each in last if each.scope.get("kind") == kind and each.name == "Status.JVM.Memory.Heap.Used"
+        ]
+        assert used.value > 0 and str(os.getpid()) in used.scope["process"]
+        pytest.importorskip("prometheus_client")
+        assert reporter_of("prometheus", {}).family(used) == f"{family}Status_JVM_Memory_Heap_Used"
 
 
 def test_prometheus_finds_the_port_taken(caplog):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from tempfile import TemporaryDirectory
 
 from funken import config
 from funken.checkpoint.events import Outcome
@@ -14,6 +13,7 @@ from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.ids import Millis
+from funken.io.temporary import make_temporary_folder
 
 logger = logging.getLogger(__name__)
 
@@ -118,15 +118,15 @@ class CheckpointSettings:
         )
 
 
-def placed(settings: CheckpointSettings, job: str) -> tuple[CheckpointSettings, TemporaryDirectory[str] | None]:
-    """Return settings with a directory: that of the program, or a temporary one, which is removed when the job ends."""
+def placed(settings: CheckpointSettings, job: str) -> tuple[CheckpointSettings, str | None]:
+    """Return settings with a directory: that of the program, or a temporary one, to be removed when the job ends."""
     if settings.directory:
         return settings, None
-    folder = TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True)
+    folder = make_temporary_folder("checkpoints")
     if settings.job_id:
         logger.warning(
             "job %r has the id %r, but nothing to resume from it: its checkpoints are in a temporary folder, and end with it. "
             "Set %s.",
             job, settings.job_id, config.CHECKPOINT_DIR.key,
         )  # fmt: skip
-    return replace(settings, directory=folder.name), folder
+    return replace(settings, directory=folder), folder

@@ -1,4 +1,4 @@
-"""``funken list, info, cancel, stop, savepoint, rescale, checkpoints, metrics``: jobs that run, by the REST API of their drivers.
+"""``funken list, info, cancel, stop, savepoint, checkpoint, rescale, metrics`` and others: jobs that run, by REST.
 
 Exit codes: 0, 1 if there is no such job or it refuses or the operation fails, 2 for a wrong command line.
 """
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from funken.checkpoint.store.completed import dispose_savepoint
 from funken.cli.remote import OVER, FoundJob, all_jobs, clients, find_job, remote_options
 from funken.errors import FunkenError, ServerNotReached
 
@@ -135,14 +136,49 @@ def cancel(job: FoundJob, as_json: bool, no_wait: bool, timeout: float) -> None:
         click.echo(f"{job.entry['name']} ({job.id}) is {state}.")
 
 
-@job_command("savepoint")
-def savepoint(job: FoundJob, as_json: bool, directory: str | None, timeout: float) -> None:
+@click.command("savepoint")
+@click.argument("wanted", metavar="[JOB]", required=False)
+@click.option("--dispose", "-d", "disposed", metavar="PATH", help="Delete this savepoint instead; needs no job.")
+@as_json_option
+@remote_options
+def savepoint(
+    wanted: str | None, disposed: str | None, url: str | None, token_file: str | None, certificate: str | None,
+    as_json: bool, directory: str | None, timeout: float,
+) -> None:  # fmt: skip
     """Save the state of a job, which keeps running; print the savepoint's path.
 
-    JOB is an id, the beginning of one, or a name.
+    JOB is an id, the beginning of one, or a name. With --dispose, delete a savepoint: only the files that it names.
     """
+    if (wanted is None) == (disposed is None):
+        raise click.UsageError("Name a JOB to save, or --dispose with the PATH of a savepoint to delete.")
+    with errors_as_text():
+        if disposed is not None:
+            dispose_savepoint(disposed)
+            click.echo(json.dumps({"disposed": disposed}, indent=2) if as_json else f"{disposed} is deleted.")
+            return
+        job = find_job(clients(url, token_file, certificate), wanted, url is not None)
+        _save(job, as_json, directory, timeout)
+
+
+def _save(job: FoundJob, as_json: bool, directory: str | None, timeout: float) -> None:
     begun = job.client.post("jobs", job.id, "savepoints", body={"target-directory": directory, "cancel-job": False})
     finish_savepoint(job, begun["request-id"], as_json, timeout)
+
+
+@job_command("checkpoint")
+def checkpoint(job: FoundJob, as_json: bool, timeout: float) -> None:
+    """Make a checkpoint of a job now, as an interval would; print its path.
+
+    JOB is an id, the beginning of one, or a name. A checkpoint belongs to its job, which deletes it when newer ones are there; a
+    savepoint stays.
+    """
+    begun = job.client.post("jobs", job.id, "checkpoints", body={"checkpointType": "CONFIGURED"})
+    done = operation_of(job, "checkpoints", begun["request-id"], "the checkpoint", timeout)
+    found = job.get("checkpoints", "details", str(done["checkpointId"]))
+    if as_json:
+        print_json({"jid": job.id, "checkpointId": done["checkpointId"], "location": found["external_path"]})
+    else:
+        click.echo(found["external_path"])
 
 
 @job_command("stop")
@@ -187,6 +223,7 @@ _timeout(
     click.option("--parallelism", "-p", type=click.IntRange(1), required=True, help="Subtasks per operator.")(rescale)
 )
 _timeout(_directory(savepoint))
+_timeout(checkpoint)
 _timeout(_directory(stop))
 click.option("--drain", "-d", is_flag=True, help="Fire all windows and event-time timers first.")(stop)
 _timeout(click.option("--no-wait", is_flag=True, help="Do not wait until the job is over.")(cancel))

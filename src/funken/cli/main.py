@@ -16,6 +16,7 @@ INTERRUPTED = 130
 
 _COMMANDS = {
     "cancel": "funken.cli.jobs:cancel",
+    "checkpoint": "funken.cli.jobs:checkpoint",
     "checkpoints": "funken.cli.jobs:checkpoints",
     "completion": "funken.cli.service.completion:completion",
     "demo": "funken.demo.command:demo",
@@ -88,5 +89,5 @@ def main() -> None:
     funken run --detach job.py           run a program in the background
     funken service                       all jobs of this user at one address
     funken history                       jobs that are over
-    funken savepoint JOB                 save the state of a job that runs; or: stop, rescale, cancel
+    funken savepoint JOB                 save the state of a job that runs; or: stop, checkpoint, rescale, cancel
     """

@@ -71,10 +71,13 @@ def clients(url: str | None, token_file: str | None, certificate: str | None) ->
 def all_jobs(servers: list[RestClient], tolerant: bool, seconds: float = _FROZEN_SECONDS) -> list[FoundJob]:
     """Return the jobs of all servers, newest first; with ``tolerant``, a server that does not answer costs a warning.
 
-    Of several servers all are asked at the same time, and each has so many seconds: drivers that are frozen delay nobody twice.
+    All are asked at the same time, and each has so many seconds: drivers that are frozen delay nobody twice. One that was named,
+    perhaps far away, has longer.
     """
-    if len(servers) < 2:
+    if not tolerant:
         answers: list[_Answer] = [_jobs_of(server) for server in servers]
+    elif not servers:
+        answers = []
     else:
         with ThreadPoolExecutor(len(servers)) as threads:
             answers = [*threads.map(lambda server: _jobs_of(server, seconds), servers)]

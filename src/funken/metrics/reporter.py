@@ -21,7 +21,7 @@ class MetricPoint:
 
     ``scope`` has ``job_id`` and ``job_name``; for metrics of a task also ``task_name``, ``operator_id`` (of the head of its
     chain), ``operator_name``, ``subtask_index`` and ``host``; those of functions have the id and name of their operator, and the
-    ``kind`` ``user``.
+    ``kind`` ``user``. Metrics of a process have ``process``, and the kind ``worker`` or ``driver``.
 
     >>> MetricPoint("numRecordsIn", 7, {"job_name": "words", "operator_name": "count", "subtask_index": "0"}).identifier
     'words.count.0.numRecordsIn'
@@ -34,12 +34,15 @@ class MetricPoint:
     @property
     def identifier(self) -> str:
         """Scope and name as one text, with dots between them."""
-        parts = [self.scope.get(part, "") for part in ("job_name", "operator_name", "subtask_index")]
+        parts = [self.scope.get(part, "") for part in ("job_name", "process", "operator_name", "subtask_index")]
         return ".".join([*filter(None, parts), self.name])
 
 
 class MetricReporter(Protocol):
     """Brings the metrics of a job to where they are looked at; all of its methods are called in one thread.
+
+    One that is asked for metrics itself may have a method ``pull(read)``, which is called once after ``open``: ``read()`` returns
+    the metrics as they are at that moment, from any thread. Then ``report`` is called at the end only.
 
     >>> class Newest:
     ...     def open(self, options):

@@ -50,7 +50,13 @@ def rejection(
     403
     """
     if settings.token:
-        if not public and not _has_token(settings.token, headers.get("authorization", "")):
+        sent = headers.get("authorization", "")
+        if not public and not _has_token(settings.token, sent):
+            if sent:
+                return (
+                    401,
+                    "The token is wrong: it is not the one in the file that rest.authentication.token-file names.",
+                )
             return 401, "A token is needed: send it as 'Authorization: Bearer TOKEN' (rest.authentication.token-file)."
     elif not _is_own_host(settings, headers.get("host", "")):
         return 403, "The Host header does not name this server. Use the address that the driver logged, or localhost."

@@ -116,6 +116,20 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text) - LONGEST} more characters)"
 
 
+def on_lines(text: str) -> str:
+    r"""Return a message so that none of its lines can be taken for another record: what follows the first is indented.
+
+    Characters that a terminal obeys are escaped.
+
+    >>> on_lines("no price\n2026-01-01 INFO all is well\x1b[2J")
+    'no price\n    2026-01-01 INFO all is well\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    clean = "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+    return clean.rstrip("\n").replace("\n", "\n    ")
+
+
 def log_line(entry: dict[str, Any]) -> str:
     """Return an entry, as the REST API and the files have it, as a line of text.
 
@@ -127,4 +141,4 @@ def log_line(entry: dict[str, Any]) -> str:
     who = entry["operator"] or ("task" if entry["subtask"] >= 0 else "driver")
     place = f"{who} ({entry['subtask']}) #{entry['attempt']}" if entry["subtask"] >= 0 else who
     stamp = f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}Z"
-    return f"{stamp} {entry['level']:5} {place} {entry['logger']}: {entry['message']}"
+    return f"{stamp} {entry['level']:5} {place} {entry['logger']}: {on_lines(entry['message'])}"

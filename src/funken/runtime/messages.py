@@ -167,6 +167,8 @@ class VertexMetrics:
     user: dict[str, OperatorMetrics] = field(default_factory=dict)
     markers: dict[str, dict[str, float]] = field(default_factory=dict)
     """The ages (ms) of latency markers by where they come from, as ``latency_statistics`` has them; replaced, never changed."""
+    queued: int = 0
+    """How many blocks have arrived and wait."""
 
     def copy(self) -> VertexMetrics:
         """Return the same numbers, in dicts of their own."""

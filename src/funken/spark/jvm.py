@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession, SQLContext
 
+from funken.io.temporary import make_temporary_folder, remove_temporary_folder
 from funken.timing.clock import SystemClock
 
 GONE = (Py4JError, ConnectionError)
@@ -96,7 +95,7 @@ def start(
         return _known_again(context)
     folder = None
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM is not ours
-        folder = _make_folder()
+        folder = make_temporary_folder("spark", _LONGEST_FOLDER)
         options += f' "-Djava.io.tmpdir={folder}"'
     for key, value in {**settings, "spark.driver.extraJavaOptions": options}.items():
         builder = builder.config(key, value)
@@ -112,7 +111,7 @@ def start(
     except BaseException:
         _forget_leftovers()
         if folder is not None and SparkContext._gateway is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_temporary_folder(folder)
         raise
     _own[session.sparkContext] = [place for place in sys.path if place not in before]
     return session
@@ -152,14 +151,6 @@ def _known_again(context: Any) -> SparkSession:
         SparkContext._active_spark_context = context
     session: SparkSession = SparkSession.builder.getOrCreate()
     return session
-
-
-def _make_folder() -> str:
-    folder = tempfile.mkdtemp(prefix="funken-spark-")
-    if len(os.fsencode(folder)) > _LONGEST_FOLDER and os.path.isdir("/tmp"):
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="funken-spark-", dir="/tmp")
-    return folder
 
 
 def forget(context: Any) -> None:
@@ -249,4 +240,4 @@ def _drop_gateway() -> None:
             process.wait(_EXIT_SECONDS)
     gateway.shutdown()
     if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_temporary_folder(folder)

@@ -12,7 +12,6 @@ Two places belong together, and live under one folder: Spark's log of offsets an
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from funken import config
 from funken.checkpoint.events import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.errors import JobCancelled, JobExecutionError
+from funken.io.temporary import temporary_folder
 from funken.plan.physical import PhysicalPlan
 from funken.plan.serialization import program_bytes
 from funken.runtime.driver.checkpoints import JobCheckpoints
@@ -132,5 +132,5 @@ def _folder(settings: CheckpointSettings) -> Iterator[str]:
     if settings.directory:
         yield settings.directory
         return
-    with tempfile.TemporaryDirectory(prefix="funken-checkpoints-", ignore_cleanup_errors=True) as folder:
+    with temporary_folder("checkpoints") as folder:
         yield folder

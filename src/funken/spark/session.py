@@ -14,10 +14,8 @@ import atexit
 import logging
 import os
 import re
-import shutil
 import site
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +39,7 @@ from funken.errors import (
     SparkNotStarted,
     TooFewTaskSlots,
 )
+from funken.io.temporary import make_temporary_folder, remove_temporary_folder
 from funken.spark import jvm
 from funken.spark.java import class_data, ensure_java, home_of, without_vector_module
 from funken.spark.lean import spare_imports
@@ -286,12 +285,9 @@ def _import_path() -> str | None:
 @cache
 def _socket_folder() -> str:
     """Make the folder of the workers' sockets, private to this user; it is removed with this process."""
-    folder = tempfile.mkdtemp(prefix="funken-")
-    if len(folder) > _LONGEST_SOCKET_FOLDER:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="funken-", dir="/tmp")
+    folder = make_temporary_folder("sockets", _LONGEST_SOCKET_FOLDER)
     own = os.getpid()
-    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == own else None)
+    atexit.register(lambda: remove_temporary_folder(folder) if os.getpid() == own else None)
     return folder
 
 

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from funken import config
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.io.temporary import temporary_folder
 from funken.operators.traits import traits_of
 from funken.plan.serialization import program_bytes
 from funken.runtime.driver.job import Job
@@ -286,7 +286,7 @@ class ContinuousRunner(SparkRunner):
             spark._jsparkSession, workers[0], jvm.org.apache.spark.sql.Encoders.STRING()
         )
         carrier = DataFrame(stream.toDF(), spark)
-        with tempfile.TemporaryDirectory(prefix="funken-query-", ignore_cleanup_errors=True) as folder:
+        with temporary_folder("query") as folder:
             query = (
                 chain_of(carrier, job.plan.widths, workers, deployment)
                 .writeStream.format("noop")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from funken import ProcessFunction
+from funken import ProcessFunction, StreamExecutionEnvironment
 from funken.config import Configuration
 from funken.runtime.chain.log_capture import LogCapture, WorkerLogs, printing
 from funken.runtime.log_entries import LONGEST, LogSettings
@@ -234,6 +234,34 @@ def test_warnings_are_written_although_a_job_listens_to_them(capsys):
         assert local([1, 2]).map(warned).execute_and_collect(limit=2) == [1, 2]
 
     assert capsys.readouterr().err == "no price for 1\nno price for 2\n"
+
+
+def test_what_is_written_has_no_secrets_and_no_forged_lines(capsys):
+    capture = LogCapture(
+        LogSettings(), lambda entries: None, threaded=False, mask=lambda text: text.replace("hunter2", "******")
+    )
+    with without_handlers():
+        capture.install(set_level=False, prints=True)
+        SHOP.warning("password %s\nERROR paid by nobody\x1b[2J", "hunter2")
+        try:
+            raise ValueError("hunter2 is refused")
+        except ValueError:
+            SHOP.exception("no price")
+        capture.uninstall()
+
+    written = capsys.readouterr().err
+    assert written.startswith("password ******\n    ERROR paid by nobody\\x1b[2J\nno price\nTraceback")
+    assert written.endswith("ValueError: ****** is refused\n")
+
+
+def test_a_job_masks_what_it_writes(capsys):
+    conf = Configuration({"execution.target": "local", "pipeline.global-job-parameters": "db.password:hunter2hunter2"})
+    env = StreamExecutionEnvironment.get_execution_environment(conf)
+    with without_handlers():
+        env.from_collection(["hunter2hunter2"]).for_each(lambda key: SHOP.warning("the key is %s", key))
+        env.execute()
+
+    assert capsys.readouterr().err == "the key is ******\n"
 
 
 def test_with_two_jobs_they_are_written_once(capsys):

@@ -19,6 +19,7 @@ from funken.api.jobs.results import CompletableFuture, JobExecutionResult, when_
 from funken.api.jobs.watching import NotToRun, watchers
 from funken.checkpoint.events import Stop
 from funken.errors import InvalidProgram, JobExecutionError
+from funken.metrics.reporter import MetricPoint
 from funken.operators.coordinators.collecting import Collector
 from funken.plan.physical import PhysicalPlan
 from funken.rest.server import Shown, serve
@@ -32,6 +33,7 @@ from funken.runtime.job.points import points_of
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus
 from funken.runtime.messages import MetricsReport, TaskId
+from funken.runtime.process import process_status
 from funken.timing.clock import SystemClock
 from funken.timing.waiting import came
 
@@ -132,7 +134,7 @@ class JobClient(JobDisplay):
         try:
             self._shown = serve(self._job.configuration, self, self._served)
             with ExitStack() as watching:
-                watching.enter_context(reporting(self._job.configuration, lambda: points_of(self._job.snapshot())))
+                watching.enter_context(reporting(self._job.configuration, self._points))
                 watching.enter_context(shown_in_notebook(self, self._job.configuration, self._context))
                 for watch in watchers():
                     watching.enter_context(watch(self))
@@ -159,6 +161,9 @@ class JobClient(JobDisplay):
         leadership.close()
         self._settle(result)
         return result
+
+    def _points(self) -> list[MetricPoint]:
+        return points_of(self._job.snapshot(), process_status())
 
     def _settle(self, result: JobExecutionResult | BaseException) -> None:
         """Set the result; only the first time counts."""

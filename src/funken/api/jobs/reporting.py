@@ -50,6 +50,9 @@ class ReporterThread:
                 self._name, type(error).__name__, error, _PREFIX, self._name,
             )  # fmt: skip
             return
+        if (pull := getattr(self._reporter, "pull", None)) is not None:
+            pull(self._read)
+            self._ended.wait()
         while not self._ended.wait(self._seconds):
             self._report()
         self._report()

@@ -1,14 +1,15 @@
 """Metrics for Prometheus to scrape: an HTTP endpoint, on loopback unless another address is given.
 
 Names are Flink's: ``flink_jobmanager_job_numRestarts``, ``flink_taskmanager_job_task_numRecordsIn``, and for metrics of
-functions ``flink_taskmanager_job_task_operator_<name>``; the scope is in the labels. Requests have to name this machine in their
+operators and functions ``flink_taskmanager_job_task_operator_<name>``, of processes ``flink_taskmanager_Status_JVM_<name>`` and
+``flink_jobmanager_...``; the scope is in the labels. Requests have to name this machine in their
 ``Host``, or one of the names in ``allowed-hosts``. Needs the extra ``prometheus``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from funken.metrics.reporter import MetricPoint
@@ -20,23 +21,23 @@ _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class PrometheusReporter:
-    """Serves the newest metrics at ``http://<host>:<port>/metrics``; ``port`` 9249 is Flink's, 0 takes a free one.
+    """Serves the metrics of this moment at ``http://<host>:<port>/metrics``; ``port`` 9249 is Flink's, 0 takes a free one.
 
     >>> PrometheusReporter.family(MetricPoint("orders.late", 1, {"subtask_index": "0", "operator_id": "a", "kind": "user"}))
     'flink_taskmanager_job_task_operator_orders_late'
     """
 
     def __init__(self) -> None:
-        self._metrics: Sequence[MetricPoint] = ()
+        self._read: Callable[[], Sequence[MetricPoint]] = lambda: ()
         self._server: Any = None
         self.port = 0
 
     @staticmethod
     def family(metric: MetricPoint) -> str:
         """Return the name of a metric's family."""
-        scope = "jobmanager_job"
+        kind = metric.scope.get("kind")
+        scope = {"worker": "taskmanager", "driver": "jobmanager"}.get(kind or "", "jobmanager_job")
         if "subtask_index" in metric.scope:
-            kind = metric.scope.get("kind")
             scope = (
                 "taskmanager_job"
                 if kind == "latency"
@@ -59,16 +60,20 @@ class PrometheusReporter:
         self._server = ScrapeServer(host, port, make_wsgi_app(registry), names)
         self.port = self._server.server_port
 
+    def pull(self, read: Callable[[], Sequence[MetricPoint]]) -> None:
+        """Read the metrics when they are scraped."""
+        self._read = read
+
     def report(self, metrics: Sequence[MetricPoint]) -> None:
         """Serve these from now on."""
-        self._metrics = metrics
+        self._read = lambda: metrics
 
     def collect(self) -> Iterable[Metric]:
-        """Return the newest metrics, as ``prometheus_client`` wants them."""
+        """Return the metrics as they are now, as ``prometheus_client`` wants them."""
         from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
 
         families: dict[tuple[str, tuple[str, ...]], GaugeMetricFamily] = {}
-        for metric in self._metrics:
+        for metric in self._read():
             name, labels = self.family(metric), tuple(key for key in metric.scope if key != "kind")
             found = families.get((name, labels))
             if found is None:

@@ -118,7 +118,7 @@ def details(job: JobSnapshot) -> Json:
         "vertices": [_vertex(job, info, vertex) for info, vertex in vertices(job)],
         "status-counts": _states(vertex.state for vertex in job.vertices),
         "plan": plan(job)["plan"],
-        "stream-graph": {},
+        "stream-graph": None,
         "pending-operators": 0,
     }
 

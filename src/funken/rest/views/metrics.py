@@ -9,7 +9,7 @@ from funken.errors import RequestRejected
 from funken.rest.views.jobs import Json
 from funken.rest.views.vertices import find_subtask, find_vertex
 from funken.runtime.job.graph import VertexInfo
-from funken.runtime.job.points import numbers
+from funken.runtime.job.points import numbers, operator_records
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot
 
 AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
@@ -28,6 +28,8 @@ def of_subtask(
     found: dict[str, int | float] = dict(subtask.metrics.named(job.taken))
     if (delay := (job.start_delays() if delays is None else delays).get((info.id, subtask.subtask))) is not None:
         found["checkpointStartDelayNanos"] = delay
+    for operator, records in operator_records(info, subtask.metrics).items():
+        found |= {_name(f"{names[operator]}.{name}"): value for name, value in records.items()}
     for operator, metrics in subtask.metrics.user.items():
         for name, value in numbers(metrics):
             found[_name(f"{names.get(operator, operator)}.{name}")] = value

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from copy import copy
 from types import FrameType
 
 from funken import config
@@ -22,7 +23,7 @@ from funken.operators.base import Operator
 from funken.operators.codegen.loops import step_of
 from funken.operators.context import OperatorContext
 from funken.runtime.chain.fused import FusedOperators
-from funken.runtime.log_entries import LogEntry, LogLimit, LogSettings, cut
+from funken.runtime.log_entries import LogEntry, LogLimit, LogSettings, cut, on_lines
 from funken.runtime.messages import TaskEnded, TaskEvent, TaskFailed, TaskId, TaskLogged
 from funken.runtime.settings import TaskSettings
 
@@ -44,9 +45,11 @@ class LogCapture(logging.Handler):
 
     def __init__(
         self, settings: LogSettings, deliver: Deliver, subtask: int = -1, attempt: int = -1, threaded: bool = True,
-        mine: Callable[[logging.LogRecord], bool] = lambda record: True,
+        mine: Callable[[logging.LogRecord], bool] = lambda record: True, mask: Callable[[str], str] = str,
     ) -> None:  # fmt: skip
         super().__init__(settings.level)
+        self.mask = mask
+        """Removes the secrets of the job from what is written to stderr."""
         self.attempt = attempt
         self._settings = settings
         self._deliver = deliver
@@ -175,7 +178,24 @@ class _Untaken(logging.Handler):
             logger = logger.parent if logger.propagate else None
         last = logging.lastResort
         if last is not None and record.levelno >= last.level:
-            last.handle(record)
+            last.handle(_masked(record))
+
+
+def _masked(record: logging.LogRecord) -> logging.LogRecord:
+    """Return a record as it may be shown: without the secrets of the jobs here, and no line of it looks like another record."""
+    found = copy(record)
+    try:
+        text = record.getMessage()
+    except Exception:  # noqa: BLE001 - the handler tells of a record that cannot be written
+        return record
+    trace = logging.Formatter().formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
+    for each in logging.getLogger().handlers:
+        if isinstance(each, LogCapture):
+            text, trace = each.mask(text), each.mask(trace)
+    found.msg, found.args = on_lines(text), None
+    if trace:
+        found.exc_text = trace
+    return found
 
 
 _UNTAKEN = _Untaken()

@@ -8,8 +8,8 @@ the master's lock is held: it may acquire that lock itself.
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -53,6 +53,7 @@ from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError
 from funken.ids import CheckpointId, Millis, OperatorId
 from funken.io.shapes import dumps_state, load_state
 from funken.io.storage import Storage, open_storage
+from funken.io.temporary import remove_temporary_folder
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.background import BackgroundWorker
 from funken.runtime.driver.master import JobMaster
@@ -106,7 +107,7 @@ class JobCheckpoints:
         self._master: JobMaster | None = None
         self._settled = threading.Event()
         self._over: JobOver | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: str | None = None
         #: requests for savepoints, until the next tick at which the job runs; guarded by ``_asking``
         self._asked: deque[TriggerRequested] = deque()
         self._asking = threading.Lock()
@@ -142,6 +143,8 @@ class JobCheckpoints:
         settings, folder = placed(CheckpointSettings.of(configuration), plan.name)
         made = JobCheckpoints(plan, settings, job_id, SystemClock(), later=True)
         made._folder = folder
+        if folder is not None:  # a job that never runs does not remove it
+            weakref.finalize(made, remove_temporary_folder, folder)
         try:
             made._check_restore_path()
         except CheckpointError:
@@ -298,7 +301,7 @@ class JobCheckpoints:
         if self._master is not None:
             self._master.close()
         if self._folder is not None:
-            self._folder.cleanup()
+            remove_temporary_folder(self._folder)
             self.history.folder_removed()
         elif self._claimed and outcome in self._settings.policy.kept_after and not self._pausing:
             hint = self._resume_hint()

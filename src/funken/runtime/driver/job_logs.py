@@ -24,7 +24,7 @@ from funken.io.cache import cache_folder
 from funken.runtime.chain.log_capture import FORWARDED
 from funken.runtime.job.log_page import LogPage
 from funken.runtime.job.masking import masked_text, secrets_of
-from funken.runtime.log_entries import LogEntry, level_name
+from funken.runtime.log_entries import LogEntry, level_name, on_lines
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +88,10 @@ class JobLogs:
             self._files = self._files_in(cache / "logs")
             _prune(self._files.path.parent)
 
+    def masked(self, text: str) -> str:
+        """Return a text without the secrets of the job's configuration."""
+        return masked_text(text, self._secrets)
+
     @property
     def path(self) -> str:
         """The file, which is there when something was logged; empty if there is none."""
@@ -105,9 +109,7 @@ class JobLogs:
 
     def _add(self, entries: Iterable[LogEntry], host: str, pid: int) -> list[LogEntry]:
         known = [
-            entry._replace(
-                message=masked_text(entry.message, self._secrets), host=entry.host or host, pid=entry.pid or pid
-            )
+            entry._replace(message=self.masked(entry.message), host=entry.host or host, pid=entry.pid or pid)
             for entry in entries
         ]
         found = [_shown(entry) for entry in known]
@@ -173,7 +175,9 @@ def _forward(entry: LogEntry) -> None:
     target = logging.getLogger(entry.logger)
     if target.isEnabledFor(entry.level):
         who = f"{entry.operator or 'task'} ({entry.subtask})"
-        record = target.makeRecord(entry.logger, entry.level, "(worker)", 0, "%s: %s", (who, entry.message), None)
+        record = target.makeRecord(
+            entry.logger, entry.level, "(worker)", 0, "%s: %s", (who, on_lines(entry.message)), None
+        )
         record.created, record.msecs = entry.time / 1000, float(entry.time % 1000)
         setattr(record, FORWARDED, True)
         target.handle(record)

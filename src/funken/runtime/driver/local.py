@@ -148,7 +148,7 @@ def _capture(job: Job) -> LogCapture:
     def take(entries: list[LogEntry]) -> None:
         job.logs.take(entries, _HOST, os.getpid())
 
-    logs = LogCapture(settings, take, attempt=job.settings.attempt, threaded=False, mine=mine)
+    logs = LogCapture(settings, take, attempt=job.settings.attempt, threaded=False, mine=mine, mask=job.logs.masked)
     logs.install(set_level=settings.explicit, prints=True)
     return logs
 

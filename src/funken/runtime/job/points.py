@@ -6,11 +6,39 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from funken.metrics.reporter import MetricPoint
+from funken.runtime.job.graph import VertexInfo
 from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.vertex_metrics import SubtaskMetrics
+from funken.runtime.process import ProcessStatus
 
 
-def points_of(job: JobSnapshot) -> list[MetricPoint]:
-    """Return every metric of a job that is a number: its own, those of its tasks, those of its functions."""
+def operator_records(info: VertexInfo, metrics: SubtaskMetrics) -> dict[str, dict[str, int | float]]:
+    """Return, by the stable id of an operator, what it has read or written: of a chain the ends are known, nothing between."""
+    head, tail = info.operators[0].id, info.operators[-1].id
+    found: dict[str, dict[str, int | float]] = {
+        head: {"numRecordsIn": metrics.records_in, "numRecordsInPerSecond": metrics.records_in_per_second}
+    }
+    written = {"numRecordsOut": metrics.records_out, "numRecordsOutPerSecond": metrics.records_out_per_second}
+    found[tail] = found.get(tail, {}) | written
+    return {
+        operator: {name: value for name, value in values.items() if name not in metrics.user.get(operator, {})}
+        for operator, values in found.items()
+    }
+
+
+def _processes(job: JobSnapshot) -> Iterator[tuple[str, ProcessStatus]]:
+    """Yield each process in which tasks run, with its machine."""
+    known = set()
+    for vertex in job.vertices:
+        for subtask in vertex.subtasks:
+            status = subtask.metrics.process
+            if status is not None and (subtask.host, status.pid) not in known:
+                known.add((subtask.host, status.pid))
+                yield subtask.host, status
+
+
+def points_of(job: JobSnapshot, driver: ProcessStatus | None = None) -> list[MetricPoint]:
+    """Return every metric of a job that is a number: its own, of its tasks, operators and functions, and of processes."""
     scope = {"job_id": job.id, "job_name": job.name}
     found = [MetricPoint(name, value, scope) for name, value in job.metrics().items()]
     names = {operator.id: operator.name for vertex in job.graph.vertices for operator in vertex.operators}
@@ -23,6 +51,9 @@ def points_of(job: JobSnapshot) -> list[MetricPoint]:
             found += [MetricPoint(name, value, own) for name, value in subtask.metrics.named(job.taken).items()]
             if (delay := delays.get((vertex.id, subtask.subtask))) is not None:
                 found.append(MetricPoint("checkpointStartDelayNanos", delay, own))
+            for operator, records in operator_records(info, subtask.metrics).items():
+                place = task | {"operator_id": operator, "operator_name": names[operator], "kind": "user"}
+                found += [MetricPoint(name, value, place) for name, value in records.items()]
             for operator, metrics in subtask.metrics.user.items():
                 place = task | {"operator_id": operator, "operator_name": names.get(operator, operator), "kind": "user"}
                 labels = subtask.metrics.labels.get(operator, {})
@@ -30,6 +61,12 @@ def points_of(job: JobSnapshot) -> list[MetricPoint]:
                     short, keys = labels.get(name, (name, {}))
                     at = place | {key if key not in place else f"user_{key}": each for key, each in keys.items()}
                     found += [MetricPoint(part, number, at) for part, number in numbers({short: value})]
+    for host, status in _processes(job):
+        at = scope | {"host": host, "process": f"{host}:{status.pid}", "kind": "worker"}
+        found += [MetricPoint(name, value, at) for name, value in status.named().items()]
+    if driver is not None:
+        at = scope | {"process": f"driver:{driver.pid}", "kind": "driver"}
+        found += [MetricPoint(name, value, at) for name, value in driver.named().items()]
     for source, operator, number, ages in job.latencies():
         # Flink has these of the operator in the scope of the job, and what is in the name there is a label here.
         parts = source.split(".")

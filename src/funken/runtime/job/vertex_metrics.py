@@ -54,6 +54,8 @@ class SubtaskMetrics:
     labels: Mapping[str, Mapping[str, tuple[str, dict[str, str]]]] = field(default_factory=dict)
     markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The ages (ms) of the newest latency markers, by where they come from."""
+    queued: int = 0
+    """How many blocks wait for it in its task."""
     process: ProcessStatus | None = None
     """What the process that the subtask is in uses of its machine."""
 
@@ -107,6 +109,7 @@ _NAMES = {
     "accumulateBackPressuredTimeMs": "back_pressured_ms",
     "currentInputWatermark": "input_watermark",
     "currentOutputWatermark": "output_watermark",
+    "inputQueueLength": "queued",
     "latencyP50": "latency_p50",
     "latencyP99": "latency_p99",
 }
@@ -229,5 +232,6 @@ class MetricsHistory:
             {operator: found.values for operator, found in now.user.items()},
             {operator: found.labels for operator, found in now.user.items() if found.labels},
             now.markers,
+            now.queued,
             process,
         )

@@ -385,6 +385,10 @@ class Task:
 
     def measured(self) -> MetricsReport:
         """Return a copy of the current metrics."""
+        for subtask in self.subtasks.values():
+            subtask.metrics.queued = 0
+        for subtask, _, _ in self._work:
+            subtask.metrics.queued += 1
         return self.meter.report(self._plan, self._contexts)
 
     def _check_finished(self) -> None:
