@@ -534,7 +534,9 @@ def test_charts_begin_with_the_hour_that_the_driver_has_kept(page, serve):
     assert [lines.nth(n).get_attribute("class") for n in range(4)] == [f"series s{n}" for n in range(4)]
 
     read.locator("svg").hover()
-    assert read.locator(".moment").inner_text().startswith("at ") and read.locator(".cursor").get_attribute("style") == ""
+    assert (
+        read.locator(".moment").inner_text().startswith("at ") and read.locator(".cursor").get_attribute("style") == ""
+    )
     page.mouse.move(0, 0)
     assert read.locator(".moment").inner_text() == ""
 
@@ -578,12 +580,20 @@ def test_a_flame_graph_is_searched_and_a_bar_made_the_whole_width(page, serve):
 
 
 @needs_browser
-def test_a_flame_graph_that_is_not_there_says_why(page, serve):
-    page.route(
-        "**/flamegraph*", lambda route: route.fulfill(status=404, json={"errors": ["Flame graphs are switched off."]})
-    )
-    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
-    page.wait_for_selector("text=Flame graphs are switched off.")
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (404, {"errors": ["There is no flame graph."]}, "There is no flame graph."),
+        (200, {"endTimestamp": -1, "data": None}, "The job is over"),
+        (200, {"endTimestamp": -3, "data": None}, "Sampling"),
+        (200, {"endTimestamp": 1_790_000_000_000, "data": {"name": "root", "value": 0, "children": []}}, "No samples"),
+    ],
+)
+def test_a_flame_graph_that_is_not_there_says_why(page, serve, status, answer, said):
+    page.route("**/flamegraph*", lambda route: route.fulfill(status=status, json=answer))
+    with page.expect_response("**/flamegraph*"):
+        page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
+    page.wait_for_selector(f"#flame :text('{said}')")
     page.problems[:] = [each for each in page.problems if "404" not in each]
 
 

@@ -8,6 +8,7 @@ const ROW = 18;
 const LETTER = 6.6;
 const THINNEST = 1; // pixels
 const AGAIN_MS = 5000;
+const WITHOUT = { "-1": "The job is over: it has no threads.", "-2": "Flame graphs are switched off." }; // as Flink says it
 const TYPES = [["FULL", "on and off the CPU"], ["ON_CPU", "on the CPU"], ["OFF_CPU", "waiting"]];
 
 // Frames of Funken have a path below its folder, those of everything else a file name.
@@ -135,7 +136,8 @@ export function flameTab(job) {
       if (mine === number) say(error.message);
       return;
     }
-    if (mine !== number || !found.data) return; // another was asked for, or sampling goes on
+    if (mine !== number) return;
+    if (!found.data) return found.endTimestamp in WITHOUT && !data ? say(WITHOUT[found.endTimestamp]) : undefined; // or sampling goes on
     data = found.data;
     draw();
     say(data.value ? `${data.value} samples, until ${moment(found.endTimestamp)}.` : "No samples of this kind.");

@@ -66,7 +66,11 @@ def job_graph(plan: PhysicalPlan) -> JobGraph:
                 vertex.stage,
                 tuple(
                     OperatorInfo(
-                        ids[node.id], node.name, node.kind, node.uid, node.description or "",
+                        ids[node.id],
+                        node.name,
+                        node.kind,
+                        node.uid,
+                        node.description or "",
                         tuple(ids[given.upstream] for given in (*node.inputs, *node.feedback) if given.upstream in ids),
                     )
                     for node in vertex.nodes
