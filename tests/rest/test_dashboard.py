@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import random
 import shutil
 from dataclasses import replace
 from importlib import resources
@@ -14,13 +13,22 @@ import pytest
 from funken.rest import server
 from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
-from funken.runtime.job.graph import EdgeInfo, JobGraph, OperatorInfo, VertexInfo
 from funken.runtime.job.history import FailureRecord
 from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.snapshot import VertexSnapshot
-from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.states import JobStatus
 from funken.runtime.log_entries import LogEntry
-from tests.rest.conftest import JOB, FakeJob, picture, subtask
+from tests.rest.conftest import JOB, FakeJob
+from tests.rest.pictures import (
+    FLAME,
+    USERS_TRACEBACK,
+    busy_job,
+    failed_job,
+    large_picture,
+    remember_an_hour,
+    served,
+    sql_job,
+    tangled_picture,
+)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 TOKEN = "a-token-of-some-length"
@@ -75,29 +83,6 @@ def shoot(page, name):
         page.screenshot(path=os.path.join(folder, f"{name}.png"))
 
 
-def large_picture(vertices):
-    """A job of as many vertices, in a chain that forks and joins; all kinds of load."""
-    infos, edges, states = [], [], []
-    for number in range(vertices):
-        stage = number if number < 4 else 4 + (number - 4) // 3
-        name = f"{('read', 'parse', 'enrich', 'count', 'join', 'rank')[number % 6]} orders {number}"
-        infos.append(VertexInfo(number, name, 4, 128, stage, (OperatorInfo(f"op-{number}", name, "Map", None),)))
-        if number:
-            edges.append(EdgeInfo(max(0, number - (1 if number < 4 else 3)), number, 0, "HASH", None, False))
-        metrics = {
-            "records_in": 5000 * number,
-            "records_in_per_second": 1200.0 * (number + 1),
-            "records_out_per_second": 800.0 * (number + 1),
-            "back_pressured_ms_per_second": 900.0 if number == 2 else 250.0 if number == 5 else 0.0,
-            "busy_ms_per_second": 950.0 if number == 3 else 80.0,
-            "input_watermark": 1_700_000_000_000 + number,
-        }
-        states.append(
-            VertexSnapshot(number, name, ExecutionState.RUNNING, tuple(subtask(i, **metrics) for i in range(4)))
-        )
-    return picture(graph=JobGraph(tuple(infos), tuple(edges)), vertices=tuple(states), name="thirty operators")
-
-
 @needs_browser
 def test_the_graph_has_a_box_for_each_vertex_in_the_colour_of_its_load(page, serve):
     job = FakeJob()
@@ -145,16 +130,6 @@ def test_a_vertex_that_is_chosen_shows_its_subtasks(page, serve):
 
     page.wait_for_selector("#subtasks tbody tr >> nth=1")
     assert "worker-1" in page.locator("#subtasks").inner_text()
-
-
-def tangled_picture(vertices):
-    """A job whose edges lead over several layers."""
-    job = large_picture(vertices)
-    chance = random.Random(vertices)
-    pairs = [(max(0, target - chance.randint(1, 4)), target) for target in range(1, vertices)]
-    pairs += [(source, source + 9) for source in range(0, vertices - 9, 4)]
-    edges = tuple(EdgeInfo(source, target, 0, "HASH", None, False) for source, target in pairs)
-    return replace(job, graph=replace(job.graph, edges=edges))
 
 
 PICTURES = {"large": large_picture, "tangled": tangled_picture}
@@ -466,17 +441,6 @@ def test_the_log_is_searched_and_downloaded(page, serve):
     assert started.value.suggested_filename == "totals.log"
 
 
-USERS_TRACEBACK = """Traceback (most recent call last):
-  File "/venv/lib/python3.11/site-packages/funken/runtime/task/task.py", line 90, in run
-    self.step()
-  File "/venv/lib/python3.11/site-packages/funken/operators/stateless.py", line 40, in process
-    emit(function(value))
-  File "/home/ann/funken/pyspark/job.py", line 7, in price
-    return PRICES[name]
-           ~~~~~~^^^^^^
-KeyError: 'pear'"""
-
-
 @needs_browser
 @pytest.mark.parametrize(
     ("path", "own"),
@@ -535,7 +499,8 @@ def test_a_driver_that_is_gone_is_not_shown_as_running(page):
 
 @needs_browser
 @pytest.mark.parametrize(
-    "tab", ["graph", "metrics", "checkpoints", "exceptions", "logs", "timeline", "machines", "configuration"]
+    "tab",
+    ["graph", "plan", "metrics", "checkpoints", "exceptions", "logs", "timeline", "machines", "configuration"],
 )
 def test_no_page_scrolls_sideways_on_a_telephone(page, serve, tab):
     job = FakeJob()
@@ -545,6 +510,164 @@ def test_no_page_scrolls_sideways_on_a_telephone(page, serve, tab):
     page.wait_for_selector("#tab > *")
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@needs_browser
+def test_charts_begin_with_the_hour_that_the_driver_has_kept(page, serve):
+    job = served(busy_job(9, 1))
+    url = serve(job)
+    remember_an_hour(job.entry, job)
+    page.goto(f"{url}/#/jobs/{JOB}/metrics")
+    page.wait_for_selector("path.series", state="attached")
+    page.get_by_label("Span").select_option(label="last hour")
+    read = page.locator(".chart", has_text="Records read by sources")
+    assert len(read.locator("path.series").get_attribute("d").split("L")) >= 180
+
+    page.get_by_label("Metric").select_option("busyTimeMsPerSecond")
+    page.get_by_role("button", name="Add a chart").click()
+    chosen = page.locator(".charts.chosen .chart")
+    page.wait_for_selector(".charts.chosen path.series", state="attached")
+    lines = chosen.locator("path.series")
+    page.wait_for_function(
+        "document.querySelector('.charts.chosen path.series').getAttribute('d').split('L').length >= 700"
+    )
+    assert [lines.nth(n).get_attribute("class") for n in range(4)] == [f"series s{n}" for n in range(4)]
+
+    read.locator("svg").hover()
+    assert (
+        read.locator(".moment").inner_text().startswith("at ") and read.locator(".cursor").get_attribute("style") == ""
+    )
+    page.mouse.move(0, 0)
+    assert read.locator(".moment").inner_text() == ""
+
+
+@needs_browser
+def test_a_driver_without_a_history_has_charts_of_what_the_page_has_seen(page, serve):
+    page.route("**/history*", lambda route: route.fulfill(status=404, json={"errors": ["The archive has none."]}))
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/metrics")
+    page.wait_for_selector("path.series", state="attached")
+    page.problems[:] = [each for each in page.problems if "404" not in each]
+
+
+@needs_browser
+def test_a_flame_graph_is_searched_and_a_bar_made_the_whole_width(page, serve):
+    asked = []
+    page.route("**/flamegraph*", lambda route: (asked.append(route.request.url), route.fulfill(
+        json={"endTimestamp": 1_790_000_000_000, "data": FLAME})))  # fmt: skip
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
+    price = page.get_by_role("button", name="price (job.py:7)")
+    price.wait_for()
+    assert "200 samples" in page.locator("#flame").inner_text()
+    whole = page.locator(".flame").bounding_box()["width"]
+    assert price.bounding_box()["width"] == pytest.approx(whole * 0.45, abs=3)
+    assert "user" in price.get_attribute("class") and price.locator("title").text_content().endswith(
+        "45 %, 90 of 200 samples"
+    )
+    assert "own" in page.get_by_role("button", name="ChainLoop.block").get_attribute("class")
+
+    price.click()
+    assert price.bounding_box()["width"] == pytest.approx(whole, abs=3)
+    assert page.get_by_role("button", name="region (job.py:15)").count() == 0
+    page.get_by_role("button", name="Whole graph").click()
+    page.get_by_label("Search").fill("SHA256")
+    assert page.locator(".flame .found").count() == 1
+    assert "15 %" in page.locator("p.frame").inner_text()
+
+    page.get_by_label("Subtask").select_option("1")
+    page.get_by_label("Samples", exact=True).select_option("OFF_CPU")
+    page.wait_for_selector(".flame .frame", state="attached")
+    assert "subtaskindex=1" in asked[-1] and "type=OFF_CPU" in asked[-1]
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (404, {"errors": ["There is no flame graph."]}, "There is no flame graph."),
+        (200, {"endTimestamp": -1, "data": None}, "The job is over"),
+        (200, {"endTimestamp": -3, "data": None}, "Sampling"),
+        (200, {"endTimestamp": 1_790_000_000_000, "data": {"name": "root", "value": 0, "children": []}}, "No samples"),
+    ],
+)
+def test_a_flame_graph_that_is_not_there_says_why(page, serve, status, answer, said):
+    page.route("**/flamegraph*", lambda route: route.fulfill(status=status, json=answer))
+    with page.expect_response("**/flamegraph*"):
+        page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
+    page.wait_for_selector(f"#flame :text('{said}')")
+    page.problems[:] = [each for each in page.problems if "404" not in each]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_plan_of_a_sql_job_is_drawn(page, serve, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{serve(served(sql_job()))}/#/jobs/{JOB}/plan")
+    page.wait_for_selector(".plan .vertex >> nth=8", state="attached")
+    page.get_by_label("All of it").click()
+
+    assert page.evaluate(PROBLEMS) == []
+    assert page.locator(".plan .edge").count() == 8 and page.locator(".plan .edge:not(.chained)").count() == 3
+    join = page.get_by_role("button", name="Join")
+    assert "joinType=[InnerJoin]" in join.text_content()
+    join.click()
+    assert "rightInputSpec=[HasUniqueKey]" in page.locator("#operator pre").inner_text()
+    join.click()
+    assert not page.locator("#operator").is_visible()
+
+
+@needs_browser
+def test_a_page_that_waits_for_its_first_answer_says_so_and_has_no_button_to_press(page, serve):
+    page.route("**/snapshot", lambda route: None)
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}")
+    page.wait_for_selector("h1:has-text('Loading')")
+    assert page.locator("#cancel").is_disabled() and page.locator(".facts").inner_text() == ""
+
+
+@needs_browser
+def test_a_job_that_has_failed_says_why_on_every_page(page, serve):
+    page.goto(f"{serve(served(failed_job()))}/#/jobs/{JOB}/machines")
+    cause = page.locator(".cause")
+    cause.wait_for()
+    assert "in enrich orders 2, subtask 1." in cause.inner_text() and "KeyError: 'pear'" in cause.inner_text()
+    cause.get_by_role("link").click()
+    page.wait_for_selector(".failure .traceback")
+
+
+@needs_browser
+def test_of_many_checkpoints_the_newest_are_listed_and_all_on_demand(page, serve):
+    page.goto(f"{serve(served(busy_job(9, 200)))}/#/jobs/{JOB}/checkpoints")
+    rows = page.locator("#checkpoints tbody tr")
+    page.get_by_role("button", name="Show all 201").click()
+    assert rows.count() == 201
+    rows.nth(150).click()
+    page.get_by_role("button", name="Show the newest 25").click()
+    assert rows.count() == 26, "the one that was chosen stays"
+
+
+@needs_browser
+def test_the_time_line_of_a_job_that_has_run_for_long_shows_its_start(page, serve):
+    page.goto(f"{serve(served(busy_job(9, 1)))}/#/jobs/{JOB}/timeline")
+    page.wait_for_selector(".timeline .t-RUNNING", state="attached")
+    starting = page.locator(".timeline .t-SCHEDULED").first
+    assert starting.bounding_box()["width"] > 300
+    page.get_by_label("Span").select_option("")
+    assert starting.bounding_box()["width"] < 20
+
+
+@needs_browser
+def test_each_subtask_has_a_bar_of_its_load(page, serve):
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}")
+    page.locator(".vertex").nth(0).click()
+    page.wait_for_selector(".loadbar >> nth=1")
+    assert (
+        page.locator(".loadbar title").first.text_content().replace("\u202f", " ")
+        == "busy 0 %, back-pressured 70 %, idle 30 %"
+    )
+    bar, whole = (
+        page.locator(".loadbar .bar-pressed").first.bounding_box(),
+        page.locator(".loadbar").first.bounding_box(),
+    )
+    assert bar["width"] == pytest.approx(0.7 * whole["width"], abs=1)
 
 
 @needs_browser

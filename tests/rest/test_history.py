@@ -108,9 +108,20 @@ def test_a_job_that_is_over_keeps_its_history_and_gets_no_more(jobs):
         history.answer(entry, "f" * 32, None, None)
 
 
-def test_the_sampler_takes_samples_until_it_is_closed(monkeypatch):
+class Broken(FakeJob):
+    """A job whose snapshots fail after the first."""
+
+    def snapshot(self):
+        if self.taken:
+            raise OSError("no such job")
+        return super().snapshot()
+
+
+def test_the_sampler_takes_samples_until_it_is_closed_and_a_job_that_fails_costs_only_its_own(monkeypatch, caplog):
     monkeypatch.setattr(history, "HISTORY_INTERVAL", 10)
     jobs = Jobs(0)
+    broken = Broken(id="broken", name="broken")
+    jobs.add(broken)
     job = FakeJob()
     entry = jobs.add(job)
     sampler = history.Sampler(jobs)
@@ -119,5 +130,6 @@ def test_the_sampler_takes_samples_until_it_is_closed(monkeypatch):
         assert time.monotonic() < until
     sampler.close()
     sampler.join()
+    assert "job 'broken': a sample of its metrics is lost" in caplog.text
     job.current = picture(taken=90_000)
     assert history.answer(entry, None, None, None)["times"] == [10_000]

@@ -6,6 +6,7 @@ its subtasks is kept, and where there are several the least and the greatest.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection
 from math import isfinite
@@ -15,6 +16,8 @@ from funken.rest.views.jobs import Json, vertex_id
 from funken.rest.views.metrics import of_subtask
 from funken.rest.views.vertices import find_vertex
 from funken.runtime.job.snapshot import JobSnapshot
+
+logger = logging.getLogger(__name__)
 
 _SHOWN = {
     "numRecordsInPerSecond": "sum", "busyTimeMsPerSecond": "max", "backPressuredTimeMsPerSecond": "max", "latencyP50": "max",
@@ -129,7 +132,12 @@ class Sampler:
     def _run(self) -> None:
         while not self._ended.wait(HISTORY_INTERVAL / 1000):
             for entry in self._jobs.all():
-                record(entry)
+                try:
+                    record(entry)
+                except Exception:
+                    logger.exception(
+                        "job %r: a sample of its metrics is lost; the job and its other samples go on.", entry.name
+                    )
 
     def close(self) -> None:
         """End it; does not wait."""

@@ -30,6 +30,8 @@ from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import AggregateCall, LogicalNode, RelationType, TimeAttribute
+from funken.table.rules.notation import Notation
+from funken.table.rules.printing import Printer
 from funken.table.runtime import (
     changes,
     group,
@@ -116,6 +118,11 @@ def described(value: Any, node: bool = False) -> str:
     return f"{type(value).__qualname__} {name if isinstance(name, str) else ''}"
 
 
+def line_of(node: ExecNode) -> str:
+    """Return what an operator does, as EXPLAIN shows it in the execution plan, with the kinds of change that it gives."""
+    return Printer(Notation(infix=True), {"CHANGELOG_MODE"}).line(node)
+
+
 class Translation:
     """Builds the nodes of a plan in a graph; a node that is used twice is built once."""
 
@@ -185,6 +192,7 @@ class Translation:
             keyed=keyed,
             uid=uid,
             parallelism=parallelism,
+            description=line_of(node),
         )
         return Built((NodeInput(added.id),), parallelism, uid, output)
 
@@ -358,8 +366,9 @@ def _union(self: Translation, node: nodes.ExecUnion) -> Built:
     uid = self.uid_of(node, renamed)
     spec = TableSpec(stateless.Rename, (schema,), schema, {})
     added = self.env.graph.add(
-        name="Union", kind="table Union", spec=spec, inputs=tuple(inputs), uid=uid, parallelism=parallelism
-    )
+        name="Union", kind="table Union", spec=spec, inputs=tuple(inputs), uid=uid, parallelism=parallelism,
+        description=line_of(node),
+    )  # fmt: skip
     return Built((NodeInput(added.id),), parallelism, uid, schema)
 
 
@@ -692,6 +701,8 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     before = {each.id for each in self.env.graph}
     added = sink.sink(stream)
     self.adopt(uid, before)
+    for each in [each for each in self.env.graph if each.id not in before and each.description is None]:
+        self.env.graph.change(each.id, description=line_of(node))
     return added
 
 
@@ -700,7 +711,7 @@ def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> D
     inputs = tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in built.inputs)
     added = self.env.graph.add(
         name=str(node.table.path), kind="table Sink", spec=TableSink(sink, schema_of(node.input.row_type)), inputs=inputs,
-        uid=self.uid_of(node, (built,), "sink"), parallelism=built.parallelism,
+        uid=self.uid_of(node, (built,), "sink"), parallelism=built.parallelism, description=line_of(node),
     )  # fmt: skip
     return DataStreamSink(self.env, added)
 

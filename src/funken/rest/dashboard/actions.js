@@ -119,7 +119,7 @@ export function actions(id) {
   return {
     nodes: buttons,
     update(state) {
-      const over = ["FINISHED", "FAILED", "CANCELED", "SUSPENDED"].includes(state);
+      const over = state === null || ["FINISHED", "FAILED", "CANCELED", "SUSPENDED"].includes(state);
       buttons.forEach((button) => { button.disabled = over || (state === "CANCELLING" && button.id !== "cancel"); });
     },
   };

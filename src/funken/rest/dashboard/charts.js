@@ -3,7 +3,7 @@
 import { el, setText, svg } from "./dom.js";
 import { bytes, clock, duration } from "./format.js";
 
-const SIZE = { width: 560, height: 190, left: 58, right: 10, top: 10, bottom: 22 };
+const SIZE = { width: 560, height: 190, left: 76, right: 10, top: 10, bottom: 22 };
 const WIDE = 1160;
 const WIDEST_BAR = 28;
 const ROOM_FOR_TIMES = 130;
@@ -32,27 +32,81 @@ function axes(top, format, begin, end, width = SIZE.width, last = width - SIZE.r
   return group;
 }
 
-// A chart of series over time: each is [title, value(sample)].
+// A chart of series over time: each is [title, value(sample)]. The pointer chooses a moment whose values are shown.
 export function lineChart(title, series, format) {
   const root = frame(title);
   const values = series.map(() => el("b"));
-  const legend = el("div", { class: "legend" }, ...series.map(([name], number) => el("span", {}, el("i", { class: `k${number}` }), `${name} `, values[number])));
-  const node = el("section", { class: "panel" }, el("h2", {}, title), root, legend);
+  const moment = el("span", { class: "moment" });
+  const legend = el("div", { class: "legend" }, ...series.map(([name], number) => el("span", {}, el("i", { class: `k${number}` }), `${name} `, values[number])), moment);
+  const none = el("p", { class: "empty" }, "No values yet.");
+  const node = el("section", { class: "panel chart" }, el("h2", {}, title), root, none, legend);
+  const cursor = svg("line", { class: "cursor", y1: SIZE.top, y2: SIZE.height - SIZE.bottom });
+  const inner = SIZE.width - SIZE.left - SIZE.right;
+  let shown = { samples: [], begin: 0, end: 1 };
+  let chosen = null;
+
+  function choose(at) {
+    const { samples } = shown;
+    chosen = at == null || !samples.length ? null : samples.reduce((found, sample) => (Math.abs(sample.at - at) < Math.abs(found.at - at) ? sample : found)).at;
+    say();
+  }
+
+  function say() {
+    const { samples, begin, end } = shown;
+    const sample = samples.find((each) => each.at === chosen) || samples[samples.length - 1];
+    const isChosen = sample != null && sample.at === chosen;
+    cursor.style.display = isChosen ? "" : "none";
+    if (isChosen) {
+      const x = SIZE.left + ((chosen - begin) / (end - begin)) * inner;
+      cursor.setAttribute("x1", x);
+      cursor.setAttribute("x2", x);
+    }
+    setText(moment, isChosen ? `at ${clock(chosen)}` : "");
+    series.forEach(([, value], number) => {
+      const found = sample && value(sample);
+      setText(values[number], found == null ? "–" : format(found));
+    });
+  }
+
+  root.addEventListener("pointermove", (event) => {
+    const place = root.getBoundingClientRect();
+    const x = ((event.clientX - place.left) / place.width) * SIZE.width;
+    choose(shown.begin + ((x - SIZE.left) / inner) * (shown.end - shown.begin));
+  });
+  root.addEventListener("pointerdown", (event) => event.target.releasePointerCapture?.(event.pointerId));
+  root.addEventListener("pointerleave", () => choose(null));
 
   function update(samples) {
-    if (!samples.length) return;
+    const known = samples.some((sample) => series.some(([, value]) => value(sample) != null));
+    none.hidden = known;
+    root.style.display = known ? "" : "none";
+    if (!known) return say();
     const begin = samples[0].at;
     const end = Math.max(samples[samples.length - 1].at, begin + 30000);
-    const found = series.map(([, value]) => samples.map((sample) => [sample.at, value(sample)]).filter((point) => point[1] != null));
-    const top = ceiling(Math.max(0, ...found.flat().map((point) => point[1])));
-    const x = (at) => SIZE.left + ((at - begin) / (end - begin)) * (SIZE.width - SIZE.left - SIZE.right);
+    shown = { samples, begin, end };
+    const points = series.map(([, value]) => samples.map((sample) => [sample.at, value(sample)]));
+    const top = ceiling(Math.max(0, ...points.flat().map((point) => point[1] ?? 0)));
+    const x = (at) => SIZE.left + ((at - begin) / (end - begin)) * inner;
     const y = (value) => SIZE.top + (1 - value / top) * (SIZE.height - SIZE.top - SIZE.bottom);
-    const lines = found.map((points, number) =>
-      svg("path", { class: `series s${number}`, d: points.map((point, place) => `${place ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("") }));
-    root.replaceChildren(axes(top, format, begin, end), ...lines);
-    found.forEach((points, number) => setText(values[number], points.length ? format(points[points.length - 1][1]) : "–"));
+    const lines = points.map((each, number) => svg("path", { class: `series s${number}`, d: path(each, x, y) }));
+    root.replaceChildren(axes(top, format, begin, end), ...lines, cursor);
+    return say();
   }
   return { node, update };
+}
+
+// A line that is broken where there are no values.
+function path(points, x, y) {
+  let pen = "M";
+  return points.map(([at, value]) => {
+    if (value == null) {
+      pen = "M";
+      return "";
+    }
+    const step = `${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    pen = "L";
+    return step;
+  }).join("");
 }
 
 // Checkpoints over time: a bar each, as high as it took long.
@@ -62,7 +116,8 @@ export function checkpointTimeline(onchoose) {
 
   function update(history, now) {
     const known = [...history].reverse();
-    if (!known.length) return root.replaceChildren();
+    node.hidden = !known.length;
+    if (!known.length) return;
     const lasting = (each) => (each.ended == null ? now : each.ended) - each.triggered;
     const top = ceiling(Math.max(...known.map(lasting)));
     const step = Math.min(WIDEST_BAR, (WIDE - SIZE.left - SIZE.right) / known.length);

@@ -4,11 +4,11 @@ import { el, setAttribute, setText, svg } from "./dom.js";
 import { edgeRate } from "./model.js";
 import { clock, duration, percent, rate, watermark } from "./format.js";
 import { BOX, layout, wrapped } from "./layout.js";
-import { viewport } from "./viewport.js";
+import { MAP, READABLE, viewport } from "./viewport.js";
 
 const PAD = 9;
 const LINE = 16;
-const LETTERS = 28;
+const LETTERS = 25;
 const NAME_LINES = 2;
 const TALLEST = 0.62; // of the window
 
@@ -27,9 +27,8 @@ export function graphView(job, onchoose, width) {
   });
   const boxes = job.graph.vertices.map((vertex) => vertexBox(vertex, places.get(vertex.id), onchoose));
   drawing.append(...edges.map((each) => each.rated), ...boxes.map((box) => box.node));
-  const tallest = Math.max(260, Math.round(window.innerHeight * TALLEST));
-  const frame = { width, height: Math.min(Math.max(height * Math.min(1, width / wide), Math.min(height, 420)), tallest) };
-  const dots = job.graph.vertices.map(({ id }) => ({ id, ...places.get(id), ...BOX }));
+  const frame = frameFor(width, wide, height);
+  const dots = job.graph.vertices.map(({ id }) => ({ id, ...places.get(id) }));
   const view = viewport(drawing, { width: wide, height }, dots, frame);
   const legend = el("p", { class: "legend" },
     ...[["busy", "busy"], ["pressed", "back-pressured"], ["idle", "idle"]].map(([type, text]) => el("span", {}, el("i", { class: `c-${type}` }), text)),
@@ -53,6 +52,16 @@ export function graphView(job, onchoose, width) {
   }
   return { node: el("div", {}, view.node, legend), update };
 }
+
+// The frame of a drawing: as high as it is if it fits, else a part of the window.
+function frameFor(width, wide, height) {
+  const tallest = Math.max(260, Math.round(window.innerHeight * TALLEST));
+  const room = wide * READABLE > width ? MAP.height : 0; // for the map, below the boxes
+  return { width, height: Math.min(Math.max(height * Math.min(1, width / wide), Math.min(height, 420)) + room, tallest) };
+}
+
+// The width that a drawing has on this page.
+export const roomForDrawings = () => Math.max(280, Math.min(1440, document.documentElement.clientWidth - 70));
 
 // The watermark, and how far it lags behind the clock.
 function watermarkLine(mark, lag) {

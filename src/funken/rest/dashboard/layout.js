@@ -6,41 +6,45 @@ export const BOX = { width: 208, height: 98 };
 const RATE = { width: 62, height: 16 };
 const NARROW = 720; // below this width (CSS pixels) a job flows down the page
 
-// Places of vertices and edges by id, in the direction that fits the width of the page.
-export function layout(graph, width) {
-  const down = width < NARROW;
+// Places of vertices and edges by id, in the direction that fits the width of the page. ``edges`` may have room for a label.
+export function layout(graph, width, { sizes = () => BOX, label = RATE, narrow = NARROW } = {}) {
+  const down = width < narrow;
   const arranged = new Graph({ multigraph: true });
   arranged.setGraph({ rankdir: down ? "TB" : "LR", nodesep: 26, edgesep: 14, ranksep: down ? 34 : 30, marginx: 12, marginy: 12 });
   arranged.setDefaultEdgeLabel(() => ({}));
-  for (const { id } of graph.vertices) arranged.setNode(String(id), { ...BOX });
-  graph.edges.forEach((edge, place) => arranged.setEdge(String(edge.source), String(edge.target), { ...RATE, labelpos: "c" }, String(place)));
+  for (const { id } of graph.vertices) arranged.setNode(String(id), { ...sizes(id) });
+  graph.edges.forEach((edge, place) => arranged.setEdge(String(edge.source), String(edge.target), { ...label, labelpos: "c" }, String(place)));
   arrange(arranged);
   const places = new Map(graph.vertices.map(({ id }) => {
-    const { x, y } = arranged.node(String(id));
-    return [id, { x: x - BOX.width / 2, y: y - BOX.height / 2 }];
+    const { x, y, width: wide, height: high } = arranged.node(String(id));
+    return [id, { x: x - wide / 2, y: y - high / 2, width: wide, height: high }];
   }));
-  const middles = new Set(graph.vertices.map(({ id }) => Math.round(arranged.node(String(id))[down ? "y" : "x"])));
+  const layers = new Map(); // the middle of each layer, and half of what its largest box takes
+  for (const { id } of graph.vertices) {
+    const node = arranged.node(String(id));
+    const middle = Math.round(node[down ? "y" : "x"]);
+    layers.set(middle, Math.max(layers.get(middle) || 0, node[down ? "height" : "width"] / 2));
+  }
   const edges = graph.edges.map((edge, place) => {
     const [from, to] = [arranged.node(String(edge.source)), arranged.node(String(edge.target))];
     const { points, x, y } = arranged.edge(String(edge.source), String(edge.target), String(place));
-    return { path: around(from, to, points.slice(1, -1), middles, down), label: { x, y } };
+    return { path: around(from, to, points.slice(1, -1), layers, down), label: { x, y } };
   });
   const { width: wide, height } = arranged.graph();
   return { places, edges, width: wide, height };
 }
 
 // The way of an edge from the side of a box to the side of another. Past the boxes of a layer it is straight, in the gaps it bends.
-function around(from, to, bends, middles, down) {
-  const [along, across] = down ? ["y", "x"] : ["x", "y"];
-  const half = (down ? BOX.height : BOX.width) / 2;
+function around(from, to, bends, layers, down) {
+  const [along, across, side] = down ? ["y", "x", "height"] : ["x", "y", "width"];
   const sign = from[along] <= to[along] ? 1 : -1;
-  const stops = [[from[along] + sign * half, from[across]]];
+  const stops = [[from[along] + (sign * from[side]) / 2, from[across]]];
   for (const bend of bends) {
-    const beside = middles.has(Math.round(bend[along]));
-    if (beside) stops.push([bend[along] - sign * half, bend[across]], [bend[along] + sign * half, bend[across]]);
+    const half = layers.get(Math.round(bend[along]));
+    if (half) stops.push([bend[along] - sign * half, bend[across]], [bend[along] + sign * half, bend[across]]);
     else stops.push([bend[along], bend[across]]);
   }
-  stops.push([to[along] - sign * half, to[across]]);
+  stops.push([to[along] - (sign * to[side]) / 2, to[across]]);
   const at = ([first, second]) => (down ? `${second.toFixed(1)} ${first.toFixed(1)}` : `${first.toFixed(1)} ${second.toFixed(1)}`);
   return stops.slice(1).reduce((path, stop, place) => {
     const last = stops[place];

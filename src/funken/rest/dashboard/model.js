@@ -3,7 +3,8 @@
 const LOW = 0.1;
 const HIGH = 0.5;
 const BUSY = 0.8;
-export const KEPT = 900; // samples of a chart
+const KEPT = 900; // samples that a page takes itself
+const RELOAD_MS = 60000;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const most = (values) => values.reduce((found, value) => (value != null && (found == null || value > found) ? value : found), null);
@@ -68,17 +69,51 @@ export function edgeRate(job, vertices, edge) {
   return null;
 }
 
-// What was seen of a job since this page was opened: a ring of samples.
+const thousandth = (value) => (value == null ? null : value / 1000);
+
+// A job over time: what the driver has kept, and once a second what was seen since this page was opened.
 export class History {
   constructor() {
     this.samples = [];
+    this.older = [];
+    this.asked = -Infinity;
+  }
+
+  // Those of the newest so many ms, oldest first.
+  during(span) {
+    const first = this.samples.length ? this.samples[0].at : Infinity;
+    const all = [...this.older.filter((sample) => sample.at < first), ...this.samples];
+    return newest(all, span);
+  }
+
+  // Take what the driver has kept, now and then; a driver of another version, or an archive, may have nothing.
+  async load(job, get) {
+    if (job.taken - this.asked < RELOAD_MS) return;
+    this.asked = job.taken;
+    const kept = await get();
+    const { fed, feeding } = ends(job);
+    const ids = job.graph.vertices.map((info) => job.vertex_ids[info.id]);
+    const of = (id, name, kind) => kept.vertices[id]?.[name]?.[kind];
+    this.older = kept.times.map((at, place) => {
+      const each = (numbers, name, kind) => numbers.map((number) => of(job.vertex_ids[number], name, kind)?.[place]);
+      const all = job.graph.vertices.map((info) => info.id);
+      const sinks = all.filter((number) => !feeding.has(number));
+      return {
+        at,
+        read: sum(each(all.filter((number) => !fed.has(number)), "numRecordsInPerSecond", "sum").map((value) => value || 0)),
+        rates: Object.fromEntries(ids.map((id) => [id, of(id, "numRecordsInPerSecond", "sum")?.[place]])),
+        p50: most(each(sinks, "latencyP50", "max")),
+        p99: most(each(sinks, "latencyP99", "max")),
+        busy: thousandth(most(each(all, "busyTimeMsPerSecond", "max"))),
+        pressed: thousandth(most(each(all, "backPressuredTimeMsPerSecond", "max"))),
+      };
+    });
   }
 
   add(job, vertices) {
-    const newest = this.samples[this.samples.length - 1];
-    if (newest && newest.at >= job.taken) return;
-    const fed = new Set(job.graph.edges.map((edge) => edge.target));
-    const feeding = new Set(job.graph.edges.map((edge) => edge.source));
+    const last = this.samples[this.samples.length - 1];
+    if (last && last.at >= job.taken) return;
+    const { fed, feeding } = ends(job);
     const sinks = vertices.filter((vertex) => !feeding.has(vertex.number));
     this.samples.push({
       at: job.taken,
@@ -91,4 +126,12 @@ export class History {
     });
     if (this.samples.length > KEPT) this.samples.shift();
   }
+}
+
+const ends = (job) => ({ fed: new Set(job.graph.edges.map((edge) => edge.target)), feeding: new Set(job.graph.edges.map((edge) => edge.source)) });
+
+// The samples of the newest so many ms.
+export function newest(samples, span) {
+  const until = samples.length ? samples[samples.length - 1].at : 0;
+  return samples.filter((sample) => sample.at > until - span);
 }

@@ -1,11 +1,10 @@
 // The views of a job. Each gives a node, and an update with a snapshot, the summaries of its vertices, and what was seen so far.
 
 import { api, jobPath } from "./api.js";
-import { checkpointTimeline, lineChart } from "./charts.js";
-import { el, setText, stateBadge, table } from "./dom.js";
+import { checkpointTimeline } from "./charts.js";
+import { el, setText, stateBadge, svg, table } from "./dom.js";
 import { bytes, clock, count, duration, moment, percent, rate, watermark } from "./format.js";
-import { graphView } from "./graph.js";
-import { KEPT } from "./model.js";
+import { graphView, roomForDrawings } from "./graph.js";
 import { tracebackView } from "./traceback.js";
 
 export function graphTab(job) {
@@ -15,7 +14,7 @@ export function graphTab(job) {
     chosen = chosen === id ? null : id;
     show();
   };
-  const graph = graphView(job, choose, Math.max(280, Math.min(1440, document.documentElement.clientWidth - 70)));
+  const graph = graphView(job, choose, roomForDrawings());
   const list = table(
     [
       ["Vertex", (vertex) => vertex.name, "text"],
@@ -44,6 +43,7 @@ export function graphTab(job) {
       ["Process", (each) => each.pid || "–", "number"],
       ["In", (each) => rate(each.metrics.records_in_per_second), "number"],
       ["Out", (each) => rate(each.metrics.records_out_per_second), "number"],
+      ["Load", (each) => loadBar(each.metrics), "load"],
       ["Busy", (each) => percent(each.metrics.busy_ms_per_second / 1000), "number"],
       ["Back-pressured", (each) => percent(each.metrics.back_pressured_ms_per_second / 1000), "number"],
       ["Watermark", (each) => watermark(each.metrics.input_watermark ?? each.metrics.output_watermark), "number"],
@@ -81,75 +81,27 @@ export function graphTab(job) {
   };
 }
 
+const LOAD = { width: 90, height: 10 };
+
+// How a subtask spends its time, as a bar.
+function loadBar(metrics) {
+  const busy = Math.min(1, metrics.busy_ms_per_second / 1000);
+  const pressed = Math.min(1 - busy, metrics.back_pressured_ms_per_second / 1000);
+  const shares = [["busy", busy], ["pressed", pressed], ["idle", 1 - busy - pressed]];
+  let at = 0;
+  const about = `busy ${percent(busy)}, back-pressured ${percent(pressed)}, idle ${percent(1 - busy - pressed)}`;
+  return svg("svg", { class: "loadbar", ...LOAD, role: "img", "aria-label": about }, svg("title", {}, about), ...shares.map(([kind, share]) => {
+    const bar = svg("rect", { class: `bar-${kind}`, x: at * LOAD.width, y: 0, width: share * LOAD.width, height: LOAD.height });
+    at += share;
+    return bar;
+  }));
+}
+
 // Which vertices the job waits for, in words.
 function bottleneckTexts(job) {
   return (job.bottlenecks || []).map((each) =>
     `${each.name} is the bottleneck: subtask ${each.subtask} is ${percent(each.busy)} busy; `
     + `input held back for ${percent(each.held_back)} of the time since ${clock(each.since)}`);
-}
-
-const SERIES = 6;
-
-export function metricsTab(job) {
-  const names = job.graph.vertices.slice(0, SERIES).map((info) => [info.name, (sample) => sample.rates[job.vertex_ids[info.id]]]);
-  const charts = [
-    lineChart("Records in, by vertex", names, rate),
-    lineChart("Latency at the end of the job", [["p50", (sample) => sample.p50], ["p99", (sample) => sample.p99]], duration),
-    lineChart("Records read by sources", [["read", (sample) => sample.read]], rate),
-    lineChart("Most busy and most back-pressured subtask", [["busy", (sample) => sample.busy], ["back-pressured", (sample) => sample.pressed]], percent),
-  ];
-  const note = el("p", { class: "empty" }, "Since this page was opened; the newest 15 minutes.");
-  const chosen = metricChooser(job);
-  return {
-    node: el("div", {}, chosen.choices, el("div", { class: "charts" }, chosen.charts, charts.map((chart) => chart.node)), note),
-    async update(current, vertices, history) {
-      charts.forEach((chart) => chart.update(history.samples));
-      await chosen.update(current.taken);
-    },
-  };
-}
-
-// A chart of any metric of a vertex: its sum, or the least and the greatest of its subtasks.
-function metricChooser(job) {
-  const vertex = el("select", { "aria-label": "Vertex" }, job.graph.vertices.map((info) => el("option", { value: job.vertex_ids[info.id] }, info.name)));
-  const metric = el("select", { "aria-label": "Metric" });
-  const charts = el("div", { class: "charts chosen" });
-  const add = el("button", { type: "button", onclick: () => open(vertex.value, metric.value) }, "Add a chart");
-  const shown = [];
-  const path = (id) => `${jobPath(job.id)}/vertices/${id}/subtasks/metrics`;
-
-  async function names() {
-    const found = await api(path(vertex.value));
-    metric.replaceChildren(...found.map(({ id }) => id).sort().map((id) => el("option", { value: id }, id)));
-  }
-  vertex.addEventListener("change", names);
-
-  function open(id, name) {
-    const key = `${id}/${name}`;
-    if (!name || shown.some((each) => each.key === key)) return;
-    const title = `${name}, ${job.graph.vertices.find((info) => job.vertex_ids[info.id] === id).name}`;
-    const chart = lineChart(title, [["sum", (sample) => sample.sum], ["least", (sample) => sample.min], ["greatest", (sample) => sample.max]], count);
-    const close = el("button", { type: "button", class: "close", title: "Remove", "aria-label": `Remove ${title}`, onclick: () => {
-      chart.node.remove();
-      shown.splice(shown.findIndex((each) => each.key === key), 1);
-    } }, "×");
-    chart.node.prepend(close);
-    charts.append(chart.node);
-    shown.push({ key, id, name, chart, samples: [] });
-  }
-  return {
-    choices: el("section", { class: "panel" }, el("div", { class: "choices" }, vertex, metric, add)),
-    charts,
-    async update(taken) {
-      if (!metric.childElementCount) await names();
-      await Promise.all(shown.map(async (each) => {
-        const [found] = await api(`${path(each.id)}?get=${encodeURIComponent(each.name)}&agg=min,max,sum`);
-        if (found) each.samples.push({ at: taken, sum: found.sum, min: found.min, max: found.max });
-        if (each.samples.length > KEPT) each.samples.shift();
-        each.chart.update(each.samples);
-      }));
-    },
-  };
 }
 
 const SUMMARY = [["Duration", "end_to_end_duration", duration], ["Size", "checkpointed_size", bytes]];
@@ -173,10 +125,12 @@ function checkpointSummary(job) {
 }
 
 function shownSetting(key, value) {
-  if (typeof value !== "number") return String(value);
+  if (typeof value !== "number") return String(value) || "–";
   if (value > 9e15) return "none";
   return /interval|timeout|pause/.test(key) ? duration(value) : String(value);
 }
+
+const FIRST = 25; // checkpoints that are listed unasked
 
 export function checkpointsTab(job) {
   let chosen = null;
@@ -188,7 +142,7 @@ export function checkpointsTab(job) {
       ["Status", (each) => stateBadge(each.status === "COMPLETED" && each.discarded ? "SUBSUMED" : each.status)],
       ["Triggered", (each) => moment(each.triggered)],
       ["Duration", (each) => (each.ended == null ? "–" : duration(each.ended - each.triggered)), "number"],
-      ["Size", (each) => bytes(each.size), "number"],
+      ["Size", (each) => (each.status === "COMPLETED" ? bytes(each.size) : "–"), "number"],
       ["Acknowledged", (each) => `${each.acknowledged} of ${each.tasks}`, "number"],
       ["Where, or why not", (each) => each.failure || (each.discarded ? "deleted: a newer one is complete" : each.path), "text"],
     ],
@@ -213,6 +167,11 @@ export function checkpointsTab(job) {
   const detail = el("section", { class: "panel", id: "checkpoint", hidden: true }, heading, parts.node);
   const totals = checkpointSummary(job);
   const facts = el("div", { class: "facts" });
+  const more = el("button", { type: "button", hidden: true, onclick: () => {
+    all = !all;
+    show();
+  } });
+  let all = false;
   let current = job;
 
   async function choose(id) {
@@ -221,8 +180,11 @@ export function checkpointsTab(job) {
   }
 
   async function show() {
-    const found = current.checkpoints.history.find((each) => each.id === chosen);
-    list.update(current.checkpoints.history, chosen);
+    const { history } = current.checkpoints;
+    const found = history.find((each) => each.id === chosen);
+    list.update(all ? history : history.filter((each, place) => place < FIRST || each === found), chosen);
+    more.hidden = history.length <= FIRST;
+    setText(more, all ? `Show the newest ${FIRST}` : `Show all ${history.length}`);
     detail.hidden = !found;
     if (!found) return;
     heading.textContent = `${found.kind} ${found.id}`;
@@ -234,7 +196,7 @@ export function checkpointsTab(job) {
     parts.update(rows.flat());
   }
   return {
-    node: el("div", {}, facts, timeline.node, totals.node, detail, el("section", { class: "panel", id: "checkpoints" }, list.node)),
+    node: el("div", {}, facts, timeline.node, totals.node, detail, el("section", { class: "panel", id: "checkpoints" }, list.node, more)),
     async update(next) {
       current = next;
       const { completed, failed, in_progress: open, restores, restored } = next.checkpoints;

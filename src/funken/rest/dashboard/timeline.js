@@ -7,18 +7,31 @@ const STATES = ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING"];
 const ROW = 22;
 const LEFT = 200;
 const WIDTH = 1160;
+const LITTLE = 0.1; // a start that takes less of the time is shown by itself
 
 export function timelineTab() {
   const root = svg("svg", { class: "timeline", role: "img", "aria-label": "Time line" });
+  const span = el("select", { "aria-label": "Span" }, el("option", { value: "" }, "until now"), el("option", { value: "start" }, "the start"));
+  span.addEventListener("change", () => {
+    chosen = true;
+    drawn = null;
+    if (last) update(last);
+  });
   const legend = el("p", { class: "legend" }, STATES.map((state) => el("span", {}, el("i", { class: `t-${state}` }), state.toLowerCase())));
   let drawn = null;
+  let last = null;
+  let chosen = false;
 
   function update(job) {
+    last = job;
     const rows = job.graph.vertices.map((info, place) => ({ name: info.name, subtasks: job.vertices[place].subtasks }));
     const times = rows.flatMap((row) => row.subtasks.flatMap((each) => Object.values(each.timestamps)));
     if (!times.length) return;
     const begin = Math.min(...times);
-    const until = Math.max(job.taken, begin + 1);
+    const now = Math.max(job.taken, begin + 1);
+    const settled = begin + Math.max(1000, (Math.max(...times) - begin) * 1.25);
+    if (!chosen) span.value = settled - begin < LITTLE * (now - begin) ? "start" : "";
+    const until = span.value ? Math.min(settled, now) : now;
     const x = (at) => LEFT + ((at - begin) / (until - begin)) * (WIDTH - LEFT - 10);
     const height = rows.length * ROW + 26;
     if (drawn === job.taken) return;
@@ -29,7 +42,7 @@ export function timelineTab() {
       svg("text", { class: "faint", x: LEFT, y: height - 6 }, clock(begin)),
       svg("text", { class: "faint", x: WIDTH - 10, y: height - 6, "text-anchor": "end" }, clock(until)));
   }
-  return { node: el("section", { class: "panel" }, el("h2", {}, "States of the current attempt, first subtask to last"), legend, root), update };
+  return { node: el("section", { class: "panel" }, el("h2", {}, "States of the current attempt, first subtask to last"), el("div", { class: "choices" }, span), legend, root), update };
 }
 
 // A row of a vertex: a thin line per subtask, with a bar for each of its states.

@@ -2,15 +2,15 @@
 
 import { el, setAttribute, svg } from "./dom.js";
 
-const READABLE = 0.7; // texts of 12 pixels have at least 8
+export const READABLE = 0.7; // texts of 12 pixels have at least 8
 const SMALLEST = 0.15;
 const LARGEST = 2;
 const STEP = 1.25;
-const MAP = { width: 168, height: 96 };
+export const MAP = { width: 168, height: 96 };
 
-export function viewport(drawing, { width, height }, boxes, frame) {
+export function viewport(drawing, { width, height }, boxes, frame, label = "Job graph") {
   const scene = svg("g", {}, drawing);
-  const root = svg("svg", { class: "graph", role: "img", "aria-label": "Job graph", tabindex: 0, width: "100%", height: frame.height });
+  const root = svg("svg", { class: "graph", role: "img", "aria-label": label, tabindex: 0, width: "100%", height: frame.height });
   root.append(scene);
   const seen = svg("rect", { class: "seen" });
   const shrink = Math.min(MAP.width / width, MAP.height / height);

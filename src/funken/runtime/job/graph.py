@@ -8,12 +8,17 @@ from funken.plan.physical import PhysicalPlan
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """An operator of a chain: ``id`` is its stable id, by which its state and its metrics are found."""
+    """An operator of a chain: ``id`` is its stable id, by which its state and its metrics are found.
+
+    ``inputs`` are the ids of the operators that it reads from; ``description`` is what it does, of SQL its line in the plan.
+    """
 
     id: str
     name: str
     kind: str
     uid: str | None
+    description: str = ""
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class JobGraph:
 
 def job_graph(plan: PhysicalPlan) -> JobGraph:
     """Return the graph of a plan."""
+    ids = {node.id: plan.stable_ids.get(node.id, str(node.id)) for vertex in plan.vertices for node in vertex.nodes}
     return JobGraph(
         tuple(
             VertexInfo(
@@ -59,7 +65,14 @@ def job_graph(plan: PhysicalPlan) -> JobGraph:
                 vertex.max_parallelism,
                 vertex.stage,
                 tuple(
-                    OperatorInfo(plan.stable_ids.get(node.id, str(node.id)), node.name, node.kind, node.uid)
+                    OperatorInfo(
+                        ids[node.id],
+                        node.name,
+                        node.kind,
+                        node.uid,
+                        node.description or "",
+                        tuple(ids[given.upstream] for given in (*node.inputs, *node.feedback) if given.upstream in ids),
+                    )
                     for node in vertex.nodes
                 ),
             )
