@@ -64,6 +64,7 @@ LAYERS = (
         "connectors.iceberg",
         "connectors.redis",
         "connectors.rabbitmq",
+        "connectors.elasticsearch",
         "connectors.http",
     },
     {"connectors", "connectors.formats", "connectors.reading"},
