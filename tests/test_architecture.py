@@ -65,6 +65,7 @@ LAYERS = (
         "connectors.iceberg",
         "connectors.redis",
         "connectors.rabbitmq",
+        "connectors.elasticsearch",
         "connectors.http",
     },
     {"connectors", "connectors.formats", "connectors.reading"},

@@ -20,6 +20,7 @@ TESTED = {
     "DataGeneratorSource": [HERE],
     "DeltaSink": ["connectors/delta/test_delta.py"],
     "DeltaSource": ["connectors/delta/test_delta.py"],
+    "ElasticsearchSink": ["connectors/elasticsearch/test_elasticsearch.py"],
     "FileSink": ["connectors/files/test_formats.py", "connectors/files/test_compaction.py"],
     "FileSource": ["connectors/files/test_formats.py", "connectors/files/test_columns.py"],
     "HttpSource": ["connectors/http/test_http.py"],

@@ -292,7 +292,11 @@ class StreamEnds(Generic[T_co]):
             raise InvalidProgram(
                 "to_spark() of a stream without end shows what checkpoints commit: call enable_checkpointing()."
             )
-        sink = staging.StagingSink(path or staging.temporary_folder(), staging.schema_of(schema, "to_spark()"))
+        sink = staging.StagingSink(
+            path or staging.temporary_folder(),
+            staging.schema_of(schema, "to_spark()"),
+            self._known_columns(),
+        )
         sink = sink.of_type(type_of(self))
         if endless and sink.schema is None:
             raise InvalidProgram(
@@ -304,6 +308,11 @@ class StreamEnds(Generic[T_co]):
             return files.stream_of_files(folder, sink.schema, self._environment._session)
         self._environment.execute(job_execution_name or "to_spark()")
         return files.frame_of_folder(folder, sink.schema, self._environment._session)
+
+    def _known_columns(self) -> Any:
+        """Return the columns of the DataFrame that the program reads, as a schema of Arrow; ``None`` if it reads none."""
+        frame = self._environment._frame
+        return None if frame is None else importlib.import_module(f"funken.{_FRAMES[1]}").arrow_schema(frame.schema)
 
     def _width(self) -> dict[str, Any]:
         """Return the parallelism of a sink that keeps the order: its operator's, or 1 if several operators differ."""

@@ -328,8 +328,6 @@ _REASONS = {
     "write with for_each(function), or with a subclass of funken.Sink.": (
         "CassandraSink", "ClusterBuilder", "CassandraCommitter", "CassandraFailureHandler", "ConsistencyLevel",
         "MapperOptions",
-        "Elasticsearch6SinkBuilder", "Elasticsearch7SinkBuilder", "ElasticsearchEmitter", "ElasticsearchSink",
-        "ElasticsearchSinkBuilderBase", "FlushBackoffType",
     ),
     _BROKER: (
         "DynamicKafkaSource", "DynamicKafkaSourceBuilder", "KafkaMetadataService", "KafkaRecordDeserializationSchema",

@@ -28,7 +28,7 @@ _DATASTREAM = (
     "older_connectors",
 )  # fmt: skip
 
-_CONNECTORS = ("connectors", "older_connectors")
+_CONNECTORS = ("connectors", "older_connectors", "search")
 
 MODULES: dict[str, tuple[str, ...]] = {
     "pyflink": ("version",),

@@ -12,14 +12,15 @@ import importlib
 import shutil
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 from funken import extras
 from funken.columnar.block import Block
 from funken.connectors.context import CommitterContext, ConnectorContext
-from funken.connectors.files.arrow_files import ParquetFormat
+from funken.connectors.files.arrow_files import ArrowWriter, ParquetFormat
 from funken.connectors.files.buckets import BucketAssigner
 from funken.connectors.files.compaction import FileCommitter
+from funken.connectors.files.file_format import BulkWriter
 from funken.connectors.files.part_files import OutputFileConfig, RollingPolicy
 from funken.connectors.files.sink import FileSink, FileWriter
 from funken.connectors.formats.record_types import shape_of
@@ -80,17 +81,126 @@ def by_columns(names: list[str] | None, operator: str) -> Callable[[Any], dict[s
 
 
 @dataclass(frozen=True)
+class StagedFormat(ParquetFormat):
+    """Parquet files whose columns keep the types of ``known``, by name, where the values are of that kind.
+
+    So rows of a ``DataFrame`` come back with its types: an int column stays one, and a map is no struct, though both are dicts.
+    """
+
+    known: Any = None
+
+    def create(self, file: IO[bytes]) -> BulkWriter:
+        """Write a new file."""
+        return StagedFile(self, file, self._shape(), self.known)
+
+
+class StagedFile(ArrowWriter):
+    """Finds types in the values, and then prefers those that are known."""
+
+    def __init__(self, format: ParquetFormat, file: IO[bytes], shape: Any, known: Any) -> None:
+        super().__init__(format, file, shape)
+        self._known = {} if known is None else {each.name: each.type for each in known}
+
+    def _batch_of_documents(self, documents: list[Any]) -> Any:
+        if self._schema is not None or not self._known:
+            return super()._batch_of_documents(documents)
+        arrow = extras.load("pyarrow")
+        names = list(dict.fromkeys(name for document in documents for name in document))
+        arrays = [
+            preferred([document.get(name) for document in documents], self._known.get(name), arrow) for name in names
+        ]
+        return arrow.RecordBatch.from_arrays(arrays, names=names)
+
+    def _batch_of(self, block: Any) -> Any:
+        batch = super()._batch_of(block)
+        if batch is None or self._schema is not None:
+            return batch
+        arrow = extras.load("pyarrow")
+        arrays = []
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            kind = self._known.get(name)
+            try:
+                arrays.append(array.cast(kind) if kind is not None and of_one_kind(array.type, kind, arrow) else array)
+            except arrow.ArrowException:
+                arrays.append(array)
+        return arrow.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def preferred(values: list[Any], kind: Any, arrow: Any) -> Any:
+    """Return values as an array of a type, if they are of that kind and fit; else of the type that Arrow finds in them.
+
+    >>> import pyarrow as pa
+    >>> preferred([1, None], pa.int8(), pa).type, preferred([1000], pa.int8(), pa).type, preferred([0.5], pa.int8(), pa).type
+    (DataType(int8), DataType(int64), DataType(double))
+    >>> preferred([{"a": 1}], pa.map_(pa.string(), pa.int32()), pa).type
+    MapType(map<string, int32>)
+    """
+    try:
+        found = arrow.array(values)
+    except (arrow.ArrowException, TypeError, OverflowError):
+        if kind is None:
+            raise
+        return arrow.array([_pairs(value, kind, arrow) for value in values], kind)
+    if kind is None or found.type == kind or not of_one_kind(found.type, kind, arrow):
+        return found
+    try:
+        return arrow.array([_pairs(value, kind, arrow) for value in values], kind)
+    except (arrow.ArrowException, TypeError, OverflowError, AttributeError):
+        return found
+
+
+_KINDS = ("integer", "floating", "decimal", "string", "binary", "boolean", "date", "time", "duration")
+
+
+def of_one_kind(found: Any, known: Any, arrow: Any) -> bool:
+    """Return True if values of a type that was found may be of a known one: other bits, digits or units, or a map of a struct.
+
+    >>> import pyarrow as pa
+    >>> of_one_kind(pa.int64(), pa.int8(), pa), of_one_kind(pa.float64(), pa.int8(), pa), of_one_kind(pa.null(), pa.date32(), pa)
+    (True, False, True)
+    """
+    of = arrow.types
+    if of.is_null(found):
+        return True
+    if of.is_timestamp(found) and of.is_timestamp(known):
+        return (found.tz is None) == (known.tz is None)
+    if of.is_list(known):
+        return bool(of.is_list(found)) and of_one_kind(found.value_type, known.value_type, arrow)
+    if of.is_map(known):
+        return bool(of.is_struct(found)) and all(of_one_kind(each.type, known.item_type, arrow) for each in found)
+    if of.is_struct(known):
+        types = {each.name: each.type for each in known}
+        fits = of.is_struct(found) and all(each.name in types for each in found)
+        return fits and all(of_one_kind(each.type, types[each.name], arrow) for each in found)
+    return any(getattr(of, f"is_{name}")(found) and getattr(of, f"is_{name}")(known) for name in _KINDS)
+
+
+def _pairs(value: Any, kind: Any, arrow: Any) -> Any:
+    """Return a value for a type of Arrow, whose maps are lists of pairs."""
+    if value is None:
+        return None
+    if arrow.types.is_map(kind) and isinstance(value, dict):
+        return [(name, _pairs(item, kind.item_type, arrow)) for name, item in value.items()]
+    if arrow.types.is_list(kind) and isinstance(value, list):
+        return [_pairs(item, kind.value_type, arrow) for item in value]
+    if arrow.types.is_struct(kind) and isinstance(value, dict):
+        return {each.name: _pairs(value.get(each.name), each.type, arrow) for each in kind}
+    return value
+
+
+@dataclass(frozen=True)
 class StagingSink(Sink):
-    """Parquet files directly in a folder, a file per subtask and checkpoint."""
+    """Parquet files directly in a folder, a file per subtask and checkpoint; ``known``: types of columns by their names."""
 
     folder: str
     schema: Any = None
+    known: Any = None
 
     @property
     def files(self) -> FileSink:
         """The sink of the files."""
         return FileSink(
-            self.folder, ParquetFormat(self.schema), BucketAssigner.base_path_bucket_assigner(),
+            self.folder, StagedFormat(self.schema, known=self.known), BucketAssigner.base_path_bucket_assigner(),
             RollingPolicy.on_checkpoint_rolling_policy(), OutputFileConfig(_PREFIX, ".parquet"),
         )  # fmt: skip
 

@@ -351,13 +351,17 @@ class ArrowWriter:
                 documents = [as_document(one) for one in records]
                 for each in self._schema or ():
                     check_values([document.get(each.name) for document in documents], each.type)
-                batch = arrow.RecordBatch.from_pylist(documents, schema=self._schema)
+                batch = self._batch_of_documents(documents)
                 for each in batch.schema:
                     _refuse_mixed_zones(each, documents)
                 self._schema = batch.schema
         except (arrow.ArrowException, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise self._misfit(error) from error
         self._append(batch)
+
+    def _batch_of_documents(self, documents: list[Any]) -> Any:
+        """Return records as a batch, whose types are those before, else those of the values."""
+        return extras.load("pyarrow").RecordBatch.from_pylist(documents, schema=self._schema)
 
     def _misfit(self, error: Exception) -> ValueError:
         return ValueError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -16,6 +17,7 @@ from funken.config import default_configuration
 from funken.errors import InvalidProgram
 from funken.io.filesystem import locate
 from funken.spark.session import existing, living, session_for
+from funken.types.arrow import parquet_file
 
 
 def session(given: Any = None) -> SparkSession:
@@ -51,10 +53,58 @@ def arrow_schema(schema: str | StructType) -> Any:
 
 
 def frame_of_files(paths: Sequence[str], schema: Any, given: Any = None) -> DataFrame:
-    """Return files, or folders, as a DataFrame; without a schema of Arrow it has the columns of all files."""
+    """Return files, or folders, as a DataFrame; without a schema of Arrow it has the columns of all files.
+
+    Types that differ from file to file become the wider one: one subtask had small numbers, and another large ones.
+    """
+    if schema is None:
+        schema = _common_schema(paths)
+    if schema is not None and any(_is_foreign(each.type) for each in schema):
+        return _with_foreign_columns(paths, schema, given)
     reader = session(given).read
     reader = reader.option("mergeSchema", "true") if schema is None else reader.schema(from_arrow_schema(schema))
     return reader.parquet(*map(_uri, paths))
+
+
+def _common_schema(paths: Sequence[str]) -> pa.Schema | None:
+    """Return the columns of all files; ``None`` if their types have none in common, about which Spark says more."""
+    schemas = []
+    for path in paths:
+        files, base = locate(path)
+        for found in files.find(base):
+            with files.open(found.path) as file:
+                schemas.append(parquet_file(file).schema_arrow.remove_metadata())
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowException:
+        return None
+
+
+def _is_foreign(kind: pa.DataType) -> bool:
+    """Return True for a type that Spark does not read from Parquet: nothing but nulls, and spans of time."""
+    return bool(pa.types.is_null(kind) or pa.types.is_duration(kind))
+
+
+def _with_foreign_columns(paths: Sequence[str], schema: pa.Schema, given: Any) -> DataFrame:
+    """Read spans of time as the numbers that Arrow makes of them, and no column of nulls at all; then make both."""
+    read = pa.schema(
+        [
+            pa.field(each.name, pa.int64() if pa.types.is_duration(each.type) else each.type)
+            for each in schema
+            if not pa.types.is_null(each.type)
+        ]
+    )
+    frame = session(given).read.schema(from_arrow_schema(read)).parquet(*map(_uri, paths))
+    columns = []
+    for each in schema:
+        name = "`" + each.name.replace("`", "``") + "`"
+        if pa.types.is_null(each.type):
+            columns.append(functions.lit(None).alias(each.name))
+        elif pa.types.is_duration(each.type):
+            columns.append(functions.expr(f"timestamp_micros({name}) - timestamp_micros(0)").alias(each.name))
+        else:
+            columns.append(frame[name])
+    return frame.select(columns)
 
 
 def frame_of_folder(folder: str, schema: Any, given: Any = None) -> DataFrame:

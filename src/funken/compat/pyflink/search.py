@@ -1,0 +1,137 @@
+"""``pyflink.datastream.connectors.elasticsearch``: its builders make Funken's sink, which needs no jar."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from funken.connectors.elasticsearch.client import ElasticsearchServer
+from funken.connectors.elasticsearch.sink import ElasticsearchEmitter, ElasticsearchSink
+from funken.connectors.sink import DeliveryGuarantee
+from funken.errors import InvalidConfiguration
+
+_MEGABYTE = 2**20
+_MS = 1000
+
+
+class FlushBackoffType(enum.Enum):
+    """How the pauses between retries grow."""
+
+    CONSTANT = "CONSTANT"
+    EXPONENTIAL = "EXPONENTIAL"
+    NONE = "NONE"
+
+
+class ElasticsearchSinkBuilderBase:
+    """Describes a sink, with PyFlink's methods.
+
+    >>> builder = Elasticsearch7SinkBuilder().set_hosts(["localhost:9200"]).set_bulk_flush_max_actions(50)
+    >>> sink = builder.set_emitter(ElasticsearchEmitter.static_index("orders", "number")).build()
+    >>> sink.server, sink.max_actions
+    (ElasticsearchServer(http://localhost:9200), 50)
+    """
+
+    def __init__(self) -> None:
+        self._emitter: Any = None
+        self._hosts: list[str] = []
+        self._server: dict[str, Any] = {}
+        self._sink: dict[str, Any] = {}
+
+    def get_http_host_class(self) -> None:
+        """Return nothing: hosts are texts here, and no class of Java."""
+
+    def set_emitter(self, emitter: Any) -> Any:
+        """Set what makes actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``."""
+        self._emitter = emitter
+        return self
+
+    def set_hosts(self, hosts: list[str]) -> Any:
+        """Set the addresses of the cluster."""
+        self._hosts = list(hosts)
+        return self
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Any:
+        """Set at least once or none; there is no exactly-once, as in Flink."""
+        self._sink["guarantee"] = delivery_guarantee
+        return self
+
+    def set_bulk_flush_max_actions(self, num_max_actions: int) -> Any:
+        """Set the most actions of a request; -1 takes the default."""
+        if num_max_actions != -1:
+            self._sink["max_actions"] = num_max_actions
+        return self
+
+    def set_bulk_flush_max_size_mb(self, max_size_mb: int) -> Any:
+        """Set the most megabytes of a request; -1 takes the default."""
+        if max_size_mb != -1:
+            self._sink["max_bytes"] = max_size_mb * _MEGABYTE
+        return self
+
+    def set_bulk_flush_interval(self, interval_millis: int) -> Any:
+        """Do nothing: records are sent as they come, block by block, and wait for no interval."""
+        return self
+
+    def set_bulk_flush_backoff_strategy(
+        self, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
+    ) -> Any:
+        """Set how often a request is repeated, and after which pauses."""
+        if flush_backoff_type is FlushBackoffType.NONE:
+            max_retries = 0
+        exponential = flush_backoff_type is FlushBackoffType.EXPONENTIAL
+        self._server |= {"retries": max_retries, "delay": delay_millis / _MS, "exponential": exponential}
+        return self
+
+    def set_connection_username(self, username: str) -> Any:
+        """Set the user."""
+        self._server["username"] = username
+        return self
+
+    def set_connection_password(self, password: str) -> Any:
+        """Set the password."""
+        self._server["password"] = password
+        return self
+
+    def set_connection_path_prefix(self, prefix: str) -> Any:
+        """Set what each path begins with."""
+        self._server["path_prefix"] = prefix
+        return self
+
+    def set_connection_request_timeout(self, timeout: int) -> Any:
+        """Set how long a connection may be waited for, in ms: there is one for each subtask, which never waits."""
+        return self
+
+    def set_connection_timeout(self, timeout: int) -> Any:
+        """Set how long a connection may take, in ms."""
+        self._server["connect_timeout"] = timeout / _MS
+        return self
+
+    def set_socket_timeout(self, timeout: int) -> Any:
+        """Set how long an answer may take, in ms."""
+        self._server["timeout"] = timeout / _MS
+        return self
+
+    def build(self) -> ElasticsearchSink:
+        """Return the sink; raises ``InvalidConfiguration`` if hosts or emitter are missing."""
+        if self._emitter is None:
+            raise InvalidConfiguration(
+                f"{type(self).__name__}: there is no emitter; call set_emitter(ElasticsearchEmitter.static_index('index'))."
+            )
+        return ElasticsearchSink(ElasticsearchServer(self._hosts, **self._server), self._emitter, **self._sink)
+
+
+class Elasticsearch6SinkBuilder(ElasticsearchSinkBuilderBase):
+    """Describes a sink for Elasticsearch 6; its types of documents are left out."""
+
+
+class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
+    """Describes a sink for Elasticsearch 7 and newer, and for OpenSearch."""
+
+
+__all__ = [
+    "Elasticsearch6SinkBuilder",
+    "Elasticsearch7SinkBuilder",
+    "ElasticsearchEmitter",
+    "ElasticsearchSink",
+    "ElasticsearchSinkBuilderBase",
+    "FlushBackoffType",
+]
