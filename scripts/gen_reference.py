@@ -126,6 +126,14 @@ def types_page() -> str:
     return format_types.page()
 
 
+def operations_page() -> str:
+    """Return ``docs/reference/python-on-columns.md``, which follows from the table that functions are read by."""
+    sys.path.insert(0, str(ROOT))
+    from tests.support import operations  # noqa: PLC0415 - found by the line before
+
+    return operations.page()
+
+
 FUNCTIONS = """\
 # SQL functions
 
@@ -183,6 +191,7 @@ PAGES = {
     "errors.md": errors_page,
     "types.md": types_page,
     "sql-functions.md": functions_page,
+    "python-on-columns.md": operations_page,
 }
 
 if __name__ == "__main__":

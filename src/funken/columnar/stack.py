@@ -40,11 +40,9 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.mutation.names import text_of
 from funken.columnar.writing.text_formats import by_percent, converted, formatted
-from funken.expr.python.table import BUILTINS
+from funken.expr.python.table import BUILTINS, TABLE
 from funken.expr.types import DICT
 
-_BINARY = {"+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "**"}
-_COMPARISONS = {"<", "<=", "==", "!=", ">", ">="}
 _UNARY = {"UNARY_NEGATIVE": "-", "UNARY_NOT": "not", "UNARY_INVERT": "~", "TO_BOOL": "bool"}
 
 
@@ -132,7 +130,7 @@ class Stack:
             raise NotVectorizable(reason_of(name, argument))
 
     def _operate(self, name: str, op: str) -> None:
-        if op not in (_BINARY if name == "BINARY_OP" else _COMPARISONS):
+        if TABLE.find(op) is None:
             raise NotVectorizable(f"uses the operator {op}")
         if name == "COMPARE_OP" and any(_is_type(each) for each in self._items[-2:]):
             if op not in ("==", "!="):

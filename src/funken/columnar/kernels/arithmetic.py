@@ -15,6 +15,7 @@ from funken.columnar.expressions import schema_of_value
 from funken.columnar.kernels.columns import Array, Column
 from funken.errors import FunkenError
 from funken.expr.python.objects import kind_of_object
+from funken.expr.python.table import TABLE
 from funken.expr.types import FLOAT, HIGHEST, LOWEST, NUMBER, Atomic
 
 _EXACT = 2**53
@@ -83,19 +84,7 @@ RANGES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
     "<<": _shifted_left,
     ">>": _shifted_right,
 }
-PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda x, y: x + y,
-    "-": lambda x, y: x - y,
-    "*": lambda x, y: x * y,
-    "/": lambda x, y: x / y,
-    "//": lambda x, y: x // y,
-    "%": lambda x, y: x % y,
-    "&": lambda x, y: x & y,
-    "|": lambda x, y: x | y,
-    "^": lambda x, y: x ^ y,
-    "<<": lambda x, y: x << y,
-    ">>": lambda x, y: x >> y,
-}
+PYTHON: dict[str, Callable[[Any, Any], Any]] = {op: TABLE[op].function for op in (*RANGES, "/")}
 NUMPY: dict[str, Callable[[Any, Any], Array]] = {
     "+": np.add,
     "-": np.subtract,
@@ -110,17 +99,10 @@ NUMPY: dict[str, Callable[[Any, Any], Array]] = {
 }
 FLOATS = {op: PYTHON[op] for op in ("+", "-", "*", "/")}
 BITS = {op: PYTHON[op] for op in ("&", "|", "^")}
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y,
-    "==": lambda x, y: x == y,
-    "!=": lambda x, y: x != y,
-    ">": lambda x, y: x > y,
-    ">=": lambda x, y: x >= y,
-}
 ARROW_COMPARE = {
     "<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal", ">": "greater", ">=": "greater_equal",
 }  # fmt: skip
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {op: TABLE[op].function for op in ARROW_COMPARE}
 
 
 def constant(value: Any) -> Column:

@@ -373,8 +373,8 @@ class ExpressionEvaluation:
     def _invoke(self, name: str, given: list[Column]) -> Column:
         first = given[0]
         match name:
-            case "startswith" | "endswith":
-                return self._search("starts" if name == "startswith" else "ends", first, given[1])
+            case "str.startswith" | "str.endswith":
+                return self._search("starts" if name == "str.startswith" else "ends", first, given[1])
             case "str":
                 return self._as_text(first)
             case "float":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from collections.abc import Sequence as Several
 from typing import Any
 
@@ -25,15 +23,13 @@ from funken.columnar.expressions import (
     Unary,
     Unpacked,
 )
+from funken.expr.python.table import TABLE
 from funken.expr.types import DICT, Record, Type
 
 CHANGED, UPDATED, SET, WITHOUT = "changed", "updated", "attribute set", "without"
 """Forms of ``MakeRecord``: its last part, an ``Unpacked``, with an item set, items updated, an attribute set, or less an item."""
 VIEWS = ("items", "keys", "values")
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge
-}  # fmt: skip
-_TESTS = (".startswith", ".endswith", "startswith", "endswith")
+_TESTS = (".startswith", ".endswith", "str.startswith", "str.endswith")
 
 
 def names_of(found: Any, schema: Type | None) -> tuple[str, ...] | None:
@@ -127,7 +123,7 @@ def known_truth(condition: Expression) -> bool | None:
         case IsNone(Constant(value)):
             return value is None
         case Compare(op, Constant(str() as left), Constant(str() as right)):
-            return bool(_COMPARE[op](left, right))
+            return bool(TABLE[op].function(left, right))
         case Contains(Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole)):
             return part in whole
         case Contains(Constant(str() as part), Make(items)) if all(isinstance(each, Constant) for each in items):

@@ -203,8 +203,6 @@ def _method(name: str, given: tuple[Expression, ...], of: _Of) -> Typed:
         return _joined(found[0], [of(each) for each in given[1].items])
     arguments = [found, *(of(each) for each in given[1:])]
     made, kinds = tuple(each for each, _ in arguments), tuple(schema for _, schema in arguments)
-    if name in ("startswith", "endswith") and kinds == (STR, STR) and isinstance(made[1], Constant):
-        return Invoke(name, made), BOOL
     if name == "partition" and kinds == (STR, STR):
         parts = tuple(Rowwise(f"str.partition.{number}", made, STR) for number in range(3))
         return Make(parts), Tuple((STR, STR, STR))

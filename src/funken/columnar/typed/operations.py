@@ -36,7 +36,7 @@ def operated(name: str, found: Sequence[Typed], node: Callable[..., Expression] 
     if types[0] in row.keeps and len(types) == 1:
         return found[0]
     kind = row.native.get(types)
-    if kind is not None:
+    if kind is not None and (row.native_with is None or isinstance(made[row.native_with], Constant)):
         return (Invoke(name, made) if node is None else node(*made)), kind
     kind = row.result(types)
     if isinstance(kind, Atomic):

@@ -110,7 +110,7 @@ def found_text(made: Expression) -> Expression | None:
             part = Constant(literal)
             if how == "search":
                 return Contains(part, text)
-            return Invoke("startswith", (text, part)) if how == "match" else Compare("==", text, part)
+            return Invoke("str.startswith", (text, part)) if how == "match" else Compare("==", text, part)
     return None
 
 

@@ -156,7 +156,7 @@ OPERATIONS = [
     _over("tuple", tuple, lambda _: None),
     OperationRule(
         "range", lambda *bounds: list(range(*bounds)), {(INT,) * count: ListOf(INT) for count in (1, 2, 3)}, builtin=True,
-        group="items", written="list(range({0}))", constants={0: (0, 5, 20), 1: (3, -3), 2: (1, -2, 0)},
+        group="items", written="list(range({args}))", constants={0: (0, 5, 20), 1: (3, -3), 2: (1, -2, 0)},
     ),
     _part("enumerate", lambda items, start: list(enumerate(items, start)), _enumerated, "enumerated", builtin=True,
           written="list(enumerate({0}, {1}))", constants={1: (0, 1)}),

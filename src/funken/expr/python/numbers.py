@@ -138,8 +138,8 @@ OPERATIONS = [
     *(
         _math(name, _ONE)
         for name in (
-            "exp", "expm1", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-            "asinh", "acosh", "atanh", "erf",
+            "exp", "exp2", "expm1", "cbrt", "erfc", "gamma", "lgamma", "log1p", "log2", "log10", "sin",
+            "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
         )
     ),
     _math("sqrt", _ONE, "root"),
@@ -152,9 +152,10 @@ OPERATIONS = [
     _math("isnan", _TEST, "is_nan"),
     _math("isinf", _TEST, "is_infinite"),
     _math("isfinite", _TEST, "is_finite"),
-    *(_math(name, _PAIRS) for name in ("hypot", "atan2", "fmod", "pow", "copysign")),
+    *(_math(name, _PAIRS) for name in ("hypot", "atan2", "fmod", "pow", "copysign", "remainder")),
     _math("log", {**_ONE, **_PAIRS}),
     _math("gcd", _INTS, "common_divisor"),
+    _math("lcm", _INTS),
     _math("isqrt", {(INT,): INT}),
     OperationRule(AS_FLOAT_32, converter(Types.FLOAT()), numbers="kernels.number_forms.as_float_32"),
     *(

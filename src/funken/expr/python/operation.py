@@ -37,6 +37,8 @@ class OperationRule:
     """Whether it works on the items of its only argument."""
     keeps: tuple[Type, ...] = ()
     """The types of values that are its result themselves."""
+    native_with: int | None = None
+    """The place of an argument that has to be a constant for the native ones."""
     raises: bool = False
     """Whether a native one raises for some values."""
     binds: int | None = None

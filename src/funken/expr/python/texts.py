@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable
 from typing import Any
+from urllib import parse
 
 from funken.expr.python.json_values import value_as_json
 from funken.expr.python.objects import BYTES, HASH, MATCH, PATTERN, TEXTS
@@ -77,6 +78,13 @@ OPERATIONS = [
     _tested("islower", "is_lower"),
     _tested("istitle", "is_title"),
     _tested("isspace", "is_space"),
+    *(_text(name, _TEST) for name in ("isprintable", "isidentifier")),
+    _text("expandtabs", {(STR,): STR, (STR, INT): STR}, constants=_WIDTHS),
+    OperationRule("ascii", ascii, _TEXT, builtin=True, group="text"),
+    *(
+        OperationRule(f"urllib.parse.{each.__name__}", each, _TEXT, target=each, group="text")
+        for each in (parse.quote, parse.quote_plus, parse.unquote, parse.unquote_plus)
+    ),
     _tested("isascii", "is_ascii_text"),
     *(
         _text(name, {**_TEXT, **_OF_TWO}, f"kernels.text_forms.{name}", constants=_PARTS)
@@ -88,8 +96,8 @@ OPERATIONS = [
         _text(name, _SEARCH, f"kernels.text_forms.{name}", constants={**_PARTS, 2: (0, 1, -2)})
         for name in ("find", "rfind", "index", "rindex", "count")
     ),
-    _text("startswith", _STARTS, native=_STARTS, constants=_PARTS),
-    _text("endswith", _STARTS, native=_STARTS, constants=_PARTS),
+    _text("startswith", _STARTS, native=_STARTS, native_with=1, constants=_PARTS),
+    _text("endswith", _STARTS, native=_STARTS, native_with=1, constants=_PARTS),
     *(_text(name, _PADDED, f"kernels.text_forms.{name}", constants=_WIDTHS) for name in ("ljust", "rjust")),
     _text("center", _PADDED, constants=_WIDTHS),
     _text("zfill", {(STR, INT): STR}, "kernels.text_forms.zfill", constants=_WIDTHS),
@@ -105,12 +113,14 @@ OPERATIONS = [
     _text("encode", {(STR,): BYTES, (STR, STR): BYTES}, constants=_CODES),
     _bytes("bytes.decode", bytes.decode, {(BYTES,): STR, (BYTES, STR): STR}, constants=_CODES),
     _bytes("bytes.hex", bytes.hex, {(BYTES,): STR}),
-    _hashed("hashlib.md5", hashlib.md5, {(BYTES,): HASH}),
-    _hashed("hashlib.sha1", hashlib.sha1, {(BYTES,): HASH}),
-    _hashed("hashlib.sha256", hashlib.sha256, {(BYTES,): HASH}),
+    *(
+        _hashed(f"hashlib.{name}", getattr(hashlib, name), {(BYTES,): HASH})
+        for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+    ),
     _bytes("hash.hexdigest", operator.methodcaller("hexdigest"), {(HASH,): STR}),
     _bytes("hash.digest", operator.methodcaller("digest"), {(HASH,): BYTES}),
     _hashed("zlib.crc32", zlib.crc32, {(BYTES,): INT}),
+    _hashed("zlib.adler32", zlib.adler32, {(BYTES,): INT}),
     _hashed("base64.b64encode", base64.b64encode, {(BYTES,): BYTES}),
     _hashed("base64.b64decode", base64.b64decode, {(BYTES,): BYTES, (STR,): BYTES}),
     *(
