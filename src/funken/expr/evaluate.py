@@ -42,7 +42,7 @@ class Evaluator:
         self.batch = batch
         self.context = context
         self.rows: int = batch.num_rows
-        self._known: dict[Node, Any] = {}
+        self._known: dict[Any, Any] = {}
 
     def column(self, node: Node) -> Any:
         """Return a node's values as an array."""
@@ -53,6 +53,13 @@ class Evaluator:
         found = self._known.get(node)
         if found is None:
             found = self._known[node] = self._compute(node)
+        return found
+
+    def known(self, name: Any, compute: Callable[[], Any]) -> Any:
+        """Return what kernels of several nodes need, and is computed once; ``name`` is no node."""
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = compute()
         return found
 
     def _compute(self, node: Node) -> Any:

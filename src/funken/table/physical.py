@@ -421,7 +421,7 @@ def _window_aggregate(self: Translation, node: nodes.ExecWindowAggregate) -> Bui
     return self.one(
         node, window_aggregate.WindowAggregate, keyed=True, keys=node.keys, calls=node.calls, window=node.window,
         rowtime=node.rowtime, properties=node.properties, window_columns=node.window_columns, retracts=node.retracts,
-        local=is_local(node.input.row_type, node.window.time), zone=self.zone,
+        local=is_local(node.input.row_type, node.window.time), zone=self.zone, bounded=self.batch,
     )  # fmt: skip
 
 
@@ -431,7 +431,7 @@ def _group_window(self: Translation, node: nodes.ExecGroupWindowAggregate) -> Bu
         node, logic, keyed=True, keys=node.keys, calls=node.calls, window=node.window,
         rowtime=node.rowtime, properties=node.properties, retracts=node.retracts, early=node.early_fire,
         late=node.late_fire, lateness=node.allow_lateness, update_before=_updates_before(node),
-        local=is_local(node.input.row_type, node.window.time), zone=self.zone,
+        local=is_local(node.input.row_type, node.window.time), zone=self.zone, bounded=self.batch,
     )  # fmt: skip
 
 

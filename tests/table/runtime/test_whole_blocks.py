@@ -14,10 +14,11 @@ from funken.expr.sql.types import (
     TimestampType,
     VarCharType,
 )
-from funken.table.logical import AggregateCall, JoinType, WindowKind, WindowProperty, WindowShape
+from funken.table.logical import AggregateCall, JoinType, SortKey, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime import changes as changing
-from funken.table.runtime import group, joins, window_aggregate
+from funken.table.runtime import group, joins, rank, window_aggregate
 from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.partials import PartialCalls
 from funken.table.runtime.running import RunningCalls
 from tests.table.runtime.changelogs import KINDS, Run
 
@@ -139,6 +140,7 @@ def test_windows_have_the_rows_of_blocks(monkeypatch, shape, zone, retracts):
             for one in ([change] if chance.random() < 0.5 else [change, (3, change[1]), change])
         ]
     found = []
+    monkeypatch.setattr(PartialCalls, "serve", staticmethod(lambda *_: False))
     for few, size in ((2, 25), (1000, 1)):
         monkeypatch.setattr(window_aggregate, "_FEW", few)
         run = Run(window_aggregate.WindowAggregate, [SOURCE], output, **given)
@@ -156,15 +158,17 @@ def test_windows_may_come_as_columns(monkeypatch):
         for at in [chance.randrange(3) for _ in range(60)]
     ]
     found = []
-    for few in (2, 1000):
+    serve = PartialCalls.serve
+    for few in (2, 1000, 0):  # objects at once, one by one, arrays
         monkeypatch.setattr(window_aggregate, "_FEW", few)
+        monkeypatch.setattr(PartialCalls, "serve", staticmethod(lambda *given, few=few: not few and serve(*given)))
         run = Run(
             window_aggregate.WindowAggregate, [source], output, keys=(0,), calls=(call("COUNT"),), window=shape, rowtime=True,
             local=False, zone="UTC", properties=(WindowProperty.START,), window_columns=(2, 3),
         )  # fmt: skip
         run.harness.operator.process_block(source.block(rows))
         found.append(sorted(run.watermark(99_000).text().split()))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert len(found[0]) == 9
 
 
@@ -206,3 +210,27 @@ def test_the_latest_rows_of_keys_are_those_of_blocks(monkeypatch, seed, before):
     }
     whole, single = (Run(changing.DeduplicateByTime, [SOURCE], SOURCE, **given) for _ in range(2))
     assert changes_of(whole, changes, 25) == changes_of(single, changes, 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize("nulls_first", [False, True])
+def test_the_first_rows_of_partitions_are_those_of_blocks(monkeypatch, seed, ascending, nulls_first):
+    chance = random.Random(seed)
+    limits = (-(1 << 63), (1 << 63) - 1)
+    changes = [
+        (kind, (each[0], limits[chance.randrange(2)] if chance.random() < 0.05 else each[1], *each[2:]))
+        for kind, each in changelog(chance, 300, False)
+    ]
+    number = seed % 2 == 1
+    output = BlockSchema([*SOURCE.names, "place"], [*SOURCE.types, BigIntType()]) if number else SOURCE
+    given = {
+        "partition": (0,) if seed % 3 else (0, 4), "order": (SortKey(1, ascending, nulls_first), SortKey(5, True, True)),
+        "start": 1 + seed % 2, "end": 1 + seed % 3 + seed % 2, "number": number, "strategy": "append", "update_before": True,
+    }  # fmt: skip
+    found = []
+    for few, size in ((2, 40), (1000, 1)):
+        monkeypatch.setattr(rank, "_FEW", few)
+        found.append(changes_of(Run(rank.Rank, [SOURCE], output, **given), changes, size))
+    assert found[0] == found[1]
+    assert found[0]

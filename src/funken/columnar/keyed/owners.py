@@ -149,11 +149,20 @@ def hashes_of(keys: Sequence[Any]) -> Array:
     elif kind is str:
         return _mixed(np.array([crc32(key.encode("utf-8", "surrogatepass")) for key in keys], np.uint64))
     elif kind is tuple and len(set(map(len, keys))) == 1:
-        h = np.full(len(keys), 0x345678 + len(keys[0]), np.uint64)
-        for items in zip(*keys, strict=True):
-            h = _mixed(h * np.uint64(31) + hashes_of(items))
-        return h
+        return combined([hashes_of(items) for items in zip(*keys, strict=True)], len(keys))
     return np.array([stable_hash(key) for key in keys], np.uint64)
+
+
+def combined(parts: Sequence[Array], length: int) -> Array:
+    """Return ``stable_hash`` of tuples, by the hashes of each of their items.
+
+    >>> combined([hashes_of([1, 2]), hashes_of(["a", None])], 2).tolist() == [stable_hash((1, "a")), stable_hash((2, None))]
+    True
+    """
+    h = np.full(length, 0x345678 + len(parts), np.uint64)
+    for part in parts:
+        h = _mixed(h * np.uint64(31) + part)
+    return h
 
 
 class KeyOwners:
@@ -171,10 +180,13 @@ class KeyOwners:
 
     def deal(self, keys: list[Any]) -> list[list[int]]:
         """Return the positions of the keys of each subtask; raises ``KeyNotHashable``."""
-        hashed = hashes_of(keys)
+        return [positions.tolist() for positions in self.deal_hashed(hashes_of(keys))]
+
+    def deal_hashed(self, hashed: Array) -> list[Array]:
+        """Return the positions of the keys of each subtask, by their hashes."""
         self._seen[hashed & np.uint64(len(self._seen) - 1)] = True
         owners = _owners_of(hashed, self._max_parallelism, self._parallelism)
-        return [np.flatnonzero(owners == subtask).tolist() for subtask in range(self._parallelism)]
+        return [np.flatnonzero(owners == subtask) for subtask in range(self._parallelism)]
 
     def count(self) -> int:
         """Return about how many different keys there were since the last call; no more than there are bits."""
@@ -183,4 +195,4 @@ class KeyOwners:
         return count
 
 
-__all__ = ["KeyOwners", "KeyTargets", "hashes", "hashes_of"]
+__all__ = ["KeyOwners", "KeyTargets", "combined", "hashes", "hashes_of"]

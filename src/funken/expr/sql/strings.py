@@ -28,6 +28,7 @@ from funken.expr.sql.types import (
     common_type,
     is_bytes,
 )
+from funken.expr.sql.values import is_scalar
 
 _GROUP = "strings"
 C = Nulls.CUSTOM
@@ -132,6 +133,28 @@ def _split_index(text: str, separator: Any, index: int) -> str | None:
         return None
     parts = text.split(separator) if separator else list(text)
     return parts[index] if index < len(parts) and text else None
+
+
+def _split_indexes(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    """Return the part at one index of each text: texts are split once, whichever parts are asked for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts, separator, index = arguments
+    constant = is_scalar(separator) and is_scalar(index) and separator.is_valid and index.is_valid
+    if not constant or is_scalar(texts) or not isinstance(separator.as_py(), str) or not separator.as_py():
+        return _SPLIT_ONE(call, arguments, evaluator)
+    place = index.as_py()
+    if place < 0:
+        return pa.nulls(len(texts), pa.string())
+    name = ("SPLIT", call.args[0], separator.as_py())
+    split = evaluator.known(name, lambda: pc.split_pattern(texts, pattern=separator.as_py()))
+    there = pc.and_(pc.greater(pc.list_value_length(split), place), pc.not_equal(texts, ""))
+    begins = split.offsets.slice(0, len(split))
+    return split.values.take(pc.if_else(there, pc.add(begins, pa.scalar(place, begins.type)), None))
+
+
+_SPLIT_ONE = per_value(_split_index)
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -521,7 +544,7 @@ _PADDINGS: list[FunctionRule] = [
         "SPLIT_INDEX",
         "text text|int int",
         "STRING?",
-        _split_index,
+        of_columns(_split_indexes),
         "The part at an index, from 0, of a text that a separator splits.",
         ("SPLIT_INDEX('a,b,c', ',', 1)", "b"),
     ),

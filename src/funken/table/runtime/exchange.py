@@ -7,14 +7,13 @@ are those of ``state/keygroups.py``, which keyed state goes by: so rows are wher
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from funken.columnar.block import Block
-from funken.columnar.keyed.owners import KeyOwners
+from funken.columnar.keyed.owners import KeyOwners, combined, hashes, hashes_of
 from funken.dataclass import dataclass
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Forward, Global, Hash, Rebalance
@@ -57,6 +56,27 @@ def key_tuples(batch: pa.RecordBatch, columns: Sequence[int]) -> list[tuple[Any,
         special = _is_nested(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)
         found.append(list(map(hashable, values)) if special else values)
     return list(zip(*found, strict=True)) if found else [()] * batch.num_rows
+
+
+def key_hashes(batch: pa.RecordBatch, columns: Sequence[int]) -> Any:
+    """Return ``stable_hash`` of the keys of the rows of a batch.
+
+    >>> from funken.state.keygroups import stable_hash
+    >>> batch = pa.record_batch({"a": [7, 8, None], "b": ["x", "y", "x"]})
+    >>> key_hashes(batch, (1, 0)).tolist() == [stable_hash(key) for key in key_tuples(batch, (1, 0))]
+    True
+    """
+    return combined([_hashes_of_column(batch.column(place)) for place in columns], batch.num_rows)
+
+
+def _hashes_of_column(column: pa.Array) -> Any:
+    if pa.types.is_int64(column.type) and not column.null_count:
+        return hashes(column.to_numpy())
+    if _is_nested(column.type) or pa.types.is_decimal(column.type):
+        return hashes_of([key for (key,) in key_tuples(pa.record_batch([column], ["key"]), (0,))])
+    encoded = column.dictionary_encode("encode")
+    keys = key_tuples(pa.record_batch([encoded.dictionary], ["key"]), (0,))
+    return hashes_of([key for (key,) in keys]).take(encoded.indices.to_numpy())
 
 
 class KeyOf:
@@ -168,17 +188,15 @@ class TableHashWriter(_TableForm, HashWriter):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._columns = self.edge.partitioning.columns  # type: ignore[attr-defined]
-        self._deal_out: Callable[[list[Any]], list[list[int]]] = KeyOwners(
-            self.edge.target_max_parallelism, self.targets, 1 << 10
-        ).deal
+        self._owners = KeyOwners(self.edge.target_max_parallelism, self.targets, 1 << 10)
 
     def _buffer(self, block: Any) -> None:
         if self.targets == 1:
             self._put(0, block)
             return
-        for target, positions in enumerate(self._deal_out(key_tuples(block.batch, self._columns))):
-            if positions:
-                self._put(target, block.take(np.array(positions)) if len(positions) < len(block) else block)
+        for target, positions in enumerate(self._owners.deal_hashed(key_hashes(block.batch, self._columns))):
+            if len(positions):
+                self._put(target, block.take(positions) if len(positions) < len(block) else block)
 
 
 __all__ = [

@@ -23,6 +23,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.traits import BatchInput, OperatorTraits
+from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from funken.state.isolation import SHARED
 from funken.state.keyed import NO_KEY
@@ -145,6 +146,8 @@ class KeyedTableOperator(TableOperator):
         super().setup(context, output)
         assert context.keyed is not None and context.timers is not None
         self.store, self.timers = context.keyed, context.timers
+        #: whether state is in files, where arrays of all of it must not be in memory
+        self.in_files = isinstance(context.keyed.backend, FileSnapshotBackend)
 
     # ---- to be overridden
 

@@ -10,14 +10,22 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
+from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 from funken.table.runtime.order import sort_key
 
 Tuple = tuple[Any, ...]
 _NANOS = 1_000_000
+_FEW = 32
+"""Blocks of fewer rows are handled row by row."""
+_WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_MOST = (1 << 63) - 1
 
 
 class _Partition:
@@ -56,10 +64,15 @@ class Rank(KeyedTableOperator):
         self._key_of = sort_key(self._order)
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._positions = self._number or self._start > 1
+        bounded = self._strategy == "append" and self._end is not None and self._end_column is None
+        whole = bool(self._order) and self.inputs[0].types[self._order[0].index].root in _WHOLE
+        self._sifts = bounded and whole and not self._ttl
         self._top1 = self._strategy != "retract" and (self._start, self._end) == (1, 1)
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block; a partition is read and written once."""
+        if self._sifts and block.kinds is None and len(block) >= _FEW:
+            block = self._sifted(block)
         known: dict[Any, _Partition] = {}
         for key, row, kind in self.keyed_rows(block, self._columns):
             part = known.get(key)
@@ -73,6 +86,26 @@ class Rank(KeyedTableOperator):
                 self._state.update((part.rows, part.end))
             else:
                 self._state.clear()
+
+    def _sifted(self, block: TableBlock) -> TableBlock:
+        """Leave out the rows that come behind the last position of their partition, by the first column of the order."""
+        assert self._end is not None
+        rows, order = KeyedRows(block.batch, self._columns), self._order[0]
+        limits: list[int] = []
+        none = _MOST if order.ascending else -_MOST - 1
+        for key in rows.keys:
+            self.store.current_key = key
+            stored = self._state.value()
+            kept = () if stored is None else stored[0]
+            limit = kept[self._end - 1][order.index] if len(kept) >= self._end else None
+            limits.append(none if limit is None else limit)
+        column = block.batch.column(order.index)
+        values = pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        of_rows = np.array(limits, np.int64).take(rows.groups.of_records())
+        behind = values > of_rows if order.ascending else values < of_rows
+        if column.null_count:
+            behind &= column.is_valid().to_numpy(zero_copy_only=False)
+        return block.take(np.flatnonzero(~behind)) if behind.any() else block
 
     def _load(self, row: Tuple) -> _Partition:
         stored = self._state.value()

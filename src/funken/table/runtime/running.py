@@ -22,7 +22,7 @@ from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of
 
 Array = Any
-_SUMS = ("SUM", "SUM0", "$SUM0", "AVG")
+SUMS = ("SUM", "SUM0", "$SUM0", "AVG")
 
 
 class GroupedRows:
@@ -31,6 +31,7 @@ class GroupedRows:
     def __init__(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> None:
         self.batch, self.groups, self.signs = batch, groups, signs
         self._codes: dict[Any, tuple[Array, int]] = {}
+        self._values: dict[Any, tuple[list[Any], list[int]]] = {}
 
     def counted(self, columns: Sequence[int], filter_column: int | None) -> Array:
         """Return which rows have all of some values, and pass a filter."""
@@ -73,6 +74,17 @@ class GroupedRows:
             found = self._codes[columns] = codes, count
         return found
 
+    def pair_values(self, columns: tuple[int, ...], schema: BlockSchema) -> tuple[list[Any], list[int]]:
+        """Return the values that each of these numbers stands for, and its group."""
+        found = self._values.get(columns)
+        if found is None:
+            firsts = firsts_of(*self.pairs(columns))
+            at = pa.array(firsts)
+            values = [schema.values(self.batch.column(place).take(at), place) for place in columns]
+            tuples = list(zip(*values, strict=True)) if values else [()] * len(firsts)
+            found = self._values[columns] = tuples, self.groups.of_records().take(firsts).tolist()
+        return found
+
 
 class _Running:
     """A call over whole blocks."""
@@ -93,37 +105,51 @@ class _RunningCount(_Running):
         return pa.array(found), scan.last(found).tolist()
 
 
-class _RunningSum(_Running):
-    """A sum and how many values are in it; AVG, too."""
+class SumResults:
+    """Makes the results of SUM and AVG of sums, and how many values are in each."""
 
-    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
-        super().__init__(call, schema)
+    def __init__(self, call: AggregateCall) -> None:
         self.whole = isinstance(call.type, IntegralType)
-        self.average, self.nullable = call.function == "AVG", call.function in ("SUM", "AVG")
-        self.bits = call.type.bits if isinstance(call.type, IntegralType) and not self.average else 64
         self.dtype: Any = np.int64 if self.whole else np.float64
+        self._average, self._nullable = call.function == "AVG", call.function in ("SUM", "AVG")
+        self._bits = call.type.bits if isinstance(call.type, IntegralType) and not self._average else 64
+        self._type = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
-    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
-        counts = scan.counted(self.args, self.filter) if counts is None else counts
-        column = pc.fill_null(scan.batch.column(self.args[0]), 0)
-        values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(self.dtype)
-        sums = scan.summed(np.array([each[0] for each in stored], self.dtype), scan.signed(values))
-        numbers = scan.summed(np.array([each[1] for each in stored], np.int64), scan.signed(counts.astype(np.int64)))
-        if self.bits < 64:
-            sums = sums.astype(f"int{self.bits}").astype(np.int64)
-        left = [list(each) for each in zip(scan.last(sums).tolist(), scan.last(numbers).tolist(), strict=True)]
-        return self._results(sums, numbers), left
+    def wrapped(self, sums: Array) -> Array:
+        """Return sums as values of their type."""
+        return sums if self._bits == 64 else sums.astype(f"int{self._bits}").astype(np.int64)
 
-    def _results(self, sums: Array, numbers: Array) -> pa.Array:
+    def __call__(self, sums: Array, numbers: Array) -> pa.Array:
+        """Return the results."""
+        sums = self.wrapped(sums)
         missing = numbers == 0
-        if self.average:
+        if self._average:
             divisors = np.where(missing, 1, numbers)
             if self.whole:
                 found = np.abs(sums) // np.abs(divisors)
                 sums = np.where((sums < 0) == (divisors < 0), found, -found)
             else:
                 sums = sums / divisors
-        return pa.array(sums, mask=missing if self.nullable else None).cast(self.arrow, safe=False)
+        return pa.array(sums, mask=missing if self._nullable else None).cast(self._type, safe=False)
+
+
+class _RunningSum(_Running):
+    """A sum and how many values are in it; AVG, too."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        super().__init__(call, schema)
+        self.sums = SumResults(call)
+
+    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+        counts = scan.counted(self.args, self.filter) if counts is None else counts
+        column = pc.fill_null(scan.batch.column(self.args[0]), 0)
+        dtype = self.sums.dtype
+        values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(dtype)
+        sums = scan.summed(np.array([each[0] for each in stored], dtype), scan.signed(values))
+        sums = self.sums.wrapped(sums)
+        numbers = scan.summed(np.array([each[1] for each in stored], np.int64), scan.signed(counts.astype(np.int64)))
+        left = [list(each) for each in zip(scan.last(sums).tolist(), scan.last(numbers).tolist(), strict=True)]
+        return self.sums(sums, numbers), left
 
 
 class _RunningExtreme(_Running):
@@ -161,48 +187,33 @@ class _RunningExtreme(_Running):
 
 
 class _RunningDistinct(_Running):
-    """A call over each value once, in rows that only come: how often each is there is kept, too."""
+    """A call over each value once, in rows that only come: which are there is kept, and how often does not matter."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         super().__init__(call, schema)
         self.inner = _inner(call, schema)
 
     def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
-        codes, count = scan.pairs(self.args)
-        passing = scan.passing(self.filter)
-        if not passing.all():
-            rows = np.flatnonzero(passing)
-            codes, count = dense(codes.take(rows))
-        else:
-            rows = None
-        firsts = firsts_of(codes, count)
-        times = np.bincount(codes, minlength=count)
-        firsts = firsts if rows is None else rows.take(firsts)
-        new = self._new(scan, stored, firsts, times)
         counts = np.zeros(scan.batch.num_rows, np.bool_)
-        counts[firsts[new]] = True
+        counts[self._new(scan, [each[0] for each in stored])] = True
         if self.args:
             counts &= scan.counted(self.args, None)
         results, left = self.inner.states(scan, [each[1] for each in stored], counts)
         return results, [[each[0], inner] for each, inner in zip(stored, left, strict=True)]
 
-    def _new(self, scan: GroupedRows, stored: list[Any], firsts: Array, times: Array) -> Array:
-        """Count the values in the maps of their groups; return which were not there."""
-        at = pa.array(firsts)
-        columns = [self.schema.values(scan.batch.column(place).take(at), place) for place in self.args]
-        values = list(zip(*columns, strict=True))
-        maps = [each[0] for each in stored]
-        groups = scan.groups.of_records().take(firsts).tolist()
-        new = np.zeros(len(values), np.bool_)
-        for number, (group, value, more) in enumerate(zip(groups, values, times.tolist(), strict=True)):
-            known = maps[group]
-            before = known.get(value)
-            if before is None:
-                new[number] = True
-                known[value] = more
-            else:
-                known[value] = before + more
-        return new
+    def _new(self, scan: GroupedRows, maps: list[dict[Any, int]]) -> Array:
+        """Add values to the maps of their groups; return the rows with which those come that were not there."""
+        codes, count = scan.pairs(self.args)
+        values, groups = scan.pair_values(self.args, self.schema)
+        rows = np.flatnonzero(scan.passing(self.filter))
+        firsts = np.full(count, -1, np.int64)
+        firsts[codes.take(rows[::-1])] = rows[::-1]
+        there = np.flatnonzero(firsts >= 0)
+        # Hot: a look-up per different value of a block.
+        new = [code for code in there.tolist() if values[code] not in maps[groups[code]]]
+        for code in new:
+            maps[groups[code]][values[code]] = 1
+        return firsts.take(np.array(new, np.int64))
 
 
 def _is_number(type_: LogicalType) -> bool:
@@ -212,7 +223,7 @@ def _is_number(type_: LogicalType) -> bool:
 def _inner(call: AggregateCall, schema: BlockSchema) -> _Running:
     if call.function == "COUNT":
         return _RunningCount(call, schema)
-    return _RunningSum(call, schema) if call.function in _SUMS else _RunningExtreme(call, schema)
+    return _RunningSum(call, schema) if call.function in SUMS else _RunningExtreme(call, schema)
 
 
 class RunningCalls:
@@ -242,7 +253,7 @@ def _serves(call: AggregateCall, schema: BlockSchema, retracts: bool) -> bool:
     types = [schema.types[place] for place in call.args]
     if call.function == "COUNT":
         return not call.distinct or not any(_hashed_otherwise(each) for each in types)
-    if call.function in _SUMS:
+    if call.function in SUMS:
         served = _is_number(types[0]) and (not retracts or isinstance(types[0], IntegralType))
         return served and not (call.distinct and _hashed_otherwise(types[0]))
     if call.function in ("MIN", "MAX"):
@@ -261,4 +272,4 @@ def _hashed_otherwise(type_: LogicalType) -> bool:
     return type_.root in _HASHED
 
 
-__all__ = ["GroupedRows", "RunningCalls"]
+__all__ = ["SUMS", "GroupedRows", "RunningCalls", "SumResults"]

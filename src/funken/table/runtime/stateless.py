@@ -223,14 +223,15 @@ class WindowTable(TableOperator):
         lasts = self._wall.instants(found.ends - 1)
         fields = list(self.schema.arrow)[-3:]
         arrays = [
-            _times_of(millis, field.type)
+            times_of(millis, field.type)
             for millis, field in zip((found.starts, found.ends, lasts), fields, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays([*given.batch.columns, *arrays], schema=self.schema.arrow)
         self.emit(TableBlock(batch, given.kinds, given.timestamps))
 
 
-def _times_of(millis: Any, kind: pa.DataType) -> pa.Array:
+def times_of(millis: Any, kind: pa.DataType) -> pa.Array:
+    """Return milliseconds as a column of timestamps."""
     return pa.array(millis * {"ms": 1, "us": 1000, "ns": NANOS}[kind.unit]).view(kind)
 
 

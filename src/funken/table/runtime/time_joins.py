@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from funken.expr.ir import Node
+from funken.columnar.keyed.groups import JoinIndex
+from funken.expr.ir import Node, input_refs
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
+from funken.state.backend import slots_of
+from funken.state.descriptors import StateKind
+from funken.state.keyed import NO_KEY
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
 from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.joins import JoinBase
+from funken.table.runtime.keyed_blocks import codes_of, joint_codes
 from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, Expressions, open_functions
+from funken.table.runtime.window_arrays import KeptRows, RowsOfWindows
 from funken.table.runtime.windows import WallTime, Window
 
 Tuple = tuple[Any, ...]
+_PAIRS = 1 << 14
+"""About so many pairs are computed at a time."""
 
 
 class TableIntervalJoin(JoinBase):
@@ -189,15 +198,52 @@ class TableWindowJoin(JoinBase):
         super().__init__(kind, keys, null_safe, condition, parameters)
         self._windows, self._rowtime, self._zone = windows, rowtime, zone if local else None
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Choose arrays or objects."""
+        super().setup(context, output)
+        self._wall = WallTime(self._zone)
+        self._arrays: list[RowsOfWindows] = []
+        if not self.in_files:
+            for name, schema, keys, columns in zip(
+                ("left", "right"), self.inputs, self._keys, self._windows, strict=True
+            ):
+                rows = RowsOfWindows(KeptRows(keys, schema), columns, 0, self._wall, self._rowtime)
+                self._arrays.append(rows)
+                self.store.register(name, StateKind.MAP, rows.table)
+
     def open(self) -> None:
         """Open the state: the rows of both sides by the end of their window."""
         super().open()
-        self._rows = (self.map_state("left"), self.map_state("right"))
-        self._wall = WallTime(self._zone)
         self._late = self.context.metrics.counter("numLateRecordsDropped")
+        if self._arrays:
+            if self._condition is not None:
+                self._kept = Expressions([self._condition], self, self._parameters)
+            self._read = set() if self._condition is None else input_refs(self._condition)
+            return
+        self._rows = (self.map_state("left"), self.map_state("right"))
+        if self.context.restored:
+            self._expect()
+
+    def _expect(self) -> None:
+        """Wait for the windows that were restored: windows in arrays have no timers."""
+        register = self.timers.register_event_time_timer
+        if not self._rowtime:
+            register = self.timers.register_processing_time_timer
+        for rows in self._rows:
+            for key in list(slots_of(rows.table)):
+                self.store.current_key = key
+                for window in list(rows.keys()):
+                    register(key, window, self._wall.instant(window[1] - 1))
+        self.store.current_key = NO_KEY
 
     def side(self, block: TableBlock, index: int) -> None:
         """Keep the rows of a block until their window ends."""
+        if self._arrays:
+            self.context.next_time()
+            late = self._arrays[index].add(block, self.current_watermark if self._rowtime else self.now())
+            if late:
+                self._late.inc(late)
+            return
         start_column, end_column = self._windows[index]
         found: dict[tuple[Tuple, Window], list[Tuple]] = {}
         late = self.current_watermark if self._rowtime else self.now()
@@ -221,6 +267,8 @@ class TableWindowJoin(JoinBase):
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Join the rows of a window."""
+        if self._arrays:
+            return  # a timer of a savepoint in which windows were objects
         left, right = (list(rows.get(namespace) or ()) for rows in self._rows)
         for rows, some in zip(self._rows, (left, right), strict=True):
             if some:
@@ -251,6 +299,98 @@ class TableWindowJoin(JoinBase):
     def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Join the rows of a window."""
         self.on_event_time(timestamp, key, namespace)
+
+    # ---- in arrays
+
+    def watermark(self, watermark: int) -> None:
+        """Join the windows that are over."""
+        if self._arrays and self._rowtime:
+            self._join_due(watermark)
+        super().watermark(watermark)
+
+    def next_tick(self) -> int | None:
+        """Return when the next window of processing time is over."""
+        if not self._arrays or self._rowtime:
+            return super().next_tick()
+        return min((due for rows in self._arrays if (due := rows.table.next()) is not None), default=None)
+
+    def tick(self, now: int) -> None:
+        """Join the windows that are over."""
+        if self._arrays and not self._rowtime:
+            self._join_due(now)
+        super().tick(now)
+
+    def _join_due(self, limit: int) -> None:
+        self.context.next_time()
+        left, right = (rows.table for rows in self._arrays)
+        for window, batch in left.due(limit):
+            self._join(batch, right.take(window))
+        for _, batch in right.due(limit):
+            self._join(None, batch)
+
+    def _join(self, *given: pa.RecordBatch | None) -> None:
+        """Join the rows of a window."""
+        left, right = (
+            None if batch is None else rows.contents.rows(batch)
+            for batch, rows in zip(given, self._arrays, strict=True)
+        )
+        met = [np.zeros(0 if rows is None else rows.num_rows, np.bool_) for rows in (left, right)]
+        exists = self._kind in (JoinType.SEMI, JoinType.ANTI)
+        if left is not None and right is not None:
+            for pairs in self._pairs(left, right):
+                for side, places in zip(met, pairs, strict=True):
+                    side[places] = True
+                if not exists:
+                    self._emit_rows(self._columns(left, pairs[0], 0) + self._columns(right, pairs[1], 1))
+        if exists and left is not None:
+            wanted = np.flatnonzero(met[0] if self._kind is JoinType.SEMI else ~met[0])
+            self._emit_rows(self._columns(left, wanted, 0))
+        for index, rows in enumerate((left, right)):
+            if rows is not None and self.is_outer(index):
+                alone = np.flatnonzero(~met[index])
+                pads = [pa.nulls(len(alone), field.type) for field in self.inputs[1 - index].arrow]
+                own = self._columns(rows, alone, index)
+                self._emit_rows(own + pads if index == 0 else pads + own)
+
+    def _emit_rows(self, columns: list[pa.Array]) -> None:
+        if len(columns[0]):
+            self.emit(TableBlock(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)))
+
+    def _columns(self, rows: pa.RecordBatch, places: Any, index: int, read: set[int] | None = None) -> list[pa.Array]:
+        """Return the columns of some rows; those that are not read are NULL."""
+        at, first = pa.array(places), 0 if index == 0 else len(self.inputs[0])
+        return [
+            column.take(at) if read is None or first + place in read else pa.nulls(len(at), column.type)
+            for place, column in enumerate(rows.columns)
+        ]
+
+    def _pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[tuple[Any, Any]]:
+        """Yield the places of the rows that meet."""
+        lefts, rights = self._codes(left, right)
+        read = self._read
+        for pairs in JoinIndex(rights).find(lefts).pairs(_PAIRS):
+            if self._kept is None:
+                yield pairs
+                continue
+            columns = self._columns(left, pairs[0], 0, read) + self._columns(right, pairs[1], 1, read)
+            mask = self._kept.mask(pa.RecordBatch.from_arrays(columns, schema=self._both.arrow))
+            fit = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+            yield pairs[0].take(fit), pairs[1].take(fit)
+
+    def _codes(self, left: pa.RecordBatch, right: pa.RecordBatch) -> tuple[Any, Any]:
+        """Return numbers of the keys of both sides; those that equal nothing have numbers of their own."""
+        keys = [
+            pa.concat_arrays([left.column(one), right.column(other).cast(left.column(one).type)])
+            for one, other in zip(*self._keys, strict=True)
+        ]
+        codes, _ = joint_codes([codes_of(each) for each in keys], left.num_rows + right.num_rows)
+        lefts, rights = codes[: left.num_rows], codes[left.num_rows :]
+        for place in self._not_null:
+            if keys[place].null_count:
+                nothing = keys[place].is_null().to_numpy(zero_copy_only=False)
+                lefts = np.where(nothing[: left.num_rows], -1, lefts)
+                rights = np.where(nothing[left.num_rows :], -2, rights)
+        return lefts, rights
 
 
 class LookupJoin(TableOperator):

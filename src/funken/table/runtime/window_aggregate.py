@@ -12,21 +12,31 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
+from funken.ids import MAX_WATERMARK
+from funken.operators.base import Output
+from funken.operators.context import OperatorContext
+from funken.state.backend import slots_of
+from funken.state.descriptors import StateKind
+from funken.state.keyed import NO_KEY
 from funken.table.logical import AggregateCall, WindowKind, WindowProperty, WindowShape
+from funken.table.runtime.aggregate_arrays import AggregateArrays
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
 from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
+from funken.table.runtime.partials import PartialCalls, joined
 from funken.table.runtime.running import GroupedRows, RunningCalls
-from funken.table.runtime.stateless import NANOS
+from funken.table.runtime.stateless import NANOS, times_of
 from funken.table.runtime.windows import WallTime, Window, panes_of, windows_of
 
 Tuple = tuple[Any, ...]
 _FEW = 32
 """Blocks of fewer rows are handled row by row."""
+_WINDOWS = "windows"
 _EARLY, _LATE, _CLEAN = "early", "late", "clean"
 
 
@@ -63,22 +73,39 @@ class WindowAggregate(KeyedTableOperator):
         late: int | None = None,
         lateness: int = 0,
         update_before: bool = True,
+        bounded: bool = False,
     ) -> None:
+        self._bounded = bounded
         self._keys, self._calls, self._window, self._rowtime = keys, calls, window, rowtime
         self._properties, self._zone, self._columns = properties, zone if local else None, window_columns
         self._retracts, self._early, self._late_delay, self._lateness = retracts, early, late, lateness
         self._before = update_before
         self._merges = window.kind is WindowKind.SESSION and window_columns is None
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Choose arrays or objects."""
+        super().setup(context, output)
+        self._wall = WallTime(self._zone)
+        self._waits = self._early is None and self._late_delay is None and not self._lateness
+        self._arrays: AggregateArrays | None = None
+        if self._waits and not self.in_files and PartialCalls.serve(self._calls, self.inputs[0], self._retracts):
+            self._arrays = AggregateArrays(
+                self._keys, self._calls, self.inputs[0], self._window, self._columns, self._wall
+            )
+            self.store.register(_WINDOWS, StateKind.MAP, self._arrays.table)
+
     def open(self) -> None:
         """Open the functions."""
         self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context, self._retracts)
         self._running: RunningCalls | None = None
-        waits = self._early is None and self._late_delay is None and not self._lateness
-        if waits and RunningCalls.serve(self._calls, self.inputs[0], self._retracts):
+        if self._waits and RunningCalls.serve(self._calls, self.inputs[0], self._retracts):
             self._running = RunningCalls(self._calls, self.inputs[0])
-        self._state = self.map_state("windows")
-        self._wall = WallTime(self._zone)
+        if self._arrays is None:
+            self._state: Any = self.map_state(_WINDOWS)
+            if self.context.restored:
+                self._expect()
+        elif self._rowtime:
+            self._arrays.reached = self.current_watermark
         self._dropped = self.context.metrics.counter("numLateRecordsDropped")
         self._known: dict[tuple[Any, Window], _Contents] = {}
 
@@ -86,6 +113,12 @@ class WindowAggregate(KeyedTableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Add the rows of a block to their windows; a window is read and written once."""
+        if self._arrays is not None:
+            self.context.next_time()
+            late = self._arrays.add(block, self._time_array(block))
+            if late:
+                self._dropped.inc(late)
+            return
         if self._running is not None and len(block) >= _FEW:
             self._whole(block, self._running)
             self._write()
@@ -243,6 +276,15 @@ class WindowAggregate(KeyedTableOperator):
             self._state.put(window, contents.stored())
         self._known.clear()
 
+    def _expect(self) -> None:
+        """Wait for the windows that were restored: windows in arrays have no timers."""
+        keys: list[Any] = list(slots_of(self._state.table))
+        for key in keys:
+            self.store.current_key = key
+            for window in list(self._state.keys()):
+                self._register(key, window)
+        self.store.current_key = NO_KEY
+
     def _register(self, key: Tuple, window: Window) -> None:
         fires = self._fires_at(window)
         if self._rowtime:
@@ -304,8 +346,54 @@ class WindowAggregate(KeyedTableOperator):
 
     # ---- results
 
+    def watermark(self, watermark: int) -> None:
+        """Emit the results of windows that are over."""
+        if self._arrays is not None and self._rowtime:
+            self._emit_arrays(self._arrays.pass_watermark(watermark))
+        if watermark == MAX_WATERMARK and self._bounded and not self._rowtime:
+            self.tick(MAX_WATERMARK)  # the clock does not go on where there is no more input
+        super().watermark(watermark)
+
+    def next_tick(self) -> int | None:
+        """Return when the next window of processing time is over."""
+        if self._arrays is None or self._rowtime:
+            return super().next_tick()
+        return self._arrays.next()
+
+    def tick(self, now: int) -> None:
+        """Emit the results of windows that are over."""
+        if self._arrays is not None and not self._rowtime:
+            self.context.next_time()
+            self._emit_arrays(self._arrays.due(now))
+        super().tick(now)
+
+    def _emit_arrays(self, found: list[tuple[list[pa.Array], Any, Any]]) -> None:
+        batches = []
+        for (counts, *columns), starts, ends in found:
+            fields = list(self.schema.arrow)[len(columns) :]
+            bounds = [
+                times_of(self._millis(each, starts, ends), field.type)
+                for each, field in zip(self._properties, fields, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays([*columns, *bounds], schema=self.schema.arrow)
+            batches.append(batch.filter(pc.not_equal(counts, 0)) if self._retracts else batch)
+        if batches:
+            self.emit(TableBlock(joined(batches)))
+
+    def _millis(self, each: WindowProperty, starts: Any, ends: Any) -> Any:
+        match each:
+            case WindowProperty.START:
+                return starts
+            case WindowProperty.END:
+                return ends
+            case WindowProperty.ROWTIME:
+                return self._wall.instants(ends - 1)
+        return np.full(len(starts), self.now(), np.int64)
+
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Emit the result of a window, or forget it."""
+        if self._arrays is not None:
+            return  # a timer of a savepoint in which windows were objects
         if namespace[-1] == _CLEAN:
             self._state.remove(namespace[:2])
             return
@@ -313,6 +401,8 @@ class WindowAggregate(KeyedTableOperator):
 
     def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Emit the result of a window, final or early."""
+        if self._arrays is not None:
+            return  # a timer of a savepoint in which windows were objects
         if namespace[-1] in (_EARLY, _LATE):
             stored = self._state.get(namespace[:2])
             if stored is not None and (namespace[-1] == _LATE or not stored[3]):
