@@ -312,7 +312,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "It was replaced long ago, or belongs to the insides of PyFlink's Table API.",
-        r"^pyflink\.table\.(descriptors:|functions$|utils$|serializers$|resolved_expression$)|UserDefinedType\.|HiveModule",
+        r"^pyflink\.table\.(descriptors:|functions$|utils$|serializers$|resolved_expression)|UserDefinedType\.|HiveModule",
     ),
     (
         "It reaches for Flink's JVM, and there is none.",

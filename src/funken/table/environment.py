@@ -25,7 +25,7 @@ from funken.table.logical import LogicalNode, LogicalSink, LogicalStream, walk
 from funken.table.rendering import path_parts
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
-from funken.table.table import Table
+from funken.table.table import Table, TablePipeline
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -543,6 +543,10 @@ class TableEnvironment:
         if uids is not None:
             uids.finish()
         return found
+
+    def pipeline(self, sink: LogicalSink) -> TablePipeline:
+        """Return a table on its way into another."""
+        return TablePipeline(self, sink)
 
     def insert(
         self, sinks: Sequence[LogicalSink], name: str | None = None, uids: PlanUids | None = None

@@ -143,6 +143,7 @@ class Expression:
         expand: Callable[[list[str]], list[Expression]] | None = None,
         function: Any = None,
         plain: Expression | None = None,
+        arguments: tuple[Any, ...] = (),
     ) -> None:
         self._render = render
         self._text = text
@@ -153,6 +154,7 @@ class Expression:
         self._expand = expand
         self._function = function
         self._plain = plain
+        self._arguments = arguments
 
     def __str__(self) -> str:
         return self._text
@@ -260,7 +262,8 @@ class Expression:
         shown = "".join(f", {one!r}" for one in (name, *extra_names))
         return Expression(
             self._render, f"as({self}{shown})", names=(name, *extra_names), column=self._column,
-            constant=self._constant, function=self._function, plain=self._plain or self,
+            constant=self._constant, function=self._function, arguments=self._arguments,
+            plain=self if self._plain is None else self._plain,
         )  # fmt: skip
 
     def as_argument(self, name: str) -> Expression:

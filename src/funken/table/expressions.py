@@ -327,7 +327,8 @@ def call(f: Any, *args: Any) -> Expression:
         return f"{name}(DISTINCT {', '.join(one.sql(rendering) for one in values)})"
 
     name = f if isinstance(f, str) else getattr(f, "name", str(f))
-    return Expression(render, f"{name}({', '.join(map(str, values))})", function=f, distinct=distinct)
+    shown = f"{name}({', '.join(map(str, values))})"
+    return Expression(render, shown, function=f, distinct=distinct, arguments=tuple(values))
 
 
 def call_sql(sql_expression: str) -> Expression:

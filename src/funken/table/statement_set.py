@@ -39,12 +39,12 @@ class StatementSet:
 
     def add_insert(self, target_path_or_descriptor: Any, table: Table, overwrite: bool = False) -> StatementSet:
         """Add an INSERT of a table into another, by path or descriptor."""
-        self._sinks.append(table.insert_into(target_path_or_descriptor, overwrite).sink)
+        self._sinks.append(table.insert_into(target_path_or_descriptor, overwrite).taken())
         return self
 
     def add(self, table_pipeline: Any) -> StatementSet:
         """Add what ``Table.insert_into`` returned."""
-        self._sinks.append(table_pipeline.sink)
+        self._sinks.append(table_pipeline.taken())
         return self
 
     def _taken(self) -> list[LogicalSink]:

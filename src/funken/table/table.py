@@ -12,7 +12,8 @@ from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
 from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema
-from funken.table.types import RowType, quoted
+from funken.table.types import ArrayType, RowType, quoted
+from funken.table.udf import TableAggregateDefinition
 from funken.table.window import GroupWindow, OverWindow
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ class TablePipeline:
         self._environment = environment
         self.sink = sink
 
+    def taken(self) -> LogicalSink:
+        """Return the sink for a job that the caller submits."""
+        return self.sink
+
     def execute(self) -> TableResult:
         """Submit the job."""
-        return self._environment.insert([self.sink])
+        return self._environment.insert([self.taken()])
 
     def get_sink_identifier(self) -> str:
         """Return the path of the table that is written."""
@@ -239,7 +244,7 @@ class Table:
         return self._lateral("LEFT JOIN", table_function_call, join_predicate)
 
     def _lateral(self, kind: str, call: Any, predicate: Any) -> Table:
-        call = call() if not isinstance(call, Expression) else call
+        call = self._applied(call)
         condition = lit_or_expression(True if predicate is None else predicate)
         names = f"({', '.join(map(quoted, call._names))})" if call._names else ""
         return self._query(
@@ -294,13 +299,19 @@ class Table:
     # ---- functions of the program
 
     def map(self, func: Any) -> Table:
-        """Compute a row of each row by a function; the fields of its result are the columns."""
-        return self._fields(self.select(self._applied(func).alias("$row")))
+        """Compute a row of each row by a function; the fields of its result are the columns.
+
+        A function without arguments is given each row as one ``Row``; a function of pandas, all rows as a DataFrame.
+        """
+        call = self._applied(func)
+        table = self._fields(self.select(call.alias("$row")))
+        return table.alias(*call._names) if call._names else table
 
     def _applied(self, func: Any) -> Expression:
-        from funken.table.expressions import call  # noqa: PLC0415 - shorter
+        """Return the call of a function; a function without arguments is given whole rows."""
+        from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
-        return func if isinstance(func, Expression) else call(func, *map(col, self.names))
+        return func if isinstance(func, Expression) else definition_of(func).of_rows(self.names)(*map(col, self.names))
 
     def _fields(self, table: Table, before: int = 0) -> Table:
         """Return a table whose last column, a ROW, is replaced by its fields."""
@@ -374,7 +385,7 @@ class Table:
             found = environment.catalogs.table([name])
         if not isinstance(found, ResolvedTable):
             raise InvalidProgram(f"{target!r} is a view; only tables can be written.")
-        return TablePipeline(environment, bind.insert_plan(self._plan, found, overwrite, conflict))
+        return environment.pipeline(bind.insert_plan(self._plan, found, overwrite, conflict))
 
     def execute_insert(self, table_path_or_descriptor: Any, overwrite: bool = False) -> TableResult:
         """Submit the job that writes the table into another."""
@@ -461,7 +472,11 @@ class GroupedTable:
 
     def flat_aggregate(self, func: Any) -> FlatAggregateTable:
         """Compute any number of rows of each group by a table aggregate function."""
-        return FlatAggregateTable(self, self._table._applied(func))
+        call = self._table._applied(func)
+        if not isinstance(call._function, TableAggregateDefinition):
+            raise InvalidProgram(f"flat_aggregate() takes a table aggregate function, of udtaf(), but {call} is none.")
+        rows = call._function.as_array()(*call._arguments)
+        return FlatAggregateTable(self, rows.alias(*call._names) if call._names else rows)
 
 
 class PartitionedTable:
@@ -530,9 +545,21 @@ class FlatAggregateTable:
 
     def select(self, *fields: Any) -> Table:
         """Choose columns of the groups and of the rows."""
-        raise InvalidProgram(
-            "flat_aggregate() is not there yet: write the rows of a group as an ARRAY of an aggregate function, and UNNEST it."
+        grouped = self._grouped
+        keys = [key for key in grouped._keys if (key._column or "") not in grouped._windows]
+        names = [key._names[0] if key._names else key._column or f"_k{place}" for place, key in enumerate(keys)]
+        rows = grouped.select(*keys, self._call.alias("$rows"))
+        *_, last = rows._plan.row_type
+        assert isinstance(last.type, ArrayType)
+        assert isinstance(last.type.element, RowType)
+        given = self._call._names or tuple(field.name for field in last.type.element.fields)
+        columns = ", ".join(map(quoted, given))
+        kept = "".join(f"{quoted(name)}, " for name in rows.names[: len(names)])
+        found = rows._query(
+            lambda r, name: f"SELECT {kept}{columns} FROM {name} CROSS JOIN UNNEST(`$rows`) AS `$row`({columns})"
         )
+        found = found.alias(*names, *given)
+        return found.select(*fields) if fields else found
 
 
 class GroupWindowedTable:

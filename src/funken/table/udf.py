@@ -8,6 +8,7 @@ for its result type, the operators for its values. A definition travels in the p
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import importlib
 import inspect
@@ -294,6 +295,9 @@ class FunctionDefinition:
         self.input_types = None if input_types is None else [as_type(one) for one in _listed(input_types)]
         self.deterministic = self._is_deterministic(deterministic)
         self._result = result_type
+        self.row_names: tuple[str, ...] = ()
+        """The columns of a table whose rows are the function's one argument; none if it is given values."""
+        self.alias_names: tuple[str, ...] = ()
         functools.update_wrapper(self, function, updated=()) if inspect.isroutine(function) else None
 
     def __repr__(self) -> str:
@@ -334,19 +338,38 @@ class FunctionDefinition:
     def infer(self, args: list[Any], names: Sequence[str | None] = ()) -> tuple[list[Any], LogicalType]:
         """Return the arguments, in the order of the parameters, and the type of the result."""
         ordered = self._ordered(args, names)
-        self._check_arity(len(ordered))
+        self._check_arity(1 if self.row_names else len(ordered))
         return ordered, self.result_type([arg.type for arg in ordered])
 
     def _parameters(self) -> list[inspect.Parameter] | None:
-        called = self._called()
+        called = self._own()
         try:
             found = list(inspect.signature(called).parameters.values())
         except (TypeError, ValueError):
             return None
         return found
 
-    def _called(self) -> Any:
+    def _own(self) -> Any:
         return getattr(self.function, "eval", self.function)
+
+    def _called(self) -> Any:
+        """Return what is called with the values of a row."""
+        own, together = self._own(), self.together
+        return own if not self.row_names else lambda *values: own(together(values))
+
+    def together(self, values: Sequence[Any]) -> Any:
+        """Return the columns of a row, or of rows, as the one argument of the function."""
+        if self.func_type == "general":
+            row = Row(*values)
+            row.set_field_names(self.row_names)
+            return row
+        import pandas as pd  # noqa: PLC0415 - only for functions of pandas
+
+        named = [
+            value if isinstance(value, pd.DataFrame) else value.rename(name)
+            for name, value in zip(self.row_names, values, strict=True)
+        ]
+        return pd.concat(named, axis=1)
 
     def _check_arity(self, count: int) -> None:
         parameters = self._parameters()
@@ -400,7 +423,24 @@ class FunctionDefinition:
         """Return the call as an expression of the Table API."""
         from funken.table.expressions import call  # noqa: PLC0415 - they refer to one another
 
-        return call(self, *args)
+        called = call(self, *args)
+        return called.alias(*self.alias_names) if self.alias_names else called
+
+    def alias(self, *names: str) -> Any:
+        """Return the function with names for the columns of its results.
+
+        >>> udtf(lambda row: [row.a], result_types=["INT"], name="f").alias("n").alias_names
+        ('n',)
+        """
+        named = copy.copy(self)
+        named.alias_names = names
+        return named
+
+    def of_rows(self, names: Sequence[str]) -> Any:
+        """Return the function as one whose only argument is a whole row with these columns."""
+        found = copy.copy(self)
+        found.row_names = tuple(names)
+        return found
 
 
 class ScalarDefinition(FunctionDefinition):
@@ -564,11 +604,13 @@ class _TableCalls:
         self._args = args
         self._results = results
         self._row = RowType.of(*((f"f{place}", type_) for place, type_ in enumerate(results)))
-        self._called = getattr(definition.opened(context), "eval", definition.function)
+        definition.opened(context)
+        self._called = definition._called()
+        self._waits = inspect.iscoroutinefunction(definition._own())
 
     def __call__(self, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         values = [python_value(arg, type_) for arg, type_ in zip(args, self._args, strict=True)]
-        if inspect.iscoroutinefunction(self._called):
+        if self._waits:
             definition = self._definition
             found = asyncio.run(definition.retries.result(definition.name, self._called, values))
         else:
@@ -609,7 +651,7 @@ class AggregateDefinition(FunctionDefinition):
 
     kind = "aggregate"
 
-    def _called(self) -> Any:
+    def _own(self) -> Any:
         return getattr(self.function, "accumulate", self.function)
 
     def _check_arity(self, count: int) -> None:
@@ -639,7 +681,7 @@ class AggregateDefinition(FunctionDefinition):
 
 def _overrides(function: Any, method: str) -> bool:
     own = getattr(type(function), method, None)
-    return own is not None and own is not getattr(ImperativeAggregateFunction, method)
+    return own is not None and own is not getattr(AggregateFunction, method)
 
 
 class _Accumulation:
@@ -652,7 +694,8 @@ class _Accumulation:
         self._result = result
 
     def _python(self, args: tuple[Any, ...]) -> list[Any]:
-        return [python_value(arg, type_) for arg, type_ in zip(args, self._types, strict=True)]
+        values = [python_value(arg, type_) for arg, type_ in zip(args, self._types, strict=True)]
+        return [self._definition.together(values)] if self._definition.row_names else values
 
     def create(self) -> Any:
         """Return an accumulator without rows."""
@@ -676,12 +719,6 @@ class _Accumulation:
     def value(self, accumulator: Any) -> Any:
         """Return the result."""
         return internal_value(self._function.get_value(accumulator), self._result)
-
-    def values(self, accumulator: Any) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of a table aggregate."""
-        types = list(self._result.types) if isinstance(self._result, RowType) else [self._result]
-        for row in _rows_of(self._function.emit_value(accumulator)):
-            yield internal_row(row, types)
 
     def close(self) -> None:
         """Close the function."""
@@ -720,17 +757,67 @@ class _PandasAccumulation(_Accumulation):
             pd.Series([python_value(value, type_) for value in column])
             for column, type_ in zip(columns, self._types, strict=True)
         ]
-        found = (
-            self._function(*series) if callable(self._function) else self._function.accumulate(self.create(), *series)
-        )
-        plain = found.item() if hasattr(found, "item") else found
-        return internal_value(plain, self._result)
+        args = [self._definition.together(series)] if self._definition.row_names else series
+        if callable(self._function):
+            found = self._function(*args)
+        else:
+            state = self._function.create_accumulator()
+            added = self._function.accumulate(state, *args)
+            found = self._function.get_value(state) if _overrides(self._function, "get_value") else added
+        return internal_value(_plain(found), self._result)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without the types of NumPy."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(_plain, value))
+    if isinstance(value, Row):
+        return Row(*map(_plain, value))
+    return value.item() if hasattr(value, "item") else value
 
 
 class TableAggregateDefinition(AggregateDefinition):
     """A table aggregate function: rows for many rows, by ``flat_aggregate``."""
 
     kind = "table_aggregate"
+
+    def result_type(self, types: Sequence[LogicalType]) -> LogicalType:
+        """Return the type of a row."""
+        found = super().result_type(types)
+        return found if isinstance(found, RowType) else RowType.of(("f0", found))
+
+    def as_array(self) -> FunctionDefinition:
+        """Return the aggregate function whose value is the ARRAY of the rows."""
+        return _RowsOfGroup(self)
+
+
+class _RowsOfGroup(AggregateDefinition):
+    """Gives the rows of a table aggregate function as one value."""
+
+    def __init__(self, rows: TableAggregateDefinition) -> None:
+        self.__dict__.update(rows.__dict__)
+        self._rows = rows
+
+    def result_type(self, types: Sequence[LogicalType]) -> LogicalType:
+        """Return the ARRAY of the rows."""
+        return ArrayType(self._rows.result_type(types))
+
+    def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:
+        """Return what works on accumulators with internal values."""
+        return _RowsAccumulation(self, list(types), result)
+
+
+class _RowsAccumulation(_Accumulation):
+    def value(self, accumulator: Any) -> Any:
+        """Return the rows."""
+        assert isinstance(self._result, ArrayType)
+        row = self._result.element
+        one = isinstance(row, RowType) and len(row.fields) == 1
+        rows = [
+            Row(each) if one and not isinstance(each, Row | tuple) else Row(*each)
+            for each in _rows_of(self._function.emit_value(accumulator))
+        ]
+        return internal_value(rows, self._result)
 
 
 # ---- decorators

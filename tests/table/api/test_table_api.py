@@ -153,7 +153,7 @@ def test_functions_of_the_program_are_expressions(orders):
     padded = orders.left_outer_join_lateral(letters(col("item")).alias("letter", "code")).where(col("letter").is_null)
     assert rows(padded.select(col("who"))) == [("cid",)]
     assert rows(orders.flat_map(letters(col("item"))).select(col("f0")).distinct()) == [(x,) for x in "aejmt"]
-    pair = udf(lambda who, item, n, at: (who, n), result_type="ROW<name STRING, amount BIGINT>", name="pair")
+    pair = udf(lambda row: (row.who, row.n), result_type="ROW<name STRING, amount BIGINT>", name="pair")
     assert orders.map(pair).names == ["name", "amount"]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from funken.errors import JobExecutionError
+from funken.table.catalog import InvalidTable
 
 F = TypeVar("F")
 
@@ -53,13 +54,98 @@ def capture_java_exception(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+class CatalogException(InvalidTable):
+    """A catalog refuses something."""
+
+
+class CatalogNotExistException(CatalogException):
+    """A catalog does not exist."""
+
+
+class DatabaseAlreadyExistException(CatalogException):
+    """A database exists already."""
+
+
+class DatabaseNotEmptyException(CatalogException):
+    """A database is not empty."""
+
+
+class DatabaseNotExistException(CatalogException):
+    """A database does not exist."""
+
+
+class FunctionAlreadyExistException(CatalogException):
+    """A function exists already."""
+
+
+class FunctionNotExistException(CatalogException):
+    """A function does not exist."""
+
+
+class ModelAlreadyExistException(CatalogException):
+    """A model exists already."""
+
+
+class ModelNotExistException(CatalogException):
+    """A model does not exist."""
+
+
+class PartitionAlreadyExistsException(CatalogException):
+    """A partition exists already."""
+
+
+class PartitionNotExistException(CatalogException):
+    """A partition does not exist."""
+
+
+class PartitionSpecInvalidException(CatalogException):
+    """A partition has keys that are not the table's."""
+
+
+class TableAlreadyExistException(CatalogException):
+    """A table exists already."""
+
+
+TableException = InvalidTable
+"""The planner refuses something."""
+
+
+class TableNotExistException(CatalogException):
+    """A table does not exist."""
+
+
+class TableNotPartitionedException(CatalogException):
+    """A table is not partitioned."""
+
+
+ValidationException = InvalidTable
+"""A statement or call of the Table API is not valid."""
+
+
 __all__ = [
+    "CatalogException",
+    "CatalogNotExistException",
+    "DatabaseAlreadyExistException",
+    "DatabaseNotEmptyException",
+    "DatabaseNotExistException",
     "Deprecated",
     "Experimental",
+    "FunctionAlreadyExistException",
+    "FunctionNotExistException",
     "Internal",
     "JavaException",
+    "ModelAlreadyExistException",
+    "ModelNotExistException",
+    "PartitionAlreadyExistsException",
+    "PartitionNotExistException",
+    "PartitionSpecInvalidException",
     "Public",
     "PublicEvolving",
+    "TableAlreadyExistException",
+    "TableException",
+    "TableNotExistException",
+    "TableNotPartitionedException",
+    "ValidationException",
     "capture_java_exception",
     "install_exception_handler",
 ]

@@ -1,20 +1,30 @@
-"""PyFlink's test bases for jobs that are tested with them: environments in this process, and a sink that collects."""
+"""PyFlink's test bases for jobs that are tested with them: environments in this process, and sinks that collect.
+
+Tables that are written to ``'connector' = 'test-sink'`` are collected, too. ``pyflink.testing.source_sink_utils`` returns
+their rows.
+"""
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 import unittest
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from funken import config
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
+from funken.compat.pyflink.table_environments import StreamTableEnvironment
 from funken.compat.pyflink.watermarks import TimestampAssigner
 from funken.connectors.context import CommitterContext, ConnectorContext
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
+from funken.table.connectors.contract import SinkTable, TableContext
+from funken.table.connectors.factory import TableFactory, register_connector
+from funken.table.connectors.values import KeptChanges, KeptRows, results_of
+from funken.table.text import java_row
 from funken.types.info import TypeInformation
 from funken.types.text import written
 
@@ -109,6 +119,21 @@ class PyFlinkTestCase(unittest.TestCase):
         """Remove the folder."""
         shutil.rmtree(cls.tempdir, ignore_errors=True)
 
+    @classmethod
+    def assert_equals(cls, actual: list[Any], expected: list[Any]) -> None:
+        """Compare two lists whose order does not matter; sorts both.
+
+        >>> PyFlinkTestCase.assert_equals(["b", "a"], ["a", "b"])
+        """
+        actual.sort()
+        expected.sort()
+        assert actual == expected, f"{actual} != {expected}"
+
+    @classmethod
+    def to_py_list(cls, actual: Sequence[Any]) -> list[Any]:
+        """Return the items as a list."""
+        return list(actual)
+
 
 class PyFlinkStreamingTestCase(PyFlinkTestCase):
     """An environment, ``env``, for each test: with parallelism 2, in this process unless the options say otherwise."""
@@ -120,12 +145,43 @@ class PyFlinkStreamingTestCase(PyFlinkTestCase):
             self.env.get_configuration().set(config.TARGET, "local")
 
 
-class PyFlinkUTTestCase(PyFlinkStreamingTestCase):
-    """The same."""
-
-
 class PyFlinkITTestCase(PyFlinkStreamingTestCase):
     """The same."""
+
+
+class PyFlinkUTTestCase(PyFlinkStreamingTestCase):
+    """The same, with a table environment, ``t_env``."""
+
+    def setUp(self) -> None:
+        """Make the environments."""
+        super().setUp()
+        self.t_env = StreamTableEnvironment.create(self.env)
+
+
+class PyFlinkTableTestCase(PyFlinkTestCase):
+    """An environment, ``env``, and a table environment, ``t_env``, for the tests of a class."""
+
+    env: ClassVar[Any]
+    t_env: ClassVar[StreamTableEnvironment]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Make the environments."""
+        super().setUpClass()
+        cls.env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2).set_runtime_mode(cls.mode)
+        if cls.env.get_configuration().get(config.TARGET) == "auto":
+            cls.env.get_configuration().set(config.TARGET, "local")
+        cls.t_env = StreamTableEnvironment.create(cls.env)
+
+
+class PyFlinkStreamTableTestCase(PyFlinkTableTestCase):
+    """The same."""
+
+
+class PyFlinkBatchTableTestCase(PyFlinkTableTestCase):
+    """The same under ``BATCH``."""
+
+    mode = RuntimeExecutionMode.BATCH
 
 
 class PyFlinkBatchTestCase(PyFlinkStreamingTestCase):
@@ -134,12 +190,91 @@ class PyFlinkBatchTestCase(PyFlinkStreamingTestCase):
     mode = RuntimeExecutionMode.BATCH
 
 
+def exec_insert_table(table: Any, table_path: str) -> Any:
+    """Write a table, wait for the end of the job, and return its result."""
+    return table.execute_insert(table_path).get_job_client().get_job_execution_result().result()
+
+
+def run_with_config(config_dict: dict[str, str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that sets options of a test's environment for as long as the test runs."""
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            configuration = self.env.get_configuration()
+            before = {key: configuration.to_dict().get(key) for key in config_dict}
+            for key, value in config_dict.items():
+                configuration.set_string(key, value)
+            try:
+                return test(self, *args, **kwargs)
+            finally:
+                for key, value in before.items():
+                    if value is None:
+                        configuration.remove_config(key)
+                    else:
+                        configuration.set_string(key, value)
+
+        return run
+
+    return decorate
+
+
+# ---- tables that are collected
+
+_WRITTEN: dict[str, tuple[KeptChanges, tuple[Any, ...]]] = {}
+
+
+class CollectedTable(SinkTable):
+    """Keeps rows in this process."""
+
+    def __init__(self, context: TableContext) -> None:
+        self._name = context.path
+        self._id = f"test-sink of {uuid.uuid4().hex}"
+        _WRITTEN[self._id] = (results_of(self._id), tuple(type_ for _, type_ in context.columns))
+
+    def sink(self, stream: Any) -> Any:
+        """Keep the rows."""
+        return stream.sink_to(KeptRows(self._id, ())).name(self._name)
+
+
+class CollectedTableFactory(TableFactory):
+    """Makes tables that are collected."""
+
+    def sink(self, context: TableContext) -> SinkTable:
+        """Return what keeps the rows."""
+        return CollectedTable(context)
+
+
+def retract_results() -> list[str]:
+    """Return the rows that all changes of the tables of ``test-sink`` leave, as text, and forget the changes.
+
+    >>> t_env = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    >>> _ = t_env.execute_sql("CREATE TABLE words (word STRING, n BIGINT) WITH ('connector' = 'test-sink')")
+    >>> t_env.execute_sql("INSERT INTO words SELECT w, COUNT(*) FROM (VALUES ('a'), ('a')) AS t(w) GROUP BY w").wait()
+    >>> retract_results()
+    ['+I[a, 2]']
+    """
+    found = [java_row(row, types) for kept, types in _WRITTEN.values() for row in kept.rows()]
+    _WRITTEN.clear()
+    return found
+
+
+results = retract_results
+
+register_connector("test-sink", CollectedTableFactory())
+
 __all__ = [
     "DataStreamTestSinkFunction",
+    "PyFlinkBatchTableTestCase",
     "PyFlinkBatchTestCase",
     "PyFlinkITTestCase",
+    "PyFlinkStreamTableTestCase",
     "PyFlinkStreamingTestCase",
     "PyFlinkTestCase",
     "PyFlinkUTTestCase",
     "SecondColumnTimestampAssigner",
+    "exec_insert_table",
+    "results",
+    "retract_results",
+    "run_with_config",
 ]

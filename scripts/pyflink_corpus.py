@@ -1,0 +1,507 @@
+"""Run the PyFlink programs of a folder as they are, over stubbed inputs, and count what became of them.
+
+    python scripts/pyflink_corpus.py FOLDER [--kind table|datastream] [-k TEXT]... [--part 1/8] [--limit SECONDS]
+
+A program is a ``.py`` file that imports ``pyflink`` and does something at its top level. Each runs under
+``funken run --pyflink`` in a process of its own, in a copy of its repository (the folder of FOLDER that holds it). Topics of
+Kafka, tables of databases, ``datagen`` and missing input files give a few rows of the declared schema, in the declared format.
+Sinks write to places that are thrown away. The programs themselves are not changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import datetime
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+import funken.cli.main
+import funken.compat.pyflink
+import funken.table.environment
+import funken.table.execution
+import funken.table.physical
+from funken.api.environment import StreamExecutionEnvironment
+from funken.api.streams.stream import DataStream
+from funken.cli import run as command
+from funken.cli.main import main as funken_main
+from funken.connectors.files.sink import FileSink
+from funken.connectors.files.source import FileSource
+from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeserializationSchema
+from funken.connectors.kafka.sink import KafkaSink
+from funken.connectors.kafka.source import KafkaSource
+from funken.connectors.sql import SqliteDatabase, SqlSink
+from funken.table.connectors.databases import JdbcFactory
+from funken.table.connectors.filesystem import FilesystemFactory
+from funken.table.connectors.generated import DatagenFactory, FieldRule, random_value
+from funken.table.connectors.kafka import TopicTable
+from funken.table.connectors.values import KeptRows, RowsInTurns
+from funken.table.types import arrow_type
+from funken.types.row import Row
+
+assert funken.cli.main
+assert funken.compat.pyflink
+assert funken.table.environment
+assert funken.table.execution
+assert funken.table.physical  # forked processes have all of it already
+
+ROWS = 24
+"""How many rows a stubbed input has."""
+RAN, STOPPED, BROKEN, FAILED, HUNG = "ran", "stopped with a message", "broken by itself", "failed", "hung"
+WORDS = (RAN, STOPPED, BROKEN, FAILED, HUNG)
+
+
+# ---- programs
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the corpus."""
+
+    path: Path
+    root: Path
+    """The folder of its repository."""
+
+    @property
+    def name(self) -> str:
+        """Repository and path."""
+        return f"{self.root.name}/{self.path.relative_to(self.root)}"
+
+
+_ACTS = re.compile(
+    r"\b(execute\w*|print|collect|main|run\w*|start\w*|wait|to_pandas|insert_into|sql_update|print_schema|create)\b"
+)
+
+
+def is_program(tree: ast.Module) -> bool:
+    """Whether a module does something when it is run: more than definitions, imports and constants."""
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            return True
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+            continue
+        if any(isinstance(node, ast.Call) and _ACTS.search(ast.unparse(node.func)) for node in ast.walk(statement)):
+            return True
+    return False
+
+
+def programs_of(folder: Path) -> Iterator[tuple[Program, str]]:
+    """Yield the programs of a folder with their texts, equal ones once."""
+    seen = set()
+    for path in sorted(folder.rglob("*.py")):
+        try:
+            text = path.read_text("utf-8", "replace")
+        except OSError:
+            continue
+        if not re.search(r"^\s*(from|import) pyflink\b", text, re.MULTILINE) or zlib.crc32(text.encode()) in seen:
+            continue
+        seen.add(zlib.crc32(text.encode()))
+        with contextlib.suppress(SyntaxError):  # one that cannot be parsed is a program: it is broken by itself
+            if not is_program(ast.parse(text)):
+                continue
+        root = folder / path.relative_to(folder).parts[0] if path.parent != folder else folder
+        yield Program(path, root), text
+
+
+# ---- stubs: what a program reads
+
+
+class Inputs:
+    """Makes the inputs of one program, below a folder."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.folder = folder
+        self.keys = re.findall(r"""(?:\[|\.get\()\s*['"](\w+)['"]""", text)
+
+    def rows(self, columns: Any) -> list[tuple[Any, ...]]:
+        """Return rows for columns of tables."""
+        source = random.Random(len(columns))
+        rules = [(name, type_, FieldRule(type_, 1, 9, 4)) for name, type_ in columns]
+        return [
+            tuple(self._value(name, rule, type_, index, source, random_value) for name, type_, rule in rules)
+            for index in range(ROWS)
+        ]
+
+    def _value(self, name: str, rule: Any, type_: Any, index: int, source: random.Random, make: Any) -> Any:
+        kind = type(type_).__name__
+        begin = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=10 * index)
+        if kind == "LocalZonedTimestampType":
+            return begin
+        if kind == "TimestampType":
+            return begin.replace(tzinfo=None)
+        if kind == "VarCharType" and re.search("time|date|_at$|^ts$|^dt", name.lower()):
+            return begin.strftime("%Y-%m-%d %H:%M:%S")
+        if kind == "BigIntType" and re.search("time|^ts$|_ts$", name.lower()):
+            return round(begin.timestamp() * 1000)
+        if kind == "VarCharType":
+            return f"{name}{index % 3}"[: type_.length]
+        return make(rule, type_, source)
+
+    def message(self, index: int) -> bytes:
+        """Return a message for a schema that takes any text: JSON with the keys that the program asks for."""
+        found = {key: f"2024-01-01 00:0{index % 6}:00" if "time" in key else index % 5 for key in self.keys}
+        return json.dumps(found or {"id": index, "name": f"name{index % 3}"}).encode()
+
+    def lines(self) -> bytes:
+        """Return a file of lines."""
+        return b"\n".join(self.message(index) for index in range(ROWS)) + b"\n"
+
+    def place(self, path: str) -> str:
+        """Return where something that is written to a path, or is missing there, is kept."""
+        plain = re.sub(r"^[a-z0-9]+:/*", "", str(path)).strip("/") or "root"
+        return str(self.folder / "stubs" / plain)
+
+
+def exists(path: str) -> bool:
+    """Whether there is something at a local path."""
+    return "://" not in path.removeprefix("file://") and os.path.exists(re.sub("^file:/*", "/", path))
+
+
+def stub(inputs: Inputs) -> None:
+    """Put the stubs into this process."""
+    _stub_streams(inputs)
+    _stub_tables(inputs)
+    _stub_files(inputs)
+
+
+def _stub_streams(inputs: Inputs) -> None:
+    reading: list[TopicTable] = []
+    stream, from_source, sink_to = TopicTable.stream, StreamExecutionEnvironment.from_source, DataStream.sink_to
+
+    def of_table(table: TopicTable, env: Any) -> Any:
+        reading.append(table)
+        try:
+            return stream(table, env)
+        finally:
+            reading.pop()
+
+    def payloads(deserializer: Any) -> list[tuple[bytes | None, bytes | None]]:
+        if reading:
+            table = reading[-1]
+            values = table._value.encoder(table._value_columns)
+            keys = None if table._key is None else table._key.encoder(table._key_columns)
+            value_rows, key_rows = inputs.rows(table._value_columns), inputs.rows(table._key_columns)
+            return [
+                (None if keys is None else keys.serialize(Row(*key)), values.serialize(Row(*row)))
+                for key, row in zip(key_rows, value_rows, strict=True)
+            ]
+        return [(b"key", message) for message in messages(deserializer, inputs)]
+
+    def stubbed_source(env: Any, source: Any, watermark_strategy: Any = None, *args: Any, **more: Any) -> Any:
+        if isinstance(source, KafkaSource):
+            records = [
+                ConsumerRecord("topic", 0, index, 1_704_067_200_000 + 10_000 * index, key, value)
+                for index, (key, value) in enumerate(payloads(source.deserializer))
+            ]
+            read = source.deserializer.deserialize_all
+            whole = isinstance(source.deserializer, KafkaRecordDeserializationSchema)
+            source = RowsInTurns(tuple(row for record in records for row in read(record if whole else record.value)))
+        return from_source(env, source, watermark_strategy, *args, **more)
+
+    def stubbed_sink(stream: Any, sink: Any) -> Any:
+        if isinstance(sink, KafkaSink):
+            serialize = sink.serializer.serialize
+
+            def written(value: Any) -> Any:
+                serialize(value)
+                return value
+
+            return sink_to(stream.map(written), KeptRows("written", ()))
+        return sink_to(stream, KeptRows("written", ()) if isinstance(sink, SqlSink) else sink)
+
+    TopicTable.stream = of_table  # type: ignore[method-assign]
+    StreamExecutionEnvironment.from_source = stubbed_source  # type: ignore[method-assign]
+    DataStream.sink_to = stubbed_sink  # type: ignore[method-assign]
+
+
+def messages(deserializer: Any, inputs: Inputs) -> list[bytes]:
+    """Return messages for a schema of the DataStream API."""
+    schema = getattr(deserializer, "schema", deserializer)
+    type_info = getattr(schema, "type_info", None)
+    names, types = getattr(type_info, "field_names", None), getattr(type_info, "field_types", None)
+    if not names or "Json" not in type(schema).__name__:
+        if names and "Csv" in type(schema).__name__:
+            return [",".join(str(index + place) for place in range(len(names))).encode() for index in range(ROWS)]
+        return [inputs.message(index) for index in range(ROWS)]
+    found = []
+    for index in range(ROWS):
+        pairs = zip(names, types, strict=True)
+        found.append(json.dumps({name: _value_of(str(type_), name, index) for name, type_ in pairs}).encode())
+    return found
+
+
+def _value_of(type_: str, name: str, index: int) -> Any:
+    if "SQL_TIMESTAMP" in type_ or ("STRING" in type_.upper() and "time" in name.lower()):
+        return f"2024-01-01 00:0{index % 6}:00"
+    if re.search("Integer|Long|Short|Byte|BigInteger|INT|LONG", type_) and "[" not in type_:
+        return 1_704_067_200_000 + index if re.search("time|^ts", name.lower()) else index % 7
+    if re.search("Float|Double|BigDecimal|FLOAT|DOUBLE", type_):
+        return index / 4
+    if re.search("bool", type_.lower()):
+        return index % 2 == 0
+    return f"{name}{index % 3}"
+
+
+def _stub_tables(inputs: Inputs) -> None:
+    parts, scan = JdbcFactory._parts, DatagenFactory.scan
+
+    def of_database(factory: Any, context: Any) -> Any:
+        _, options, _ = parts(factory, context)
+        file = inputs.folder / "stubs.sqlite"
+        columns = ", ".join(f'"{name}"' for name in context.names)
+        key = f", PRIMARY KEY ({', '.join(context.primary_key)})" if context.primary_key else ""
+        name = options["table-name"]
+        with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(f'CREATE TABLE IF NOT EXISTS "{name}" ({columns}{key})')
+            marks = ", ".join("?" * len(context.names))
+            for row in inputs.rows(context.columns):
+                plain = [value if isinstance(value, int | float | str | bytes | None) else str(value) for value in row]
+                connection.execute(f'INSERT OR IGNORE INTO "{name}" VALUES ({marks})', plain)
+        return replace(context), options, SqliteDatabase(str(file))
+
+    def bounded(factory: Any, context: Any) -> Any:
+        given = {"number-of-rows": str(ROWS), **context.options, "rows-per-second": "100000"}
+        return scan(factory, replace(context, options=given))
+
+    JdbcFactory._parts = of_database  # type: ignore[method-assign]
+    DatagenFactory.scan = bounded  # type: ignore[method-assign]
+
+
+def _stub_files(inputs: Inputs) -> None:
+    scan, sink = FilesystemFactory.scan, FilesystemFactory.sink
+    records, rows = FileSource.for_record_stream_format, FileSink.for_row_format
+
+    def moved(context: Any) -> Any:
+        return replace(context, options={**context.options, "path": inputs.place(context.options.get("path", ""))})
+
+    def stubbed_scan(factory: Any, context: Any) -> Any:
+        path = context.options.get("path", "")
+        if path and not exists(path):
+            context = moved(context)
+            if not os.path.exists(context.options["path"]):
+                make_file(factory, context, inputs)
+        return scan(factory, context)
+
+    def stubbed_sink(factory: Any, context: Any) -> Any:
+        return sink(factory, moved(context) if context.options.get("path") else context)
+
+    def stubbed_records(format_: Any, *paths: str) -> Any:
+        found = []
+        for path in paths:
+            if not exists(path):
+                path = inputs.place(path)  # noqa: PLW2901
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).write_bytes(inputs.lines())
+            found.append(path)
+        return records(format_, *found)
+
+    FilesystemFactory.scan, FilesystemFactory.sink = stubbed_scan, stubbed_sink  # type: ignore[method-assign]
+    FileSource.for_record_stream_format = staticmethod(stubbed_records)  # type: ignore[method-assign]
+    FileSink.for_row_format = staticmethod(lambda path, encoder: rows(inputs.place(path), encoder))  # type: ignore[method-assign]
+
+
+def make_file(factory: Any, context: Any, inputs: Inputs) -> None:
+    """Write the file that a table of files lacks."""
+    _, format_ = factory._parts(context)
+    path = Path(context.options["path"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = inputs.rows(context.columns)
+    if format_ is not None:
+        encoder = format_.encoder(context.columns)
+        path.write_bytes(b"".join(encoder.serialize(Row(*row)) + b"\n" for row in rows))
+    else:
+        fields = [(name, arrow_type(type_)) for name, type_ in context.columns]
+        arrays = [
+            pa.array(list(column), type_) for column, (_, type_) in zip(zip(*rows, strict=True), fields, strict=True)
+        ]
+        pyarrow.parquet.write_table(pa.table(arrays, names=[name for name, _ in fields]), path)
+
+
+# ---- running
+
+_KNOWN = (
+    "InvalidProgram", "InvalidTable", "NotInFunken", "NotAvailableYet", "InvalidConfiguration", "ImportError", "InvalidQuery",
+)  # fmt: skip
+
+
+def child(program: Program, folder: Path, text: str) -> None:
+    """Run a program in this process, which is forked for it; write what was raised."""
+    copy = folder / "copy"
+    shutil.copytree(program.root, copy, symlinks=True, ignore_dangling_symlinks=True)
+    script = copy / program.path.relative_to(program.root)
+    os.chdir(script.parent)
+    run = command.run_script
+
+    def watched(*args: Any) -> None:
+        try:
+            run(*args)
+        except BaseException as error:
+            chain, shown = [], error
+            while shown is not None:
+                chain.append([f"{type(shown).__name__}", str(shown)])
+                shown = shown.__cause__ or shown.__context__  # type: ignore[assignment]
+            frames = traceback.extract_tb(error.__traceback__)
+            where = next((f"{each.filename}:{each.lineno}" for each in reversed(frames)), "")
+            (folder / "error.json").write_text(json.dumps({"chain": chain, "where": where}))
+            raise
+
+    command.run_script = watched
+    stub(Inputs(folder, text))
+    sys.argv = ["funken", "run", "--pyflink", "--target", "local", str(script)]
+    funken_main()
+
+
+def run_program(program: Program, text: str, limit: float) -> tuple[str, str]:
+    """Run a program; return the word for what became of it, and why."""
+    with tempfile.TemporaryDirectory(prefix="corpus") as name:
+        folder = Path(name)
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            code = 1
+            try:
+                for file, number in (("stdout", 1), ("stderr", 2)):
+                    handle = os.open(folder / file, os.O_WRONLY | os.O_CREAT)
+                    os.dup2(handle, number)
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                child(program, folder, text)
+                code = 0
+            except SystemExit as error:
+                code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+            except BaseException:  # noqa: BLE001 - it is the end of this process
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        ended = _wait(pid, limit)
+        said = (folder / "stderr").read_text("utf-8", "replace") if (folder / "stderr").exists() else ""
+        error = json.loads((folder / "error.json").read_text()) if (folder / "error.json").exists() else None
+        return verdict(ended, error, said, str(folder))
+
+
+def _wait(pid: int, limit: float) -> int | None:
+    """Wait for a process, and end it with its group if it takes too long; return its code, ``None`` then."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+_OWN = {
+    "SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "FileNotFoundError", "KeyError",
+    "NotADirectoryError", "ConnectionRefusedError", "UnicodeDecodeError", "ZeroDivisionError", "JSONDecodeError", "IndexError",
+    "gaierror",
+}  # fmt: skip
+_SAYS_WHAT = re.compile(
+    r"\b(Use|use|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|needs)\b"
+)
+
+
+def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str, str]:
+    """Return the word for an end, and why."""
+    if ended is None:
+        return HUNG, " ".join(said.split())[-200:]
+    if ended == 0:
+        return RAN, ""
+    if error is None:
+        lines = [line for line in said.splitlines() if line.strip()]
+        return FAILED, lines[-1] if lines else f"exit code {ended}"
+    chain = error["chain"]
+    name, message = chain[0]
+    message = message.replace(folder, "")
+    why = f"{name}: {message}"
+    if name == "SystemExit":
+        return BROKEN, f"it left with {message}"
+    if name == "ModuleNotFoundError" and "pyflink" not in message:
+        return BROKEN, why
+    in_program = "/copy/" in error["where"]
+    if name in _OWN and (in_program or name.endswith(("SyntaxError", "IndentationError", "TabError"))):
+        return BROKEN, why
+    inner = next((f"{kind}: {text}" for kind, text in reversed(chain) if kind != "JobExecutionError"), why)
+    shown = why if name != "JobExecutionError" else f"{why} | {inner}"
+    known = name in _KNOWN
+    return STOPPED if known and _SAYS_WHAT.search(message) else FAILED, shown
+
+
+def kind_of(why: str) -> str:
+    """Return a reason without what differs between programs."""
+    return re.sub(r"'[^']*'|\d+", "_", " ".join(why.split()))[:110]
+
+
+def main() -> int:
+    """Run the programs, and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kind", choices=["table", "datastream"], help="only programs that import this package")
+    parser.add_argument("-k", dest="only", action="append", default=[], help="only programs whose name contains this")
+    parser.add_argument("--part", default="1/1", help="the i-th of n parts")
+    parser.add_argument("--limit", type=float, default=40.0, help="seconds for each program")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no program after this time")
+    parser.add_argument(
+        "--report", type=Path, help="a file for the outcomes, as JSON lines; programs in it are not run again"
+    )
+    given = parser.parse_args()
+
+    place, parts = map(int, given.part.split("/"))
+    chosen = [
+        (program, text)
+        for program, text in programs_of(given.folder)
+        if (given.kind is None or ("pyflink.table" in text) == (given.kind == "table"))
+        and (not given.only or any(part in program.name for part in given.only))
+    ][place - 1 :: parts]
+    done = {}
+    if given.report and given.report.exists():
+        done = {each["name"]: each for each in map(json.loads, given.report.read_text().splitlines())}
+    end = time.monotonic() + given.seconds
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for program, text in chosen:
+        if program.name in done:
+            word, why = done[program.name]["word"], done[program.name]["why"]
+        elif time.monotonic() > end:
+            continue
+        else:
+            word, why = run_program(program, text, given.limit)
+            if given.report:
+                with given.report.open("a") as file:
+                    file.write(json.dumps({"name": program.name, "word": word, "why": why}) + "\n")
+        found[word].append((program.name, why))
+    for word in WORDS[1:]:
+        print(f"\n{word}: {len(found[word])}")
+        for name, why in found[word]:
+            print(f"  {name}: {' '.join(why.split())[:220]}")
+    reasons = Counter((word, kind_of(why)) for word in WORDS[1:] for _, why in found[word])
+    print("\nreasons by frequency:")
+    for (word, why), count in reasons.most_common(40):
+        print(f"  {count:3} {word}: {why}")
+    total = sum(map(len, found.values()))
+    print(f"\n{total} programs: " + ", ".join(f"{len(found[word])} {word}" for word in WORDS))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

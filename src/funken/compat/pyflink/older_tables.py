@@ -1,0 +1,671 @@
+"""The Table API of PyFlink 1.9 to 1.13: ``connect()`` with descriptors, CSV sources and sinks, ``insert_into`` and ``execute``.
+
+Each call warns once and runs as what replaced it: descriptors as options of a table, ``insert_into`` as a statement set that
+``execute`` submits and waits for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from funken.compat.pyflink.refusals import refuse
+from funken.errors import InvalidProgram
+from funken.table.descriptors import TableDescriptor
+from funken.table.schema import Schema as TableColumns
+from funken.table.schema import as_type
+from funken.table.types import DataTypes, LogicalType
+
+# ---- descriptors
+
+_OLD_TYPES = {"SQL_TIMESTAMP": "TIMESTAMP(3)", "SQL_TIME": "TIME(0)", "SQL_DATE": "DATE", "LONG": "BIGINT", "BYTE": "TINYINT",
+              "SHORT": "SMALLINT", "BIG_DEC": "DECIMAL(38, 18)"}  # fmt: skip
+
+
+def _old_type(given: Any) -> tuple[str, Any]:
+    """Return a type as the properties of descriptors have it, and as it is."""
+    if isinstance(given, str):
+        text = _OLD_TYPES.get(given.upper(), given)
+        return text, as_type("STRING" if text.upper() == "VARCHAR" else text)
+    text = str(given)
+    return {"STRING": "VARCHAR(2147483647)", "BYTES": "VARBINARY(2147483647)"}.get(text, text), given
+
+
+class Descriptor:
+    """The base of descriptors: a collection of properties."""
+
+    def __init__(self) -> None:
+        self._properties: dict[str, str] = {}
+
+    def to_properties(self) -> dict[str, str]:
+        """Return the properties."""
+        return dict(self._properties)
+
+
+class Rowtime(Descriptor):
+    """Where the event time of rows is, and how watermarks follow it.
+
+    >>> Rowtime().timestamps_from_field("ts").watermarks_periodic_bounded(1000).to_properties()["rowtime.watermarks.delay"]
+    '1000'
+    """
+
+    def timestamps_from_field(self, field_name: str) -> Rowtime:
+        """Take the event time of a column."""
+        self._properties |= {"rowtime.timestamps.type": "from-field", "rowtime.timestamps.from": field_name}
+        return self
+
+    def timestamps_from_source(self) -> Rowtime:
+        """Keep the timestamps of the source."""
+        self._properties["rowtime.timestamps.type"] = "from-source"
+        return self
+
+    def timestamps_from_extractor(self, extractor: str) -> Rowtime:
+        """Raise: extractors are Java classes."""
+        refuse(f"timestamps_from_extractor({extractor!r})", "Declare a computed column with WATERMARK FOR it.")
+
+    def watermarks_periodic_ascending(self) -> Rowtime:
+        """Let watermarks follow a column that ascends."""
+        self._properties["rowtime.watermarks.type"] = "periodic-ascending"
+        return self
+
+    def watermarks_periodic_bounded(self, delay: int) -> Rowtime:
+        """Let watermarks follow with a delay (ms)."""
+        self._properties |= {"rowtime.watermarks.type": "periodic-bounded", "rowtime.watermarks.delay": str(delay)}
+        return self
+
+    def watermarks_from_source(self) -> Rowtime:
+        """Keep the watermarks of the source."""
+        self._properties["rowtime.watermarks.type"] = "from-source"
+        return self
+
+    def watermarks_from_strategy(self, strategy: str) -> Rowtime:
+        """Raise: strategies are Java classes."""
+        refuse(f"watermarks_from_strategy({strategy!r})", "Declare WATERMARK FOR the column.")
+
+
+class Schema(Descriptor):
+    """The columns of a table that ``connect`` describes.
+
+    >>> Schema().field("p", "SQL_TIMESTAMP").proctime().to_properties()
+    {'schema.0.name': 'p', 'schema.0.data-type': 'TIMESTAMP(3)', 'schema.0.proctime': 'true'}
+    """
+
+    def __init__(self, schema: Any = None, fields: Mapping[str, Any] | None = None, rowtime: Any = None) -> None:
+        super().__init__()
+        self._fields: list[tuple[str, Any, dict[str, str]]] = []
+        if schema is not None:
+            self.schema(schema)
+        if fields is not None:
+            self.fields(fields)
+        if rowtime is not None:
+            self.rowtime(rowtime)
+
+    @staticmethod
+    def new_builder() -> TableColumns.Builder:
+        """Return a builder of today's ``Schema``."""
+        return TableColumns.new_builder()
+
+    def schema(self, table_schema: Any) -> Schema:
+        """Take over the columns of a ``TableSchema``."""
+        for name, type_ in zip(table_schema.get_field_names(), table_schema.get_field_data_types(), strict=True):
+            self.field(name, type_)
+        return self
+
+    def field(self, field_name: str, field_type: Any) -> Schema:
+        """Add a column; the next calls are about it."""
+        self._fields.append((field_name, field_type, {}))
+        return self
+
+    def fields(self, fields: Mapping[str, Any]) -> Schema:
+        """Add columns."""
+        for name, type_ in fields.items():
+            self.field(name, type_)
+        return self
+
+    def from_origin_field(self, origin_field_name: str) -> Schema:
+        """Read the last column under another name."""
+        self._last()["from"] = origin_field_name
+        return self
+
+    def proctime(self) -> Schema:
+        """Make the last column the processing time."""
+        self._last()["proctime"] = "true"
+        return self
+
+    def rowtime(self, rowtime: Rowtime) -> Schema:
+        """Make the last column the event time."""
+        self._last().update(rowtime.to_properties())
+        return self
+
+    def _last(self) -> dict[str, str]:
+        if not self._fields:
+            raise InvalidProgram("the schema has no column yet; call field() first.")
+        return self._fields[-1][2]
+
+    def to_properties(self) -> dict[str, str]:
+        """Return the properties."""
+        found: dict[str, str] = {}
+        for place, (name, given, more) in enumerate(self._fields):
+            found |= {f"schema.{place}.name": name, f"schema.{place}.data-type": _old_type(given)[0]}
+            found |= {f"schema.{place}.{key}": value for key, value in more.items()}
+        return found
+
+    def columns(self) -> TableColumns:
+        """Return the columns as ``TableDescriptor`` has them."""
+        builder = TableColumns.new_builder()
+        marks: list[tuple[str, str]] = []
+        for name, given, more in self._fields:
+            type_ = _old_type(given)[1]
+            origin = more.get("from") or more.get("rowtime.timestamps.from")
+            if more.get("proctime"):
+                builder.column_by_expression(name, "PROCTIME()")
+            elif origin and origin != name:
+                if all(origin != other for other, _, _ in self._fields):
+                    builder.column(origin, type_)
+                builder.column_by_expression(name, f"`{origin}`")
+            else:
+                builder.column(name, type_)
+            if "rowtime.watermarks.type" in more:
+                delay = int(more.get("rowtime.watermarks.delay", "1")) / 1000
+                marks.append((name, f"`{name}` - INTERVAL '{delay:.3f}' SECOND"))
+        for name, mark in marks:
+            builder.watermark(name, mark)
+        return builder.build()
+
+
+class _Options(Descriptor):
+    """A descriptor of a connector or format: its options as a table has them today."""
+
+    name = ""
+
+    def options(self) -> dict[str, str]:
+        """Return the options."""
+        return self.to_properties()
+
+
+class FileSystem(_Options):
+    """Files."""
+
+    name = "filesystem"
+
+    def __init__(self, path: str | None = None) -> None:
+        super().__init__()
+        if path is not None:
+            self.path(path)
+
+    def path(self, path_str: str) -> FileSystem:
+        """Set the path."""
+        self._properties["path"] = path_str
+        return self
+
+
+class Kafka(_Options):
+    """A topic of Kafka."""
+
+    name = "kafka"
+
+    def __init__(
+        self, version: str | None = None, topic: str | None = None, properties: Mapping[str, str] | None = None,
+        start_from_earliest: bool = False, start_from_latest: bool = False, start_from_group_offsets: bool = True,
+        start_from_specific_offsets_dict: Mapping[int, int] | None = None, start_from_timestamp: int | None = None,
+        sink_partitioner_fixed: bool | None = None, sink_partitioner_round_robin: bool | None = None,
+        custom_partitioner_class_name: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if topic is not None:
+            self.topic(topic)
+        if properties is not None:
+            self.properties(properties)
+        if start_from_earliest:
+            self.start_from_earliest()
+        elif start_from_latest:
+            self.start_from_latest()
+        elif start_from_timestamp is not None:
+            self.start_from_timestamp(start_from_timestamp)
+
+    def version(self, version: str) -> Kafka:
+        """Accept and ignore: there is one client."""
+        return self
+
+    def topic(self, topic: str) -> Kafka:
+        """Set the topic."""
+        self._properties["topic"] = topic
+        return self
+
+    def properties(self, property_dict: Mapping[str, str]) -> Kafka:
+        """Set properties of the client."""
+        for key, value in property_dict.items():
+            self.property(key, value)
+        return self
+
+    def property(self, key: str, value: str) -> Kafka:
+        """Set a property of the client."""
+        if key != "zookeeper.connect":
+            self._properties[f"properties.{key}"] = str(value)
+        return self
+
+    def start_from_earliest(self) -> Kafka:
+        """Begin with the oldest records."""
+        return self._start("earliest-offset")
+
+    def start_from_latest(self) -> Kafka:
+        """Begin with the records that come."""
+        return self._start("latest-offset")
+
+    def start_from_group_offsets(self) -> Kafka:
+        """Begin where the group stopped."""
+        return self._start("group-offsets")
+
+    def start_from_timestamp(self, timestamp: int) -> Kafka:
+        """Begin with the records of a time (ms)."""
+        self._properties["scan.startup.timestamp-millis"] = str(timestamp)
+        return self._start("timestamp")
+
+    def start_from_specific_offset(self, partition: int, specific_offset: int) -> Kafka:
+        """Begin a partition with an offset."""
+        before = self._properties.get("scan.startup.specific-offsets")
+        here = f"partition:{partition},offset:{specific_offset}"
+        self._properties["scan.startup.specific-offsets"] = here if before is None else f"{before};{here}"
+        return self._start("specific-offsets")
+
+    def start_from_specific_offsets(self, specific_offsets_dict: Mapping[int, int]) -> Kafka:
+        """Begin partitions with offsets."""
+        for partition, offset in specific_offsets_dict.items():
+            self.start_from_specific_offset(partition, offset)
+        return self
+
+    def _start(self, mode: str) -> Kafka:
+        self._properties["scan.startup.mode"] = mode
+        return self
+
+    def sink_partitioner_fixed(self) -> Kafka:
+        """Accept and ignore: the producer chooses partitions."""
+        return self
+
+    def sink_partitioner_round_robin(self) -> Kafka:
+        """Write to the partitions in turns."""
+        self._properties["sink.partitioner"] = "round-robin"
+        return self
+
+    def options(self) -> dict[str, str]:
+        """Return the options; without a starting point those of the group, as in Flink."""
+        found = self.to_properties()
+        if "properties.group.id" not in found and "scan.startup.mode" not in found:
+            found["scan.startup.mode"] = "earliest-offset"
+        return found
+
+
+class CustomConnectorDescriptor(_Options):
+    """Any connector by its name."""
+
+    def __init__(self, type: str, version: int = 1, format_needed: bool = False) -> None:
+        super().__init__()
+        self.name = type
+
+    def property(self, key: str, value: str) -> CustomConnectorDescriptor:
+        """Set an option."""
+        self._properties[re.sub(rf"^connector\.({self.name}\.)?", "", key)] = value
+        return self
+
+    def properties(self, property_dict: Mapping[str, str]) -> CustomConnectorDescriptor:
+        """Set options."""
+        for key, value in property_dict.items():
+            self.property(key, value)
+        return self
+
+
+class Csv(_Options):
+    """Lines of values with delimiters."""
+
+    name = "csv"
+
+    def __init__(self, schema: Any = None, **given: Any) -> None:
+        super().__init__()
+        for name, value in given.items():
+            if value not in (None, False):
+                getattr(self, name)(*(() if value is True else (value,)))
+
+    def field_delimiter(self, delimiter: str) -> Csv:
+        """Set what separates values."""
+        self._properties["field-delimiter"] = delimiter
+        return self
+
+    def line_delimiter(self, delimiter: str) -> Csv:
+        """Accept and ignore: lines end as lines do."""
+        return self
+
+    def quote_character(self, quoteCharacter: str) -> Csv:
+        """Set what encloses values."""
+        self._properties["quote-character"] = quoteCharacter
+        return self
+
+    def allow_comments(self) -> Csv:
+        """Leave out lines that begin with ``#``."""
+        self._properties["allow-comments"] = "true"
+        return self
+
+    def ignore_parse_errors(self) -> Csv:
+        """Leave out lines that cannot be read."""
+        self._properties["ignore-parse-errors"] = "true"
+        return self
+
+    def array_element_delimiter(self, delimiter: str) -> Csv:
+        """Set what separates the elements of arrays."""
+        self._properties["array-element-delimiter"] = delimiter
+        return self
+
+    def escape_character(self, escape_character: str) -> Csv:
+        """Set what quotes a character."""
+        self._properties["escape-character"] = escape_character
+        return self
+
+    def null_literal(self, null_literal: str) -> Csv:
+        """Set the text of NULL."""
+        self._properties["null-literal"] = null_literal
+        return self
+
+    def schema(self, schema: Any) -> Csv:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+    def derive_schema(self) -> Csv:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+    def field(self, field_name: str, field_type: Any) -> Csv:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+    def ignore_first_line(self) -> Csv:
+        """Raise: a table of files has no option for it."""
+        raise InvalidProgram("OldCsv.ignore_first_line() has no counterpart: remove the header, or filter the row.")
+
+
+class OldCsv(Csv):
+    """The same."""
+
+    def comment_prefix(self, prefix: str) -> OldCsv:
+        """Leave out lines that begin with ``#``."""
+        self.allow_comments()
+        return self
+
+
+class Json(_Options):
+    """Documents of JSON."""
+
+    name = "json"
+
+    def __init__(
+        self, json_schema: str | None = None, schema: Any = None, derive_schema: bool = False,
+        fail_on_missing_field: bool | None = None, ignore_parse_errors: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if fail_on_missing_field:
+            self.fail_on_missing_field(True)
+        if ignore_parse_errors:
+            self.ignore_parse_errors(True)
+
+    def fail_on_missing_field(self, fail_on_missing_field: bool = True) -> Json:
+        """Fail for documents without a field, or give NULL."""
+        self._properties["fail-on-missing-field"] = str(bool(fail_on_missing_field)).lower()
+        return self
+
+    def ignore_parse_errors(self, ignore_parse_errors: bool = True) -> Json:
+        """Leave out documents that cannot be read."""
+        self._properties["ignore-parse-errors"] = str(bool(ignore_parse_errors)).lower()
+        return self
+
+    def json_schema(self, json_schema: str) -> Json:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+    def schema(self, data_type: Any) -> Json:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+    def derive_schema(self) -> Json:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+
+class Avro(_Options):
+    """Records of Avro."""
+
+    name = "avro"
+
+    def avro_schema(self, avro_schema: str) -> Avro:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+    def record_class(self, record_class: str) -> Avro:
+        """Accept and ignore: the columns are those of the table."""
+        return self
+
+
+class Elasticsearch(_Options):
+    """Raises: there is no such connector of tables."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise InvalidProgram(
+            "tables of Elasticsearch are not there. Write to_changelog_stream() with a sink of your own, or write to Kafka."
+        )
+
+
+class ConnectTableDescriptor:
+    """A table under description: connector, format and columns."""
+
+    def __init__(self, environment: Any, connector: _Options) -> None:
+        self._environment = environment
+        self._connector = connector
+        self._format: _Options | None = None
+        self._schema: Schema | None = None
+
+    def with_format(self, format_descriptor: _Options) -> ConnectTableDescriptor:
+        """Set the format."""
+        self._format = format_descriptor
+        return self
+
+    def with_schema(self, schema: Schema) -> ConnectTableDescriptor:
+        """Set the columns."""
+        self._schema = schema
+        return self
+
+    def in_append_mode(self) -> ConnectTableDescriptor:
+        """Accept: the planner knows which changes a query makes."""
+        return self
+
+    in_retract_mode = in_upsert_mode = in_append_mode
+
+    def create_temporary_table(self, path: str) -> None:
+        """Create the table for the session."""
+        if self._schema is None:
+            raise InvalidProgram(f"table {path!r} has no columns; call with_schema().")
+        builder = TableDescriptor.for_connector(self._connector.name).schema(self._schema.columns())
+        options = self._connector.options()
+        if self._format is not None:
+            options["format"] = self._format.name
+            options |= {f"{self._format.name}.{key}": value for key, value in self._format.options().items()}
+        for key, value in options.items():
+            builder.option(key, value)
+        self._environment.create_temporary_table(path, builder.build())
+
+    def register_table_source(self, name: str) -> None:
+        """Create the table for the session."""
+        self.create_temporary_table(name)
+
+    register_table_sink = register_table_source_and_sink = register_table_source
+
+
+# ---- columns and their types
+
+
+class TableSchema:
+    """Names and types of columns (the older class; ``ResolvedSchema`` has taken its place).
+
+    >>> schema = TableSchema(["a"], [DataTypes.INT()])
+    >>> schema.get_field_names(), str(schema.get_field_data_type("a"))
+    (['a'], 'INT')
+    """
+
+    def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[LogicalType] = ()) -> None:
+        self._names = list(field_names)
+        self._types = list(data_types)
+
+    def copy(self) -> TableSchema:
+        """Return a copy."""
+        return TableSchema(self._names, self._types)
+
+    def get_field_names(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._names)
+
+    def get_field_data_types(self) -> list[LogicalType]:
+        """Return the types of the columns."""
+        return list(self._types)
+
+    def get_field_count(self) -> int:
+        """Return the number of columns."""
+        return len(self._names)
+
+    def get_field_name(self, field_index: int) -> str | None:
+        """Return the name of a column; ``None`` if there is none."""
+        return self._names[field_index] if 0 <= field_index < len(self._names) else None
+
+    def get_field_data_type(self, field: int | str) -> LogicalType | None:
+        """Return the type of a column by place or name; ``None`` if there is none."""
+        if not isinstance(field, int | str):
+            raise TypeError(f"a column has a place or a name, but got {field!r}.")
+        place = self._names.index(field) if field in self._names else field
+        return self._types[place] if isinstance(place, int) and 0 <= place < len(self._types) else None
+
+    def to_row_data_type(self) -> LogicalType:
+        """Return the ROW type of the columns."""
+        return DataTypes.ROW(
+            [DataTypes.FIELD(name, type_) for name, type_ in zip(self._names, self._types, strict=True)]
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableSchema) and (self._names, self._types) == (other._names, other._types)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self._names), tuple(self._types)))
+
+    def __repr__(self) -> str:
+        lines = "".join(f" |-- {name}: {type_}\n" for name, type_ in zip(self._names, self._types, strict=True))
+        return f"root\n{lines}"
+
+    @staticmethod
+    def builder() -> TableSchema.Builder:
+        """Return a builder."""
+        return TableSchema.Builder()
+
+    class Builder:
+        """Collects columns."""
+
+        def __init__(self) -> None:
+            self._names: list[str] = []
+            self._types: list[LogicalType] = []
+
+        def field(self, name: str, data_type: LogicalType) -> TableSchema.Builder:
+            """Add a column."""
+            self._names.append(name)
+            self._types.append(data_type)
+            return self
+
+        def build(self) -> TableSchema:
+            """Return the schema."""
+            return TableSchema(self._names, self._types)
+
+
+# ---- CSV
+
+
+class WriteMode:
+    """What happens to files that are there."""
+
+    NO_OVERWRITE = 0
+    OVERWRITE = 1
+
+
+class TableSource:
+    """The base of sources of tables."""
+
+    def descriptor(self) -> TableDescriptor:
+        """Return what describes the table."""
+        raise NotImplementedError
+
+
+class TableSink(TableSource):
+    """The base of sinks of tables."""
+
+
+def _csv(path: str, names: Sequence[str], types: Sequence[Any], options: Mapping[str, str]) -> TableDescriptor:
+    columns = TableColumns.new_builder().from_fields(list(names), [_old_type(one)[1] for one in types]).build()
+    builder = TableDescriptor.for_connector("filesystem").schema(columns).option("path", path).option("format", "csv")
+    for key, value in options.items():
+        builder.option(f"csv.{key}", value)
+    return builder.build()
+
+
+class CsvTableSource(TableSource):
+    """A file of CSV.
+
+    >>> CsvTableSource("/in.csv", ["a"], [DataTypes.INT()]).descriptor().get_options()["path"]
+    '/in.csv'
+    """
+
+    def __init__(
+        self, source_path: str, field_names: Sequence[str], field_types: Sequence[Any], field_delim: str | None = None,
+        line_delim: str | None = None, quote_character: str | None = None, ignore_first_line: bool | None = None,
+        ignore_comments: str | None = None, lenient: bool | None = None, empty_column_as_null: bool | None = None,
+    ) -> None:  # fmt: skip
+        if ignore_first_line:
+            raise InvalidProgram("CsvTableSource(ignore_first_line=True) has no counterpart: remove the header.")
+        given = {
+            "field-delimiter": field_delim, "quote-character": quote_character,
+            "allow-comments": "true" if ignore_comments else None, "ignore-parse-errors": "true" if lenient else None,
+            "null-literal": "" if empty_column_as_null else None,
+        }  # fmt: skip
+        options = {key: value for key, value in given.items() if value is not None}
+        self._descriptor = _csv(source_path, field_names, field_types, options)
+
+    def descriptor(self) -> TableDescriptor:
+        """Return what describes the table."""
+        return self._descriptor
+
+
+class CsvTableSink(TableSink):
+    """Files of CSV."""
+
+    def __init__(
+        self, field_names: Sequence[str], field_types: Sequence[Any], path: str, field_delimiter: str = ",",
+        num_files: int = -1, write_mode: int | None = None,
+    ) -> None:  # fmt: skip
+        self._descriptor = _csv(path, field_names, field_types, {"field-delimiter": field_delimiter})
+
+    def descriptor(self) -> TableDescriptor:
+        """Return what describes the table."""
+        return self._descriptor
+
+
+__all__ = [
+    "Avro",
+    "ConnectTableDescriptor",
+    "Csv",
+    "CsvTableSink",
+    "CsvTableSource",
+    "CustomConnectorDescriptor",
+    "Descriptor",
+    "Elasticsearch",
+    "FileSystem",
+    "Json",
+    "Kafka",
+    "OldCsv",
+    "Rowtime",
+    "Schema",
+    "TableSchema",
+    "TableSink",
+    "TableSource",
+    "WriteMode",
+]

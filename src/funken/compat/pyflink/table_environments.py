@@ -1,0 +1,481 @@
+"""Table environments and tables with all that PyFlink's have, of this major version and of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from funken.compat.pyflink.adoption import adopt, adopting
+from funken.compat.pyflink.catalogs import Catalog
+from funken.compat.pyflink.dependencies import Dependencies
+from funken.compat.pyflink.environment import StreamExecutionEnvironment
+from funken.compat.pyflink.older_expressions import expression_of, expressions_of, interval_of, split
+from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSchema, TableSource
+from funken.compat.pyflink.refusals import removed
+from funken.table import environment as native
+from funken.table import table as tables
+from funken.table import window as windows
+from funken.table.config import TableConfig
+from funken.table.expression import Expression
+from funken.table.logical import LogicalSink
+
+# ---- environments
+
+
+class EnvironmentSettings(native.EnvironmentSettings):
+    """Whether queries run as streams or as batches, and the names of the catalog and database that exist at first.
+
+    >>> EnvironmentSettings.new_instance().in_batch_mode().build().is_streaming_mode()
+    False
+    """
+
+    class Builder(native.EnvironmentSettings.Builder):
+        """Collects settings."""
+
+        def use_blink_planner(self) -> EnvironmentSettings.Builder:
+            """Accept: there is one planner; gone since PyFlink 1.14."""
+            removed("use_blink_planner()", "leave it out: there is one planner.")
+            return self
+
+        use_any_planner = use_old_planner = use_blink_planner
+
+    @staticmethod
+    def new_instance() -> EnvironmentSettings.Builder:
+        """Return a builder."""
+        return EnvironmentSettings.Builder()
+
+
+@adopting(native.TableEnvironment)
+class TableEnvironment(native.TableEnvironment):
+    """A session of SQL and the Table API.
+
+    >>> t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    >>> t_env.from_elements([(1, "a")], ["n", "text"]).select(col("n")).get_schema().get_field_names()
+    ['n']
+    """
+
+    @staticmethod
+    def create(environment_settings: Any = None, *older: Any) -> TableEnvironment:
+        """Return an environment; options may be given instead of settings."""
+        if isinstance(environment_settings, StreamExecutionEnvironment):  # until 1.10
+            return StreamTableEnvironment.create(environment_settings, *older)
+        settings = native._settings(environment_settings)
+        return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), settings)
+
+    def get_catalog(self, catalog_name: str) -> Catalog | None:  # type: ignore[override]
+        """Return a catalog by name; ``None`` if there is none."""
+        found = self.catalogs.catalogs.get(catalog_name)
+        return None if found is None else Catalog(found)
+
+    def register_catalog(self, catalog_name: str, catalog: Any) -> None:
+        """Add a catalog."""
+        super().register_catalog(catalog_name, catalog.catalog if isinstance(catalog, Catalog) else catalog)
+
+    def fresh_environment(self) -> Any:
+        """Return an empty environment with the options of this one, and its Python files."""
+        made: Any = adopt(super().fresh_environment())
+        made._dependencies = getattr(self.stream_environment, "_dependencies", None) or Dependencies()
+        made._remembered = {}
+        return made
+
+    # ---- until 1.13
+
+    def connect(self, connector_descriptor: Any) -> ConnectTableDescriptor:
+        """Describe a table by its connector."""
+        removed("connect()", "use CREATE TABLE, or create_temporary_table() with a TableDescriptor.")
+        return ConnectTableDescriptor(self, connector_descriptor)
+
+    def register_function(self, name: str, function: Any) -> None:
+        """Give a function a name."""
+        removed("register_function()", "use create_temporary_system_function().")
+        self.create_temporary_system_function(name, function)
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Give a table a name."""
+        removed("register_table()", "use create_temporary_view().")
+        self.create_temporary_view(name, table)
+
+    def register_table_source(self, name: str, table_source: TableSource) -> None:
+        """Give a source a name."""
+        removed("register_table_source()", "use CREATE TABLE.")
+        self.create_temporary_table(name, table_source.descriptor())
+
+    def register_table_sink(self, name: str, *sink: Any) -> None:
+        """Give a sink a name."""
+        removed("register_table_sink()", "use CREATE TABLE.")
+        self.create_temporary_table(name, sink[-1].descriptor())
+
+    def register_java_function(self, name: str, function_class_name: str) -> NoReturn:
+        """Raise: functions are Python here."""
+        native._no_java(name, function_class_name)
+
+    def from_table_source(self, table_source: TableSource) -> Table:
+        """Read a source."""
+        removed("from_table_source()", "use from_descriptor().")
+        table: Table = self.from_descriptor(table_source.descriptor())  # type: ignore[assignment]
+        return table
+
+    def scan(self, *table_path: str) -> Table:
+        """Read a table by the parts of its path."""
+        removed("scan()", "use from_path().")
+        return _table(tables.Table(self, self.plan_of(table_path)))
+
+    def sql_update(self, stmt: str) -> None:
+        """Run a definition now; keep an INSERT until ``execute()``."""
+        removed("sql_update()", "use execute_sql(), which submits an INSERT at once.")
+        if stmt.strip().upper().startswith("INSERT"):
+            self._kept().append(stmt)
+        else:
+            self.execute_sql(stmt)
+
+    def insert_into(self, target_path: str, table: Any) -> None:
+        """Keep an INSERT until ``execute()``."""
+        removed("insert_into()", "use Table.execute_insert(), which submits it at once.")
+        table.insert_into(target_path)
+
+    def execute(self, job_name: str = "") -> Any:
+        """Submit all INSERTs that were kept as one job, and wait for its end."""
+        removed("TableEnvironment.execute()", "use execute_sql() and Table.execute_insert(), which submit a job each.")
+        from funken.table.execution import sinks_of  # noqa: PLC0415 - loads the parser
+
+        kept = self._kept()
+        sinks: list[LogicalSink] = []
+        for each in kept:
+            sinks += [each] if isinstance(each, LogicalSink) else sinks_of(self, each)
+        kept.clear()
+        if not sinks:
+            return self._started(job_name)
+        result = self.insert(sinks, job_name or None)
+        client = result.get_job_client()
+        return None if client is None else client.get_job_execution_result().result()
+
+    def _started(self, job_name: str) -> Any:
+        """Submit what the program's streams are; there is none if this session has no streams."""
+        return self.stream_environment.execute(job_name or None)
+
+    def explain(self, table: Any = None, extended: bool = False) -> str:
+        """Return the plans of a table."""
+        removed("TableEnvironment.explain()", "use Table.explain() or explain_sql().")
+        return "" if table is None else str(table.explain())
+
+    def _kept(self) -> list[Any]:
+        """Return the INSERTs that were not submitted yet."""
+        kept: list[Any] = self.__dict__.setdefault("_inserts_until_execute", [])
+        return kept
+
+    def pipeline(self, sink: LogicalSink) -> tables.TablePipeline:
+        """Return a table on its way into another, which ``execute()`` submits unless the program does."""
+        self._kept().append(sink)
+        return _Pipeline(self, sink)
+
+
+class _Pipeline(tables.TablePipeline):
+    """A pipeline that either ``execute()`` of the environment submits, or the program."""
+
+    def taken(self) -> LogicalSink:
+        """Return the sink, which is no longer submitted with the environment's others."""
+        kept = self._environment._kept()
+        kept[:] = [each for each in kept if each is not self.sink]
+        return self.sink
+
+
+@adopting(native.StreamTableEnvironment)
+class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
+    """A table environment over a ``StreamExecutionEnvironment``: streams become tables, and tables streams."""
+
+    @staticmethod
+    def create(  # type: ignore[override]
+        stream_execution_environment: Any = None,
+        environment_settings: Any = None,
+        *,
+        table_config: Any = None,
+    ) -> StreamTableEnvironment:
+        """Return an environment; without settings the mode is that of the stream environment."""
+        if isinstance(stream_execution_environment, native.EnvironmentSettings):
+            stream_execution_environment, environment_settings = None, stream_execution_environment
+        if isinstance(environment_settings, TableConfig):  # the second argument until 1.13
+            table_config, environment_settings = environment_settings, None
+        given = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
+        made = native.StreamTableEnvironment.create(given, environment_settings)
+        found: StreamTableEnvironment = adopt(made)
+        if table_config is not None:
+            for key, value in table_config.to_map().items():
+                found.get_config().set(key, value)
+        return found
+
+
+class BatchTableEnvironment(TableEnvironment):
+    """A table environment for batches (until 1.13); ``TableEnvironment`` with settings has taken its place."""
+
+    @staticmethod
+    def create(  # type: ignore[override]
+        execution_environment: Any = None, table_config: Any = None, environment_settings: Any = None
+    ) -> TableEnvironment:
+        """Return an environment in batch mode."""
+        removed("BatchTableEnvironment", "use TableEnvironment.create(EnvironmentSettings.in_batch_mode()).")
+        return TableEnvironment.create(environment_settings or EnvironmentSettings.in_batch_mode())
+
+
+# ---- tables, with expressions as texts
+
+
+def _table(given: Any) -> Table:
+    found: Table = adopt(given)
+    return found
+
+
+def _one(given: Any) -> Any:
+    """Return an expression that may be given as a text."""
+    if not isinstance(given, str):
+        return given
+    removed(f"an expression as a text, {given!r},", "use expressions, such as col('a') > 1.")
+    return expression_of(given)
+
+
+def _several(given: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Return expressions; a text that is no name of a column may hold several."""
+    found: list[Any] = []
+    for each in given:
+        if isinstance(each, str) and each not in names:
+            removed(f"expressions as a text, {each!r},", "use expressions, such as col('a').")
+            found += expressions_of(each)
+        else:
+            found.append(each)
+    return found
+
+
+@adopting(tables.Table)
+class Table(tables.Table):
+    """A query under construction."""
+
+    def select(self, *fields: Any) -> Table:
+        """Compute columns."""
+        return _table(super().select(*_several(fields, self.names)))
+
+    def get_schema(self) -> TableSchema:  # type: ignore[override]
+        """Return the columns as the older class; ``get_resolved_schema()`` has taken its place."""
+        schema = self.get_resolved_schema()
+        return TableSchema(schema.get_column_names(), schema.get_column_data_types())
+
+    def alias(self, field: str, *fields: str) -> Table:
+        """Rename the columns, in order."""
+        names = [name for each in (field, *fields) for name in (split(each) if isinstance(each, str) else [each])]
+        return _table(super().alias(*names))
+
+    def filter(self, predicate: Any) -> Table:
+        """Keep the rows for which a condition is TRUE."""
+        return _table(super().filter(_one(predicate)))
+
+    where = filter
+
+    def group_by(self, *fields: Any) -> GroupedTable:
+        """Group rows by columns."""
+        found: GroupedTable = adopt(super().group_by(*_several(fields, self.names)))
+        return found
+
+    def order_by(self, *fields: Any) -> Table:
+        """Sort."""
+        return _table(super().order_by(*(_one(each) for each in fields)))
+
+    def join(self, right: Any, join_predicate: Any = None) -> Table:
+        """Join with another table."""
+        return _table(super().join(right, _one(join_predicate)))
+
+    def left_outer_join(self, right: Any, join_predicate: Any = True) -> Table:
+        """Join with another table, and keep rows of this one without a partner."""
+        return _table(super().left_outer_join(right, _one(join_predicate)))
+
+    def right_outer_join(self, right: Any, join_predicate: Any) -> Table:
+        """Join with another table, and keep its rows without a partner."""
+        return _table(super().right_outer_join(right, _one(join_predicate)))
+
+    def full_outer_join(self, right: Any, join_predicate: Any) -> Table:
+        """Join with another table, and keep rows of both without a partner."""
+        return _table(super().full_outer_join(right, _one(join_predicate)))
+
+    def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
+        """Join each row with the rows of a table function."""
+        return _table(super().join_lateral(_one(table_function_call), _one(join_predicate)))
+
+    def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
+        """Join each row with the rows of a table function; keep rows without any."""
+        return _table(super().left_outer_join_lateral(_one(table_function_call), _one(join_predicate)))
+
+    def add_columns(self, *fields: Any) -> Table:
+        """Add columns."""
+        return _table(super().add_columns(*_several(fields, self.names)))
+
+    def add_or_replace_columns(self, *fields: Any) -> Table:
+        """Add columns, or replace those of the same name."""
+        return _table(super().add_or_replace_columns(*_several(fields, self.names)))
+
+    def rename_columns(self, *fields: Any) -> Table:
+        """Rename columns."""
+        return _table(super().rename_columns(*_several(fields, self.names)))
+
+    def drop_columns(self, *fields: Any) -> Table:
+        """Drop columns."""
+        return _table(super().drop_columns(*_several(fields, self.names)))
+
+
+@adopting(tables.GroupedTable)
+class GroupedTable(tables.GroupedTable):
+    """A table grouped by columns."""
+
+    def select(self, *fields: Any) -> Table:
+        """Compute columns of each group."""
+        return _table(super().select(*_several(fields, self._table.names)))
+
+
+@adopting(tables.GroupWindowedTable)
+class GroupWindowedTable(tables.GroupWindowedTable):
+    """A table with a window that is to be named in ``group_by``."""
+
+    def group_by(self, *fields: Any) -> WindowGroupedTable:
+        """Group rows by the window, and by columns."""
+        names = [self._window.name, *self._table.names]
+        found: WindowGroupedTable = adopt(super().group_by(*_several(fields, names)))
+        return found
+
+
+@adopting(tables.WindowGroupedTable)
+class WindowGroupedTable(GroupedTable, tables.WindowGroupedTable):
+    """A table grouped by windows."""
+
+
+@adopting(tables.OverWindowedTable)
+class OverWindowedTable(tables.OverWindowedTable):
+    """A table with windows of rows."""
+
+    def select(self, *fields: Any) -> Table:
+        """Compute columns."""
+        return _table(super().select(*_several(fields, self._table.names)))
+
+
+# ---- windows, with sizes and columns as texts
+
+
+def _size(given: Any) -> Any:
+    if isinstance(given, str):
+        removed(f"a size as a text, {given!r},", "use lit(10).minutes, or row_interval(10).")
+        return interval_of(given)
+    return given
+
+
+def _column(given: Any) -> Any:
+    return expression_of(given) if isinstance(given, str) else given
+
+
+class GroupWindow(windows.GroupWindow):
+    """A window that groups rows by time."""
+
+    def on(self, time_field: Any) -> GroupWindow:
+        """Name the time attribute."""
+        return _grouping(super().on(_column(time_field)))
+
+    def alias(self, alias: Any) -> GroupWindow:
+        """Name the window."""
+        return _grouping(super().alias(alias))
+
+
+def _grouping(given: windows.GroupWindow) -> GroupWindow:
+    return GroupWindow(given.kind, given.sizes, given.time, given.name)
+
+
+class Tumble:
+    """Windows that follow one another."""
+
+    @staticmethod
+    def over(size: Any) -> GroupWindow:
+        """Set the size."""
+        return _grouping(windows.Tumble.over(_size(size)))
+
+
+class SlideWithSize:
+    """Windows of a size that still need a slide."""
+
+    def __init__(self, size: Any) -> None:
+        self._size = size
+
+    def every(self, slide: Any) -> GroupWindow:
+        """Set how often a window begins."""
+        return _grouping(windows.Slide.over(self._size).every(_size(slide)))
+
+
+class Slide:
+    """Windows that overlap."""
+
+    @staticmethod
+    def over(size: Any) -> SlideWithSize:
+        """Set the size."""
+        return SlideWithSize(_size(size))
+
+
+class Session:
+    """Windows that end when nothing comes for a while."""
+
+    @staticmethod
+    def with_gap(gap: Any) -> GroupWindow:
+        """Set for how long nothing comes."""
+        return _grouping(windows.Session.with_gap(_size(gap)))
+
+
+class OverWindow(windows.OverWindow):
+    """A frame of rows around each row."""
+
+    def order_by(self, order_by: Any) -> OverWindow:
+        """Name the column that orders the rows."""
+        return _framing(super().order_by(_column(order_by)))
+
+    def preceding(self, preceding: Any) -> OverWindow:
+        """Set where frames begin."""
+        return _framing(super().preceding(_size(preceding)))
+
+    def following(self, following: Any) -> OverWindow:
+        """Set where frames end."""
+        return _framing(super().following(_size(following)))
+
+    def alias(self, alias: Any) -> OverWindow:
+        """Name the window."""
+        return _framing(super().alias(alias))
+
+
+def _framing(given: windows.OverWindow) -> OverWindow:
+    return OverWindow(given.partition, given.order, given.lower, given.upper, given.name)
+
+
+class Over:
+    """Frames of rows."""
+
+    @staticmethod
+    def order_by(order_by: Any) -> OverWindow:
+        """Name the column that orders the rows."""
+        return _framing(windows.Over.order_by(_column(order_by)))
+
+    @staticmethod
+    def partition_by(*partition_by: Any) -> OverWindow:
+        """Name the columns whose rows belong together."""
+        names: list[Expression] = [
+            one for each in partition_by for one in (expressions_of(each) if isinstance(each, str) else [each])
+        ]
+        return _framing(windows.Over.partition_by(*names))
+
+
+__all__ = [
+    "BatchTableEnvironment",
+    "EnvironmentSettings",
+    "GroupWindow",
+    "GroupWindowedTable",
+    "GroupedTable",
+    "Over",
+    "OverWindow",
+    "OverWindowedTable",
+    "Session",
+    "Slide",
+    "SlideWithSize",
+    "StreamTableEnvironment",
+    "Table",
+    "TableEnvironment",
+    "Tumble",
+    "WindowGroupedTable",
+]

@@ -1,0 +1,105 @@
+"""Functions that are given whole rows: map, flat_map, aggregate, flat_aggregate."""
+
+import pytest
+
+from funken import Row, StreamExecutionEnvironment
+from funken.errors import InvalidProgram
+from funken.table import AggregateFunction, DataTypes, StreamTableEnvironment, TableAggregateFunction
+from funken.table.expressions import col
+from funken.table.udf import udaf, udf, udtaf, udtf
+
+PAIR = DataTypes.ROW([DataTypes.FIELD("x", DataTypes.BIGINT()), DataTypes.FIELD("y", DataTypes.BIGINT())])
+
+
+@pytest.fixture
+def table():
+    env = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    return env.from_elements([("a", 1), ("b", 5), ("a", 3)], ["word", "n"])
+
+
+def rows(table):
+    with table.execute().collect() as found:
+        return sorted(tuple(row) for row in found)
+
+
+def left(table):
+    return sorted(tuple(row) for row in table.to_pandas().itertuples(index=False))
+
+
+def test_a_function_of_rows_sees_names(table):
+    both = udf(lambda row: Row(row.n, 2 * row.n), result_type=PAIR)
+    assert table.map(both).names == ["x", "y"]
+    assert rows(table.map(both.alias("p", "q")).select(col("q"))) == [(2,), (6,), (10,)]
+
+
+def test_a_function_of_pandas_sees_a_frame(table):
+    both = udf(lambda frame: frame.assign(y=frame["n"] * 2)[["n", "y"]], result_type=PAIR, func_type="pandas")
+    assert rows(table.map(both)) == [(1, 2), (3, 6), (5, 10)]
+    mean = udaf(
+        lambda frame: (frame["n"].mean(), frame["n"].max()),
+        result_type=DataTypes.ROW([DataTypes.FIELD("m", DataTypes.DOUBLE()), DataTypes.FIELD("h", DataTypes.BIGINT())]),
+        func_type="pandas",
+    )
+    assert left(table.group_by(col("word")).aggregate(mean).select(col("*"))) == [("a", 2.0, 3), ("b", 5.0, 5)]
+
+
+def test_flat_map_and_lateral_joins(table):
+    @udtf(result_types=[DataTypes.STRING(), DataTypes.BIGINT()])
+    def copies(row):
+        for place in range(min(row.n, 2)):
+            yield row.word, place
+
+    assert rows(table.flat_map(copies).alias("w", "p")) == [("a", 0), ("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    joined = table.join_lateral(copies.alias("w", "p")).where(col("p") == 1).select(col("n"))
+    assert rows(joined) == [(3,), (5,)]
+
+
+class Best(TableAggregateFunction):
+    """The two largest numbers."""
+
+    def create_accumulator(self):
+        return []
+
+    def accumulate(self, accumulator, row):
+        accumulator.append(row.n)
+
+    def retract(self, accumulator, row):
+        accumulator.remove(row.n)
+
+    def emit_value(self, accumulator):
+        yield from sorted(accumulator, reverse=True)[:2]
+
+    def get_result_type(self):
+        return DataTypes.ROW([DataTypes.FIELD("n", DataTypes.BIGINT())])
+
+
+def test_table_aggregates_give_rows_of_groups(table):
+    best = udtaf(Best())
+    assert left(table.group_by(col("word")).flat_aggregate(best.alias("v")).select(col("word"), col("v"))) == [
+        ("a", 1),
+        ("a", 3),
+        ("b", 5),
+    ]
+    again = table.group_by(col("word")).flat_aggregate(best.alias("n")).select(col("n")).flat_aggregate(best)
+    assert left(again.select(col("n"))) == [(3,), (5,)]
+
+
+def test_only_a_table_aggregate_is_flat(table):
+    class Sum(AggregateFunction):
+        def create_accumulator(self):
+            return [0]
+
+        def accumulate(self, accumulator, row):
+            accumulator[0] += row.n
+
+        def get_value(self, accumulator):
+            return accumulator[0]
+
+    total = udaf(Sum(), result_type="BIGINT", name="total")
+    assert left(table.aggregate(total.alias("t")).select(col("t"))) == [(9,)]
+    with pytest.raises(InvalidProgram, match=r"table aggregate function, of udtaf\(\), but total"):
+        table.group_by(col("word")).flat_aggregate(total)
+
+
+def test_an_alias_may_be_given_again():
+    assert str(col("a").sum.alias("b").alias("c")) == "as(as(sum(a), 'b'), 'c')"
