@@ -418,12 +418,16 @@ class ExecProcessTableFunction(ExecNode):
 
 @dataclass(frozen=True)
 class ExecChangelogNormalize(ExecNode):
-    """Keeps the last row per key: completes deletes, adds -U, drops what changes nothing. Then ``condition``."""
+    """Keeps the last row per key: completes deletes, adds -U, drops what changes nothing. Then ``condition``.
+
+    ``versions``: each row of a key counts, so that none is left out for a later one of the same mini-batch.
+    """
 
     input: ExecNode
     keys: Keys
     condition: Node | None = None
     ttl: int = 0
+    versions: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -298,7 +298,7 @@ class LogicalNode:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the node and of all below it: for the reuse of equal sub-plans, and for uids."""
+        """A hash of the node and of all below it, in this process: for the reuse of equal sub-plans."""
         parts = [type(self).__name__]
         for entry in fields(self):
             if entry.compare:
@@ -308,8 +308,16 @@ class LogicalNode:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({','.join(item.fingerprint if isinstance(item, LogicalNode) else _text(item) for item in value)})"
+    """Return what tells a value from others: streams and functions of the program are equal only to themselves."""
+    if isinstance(value, LogicalNode):
+        return value.fingerprint
+    if isinstance(value, tuple | list):
+        return f"({','.join(map(_text, value))})"
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [_text(getattr(value, entry.name)) for entry in fields(value) if entry.compare]
+        return f"{type(value).__name__}({','.join(parts)})"
+    if type(value).__eq__ is object.__eq__ and not isinstance(value, Enum):
+        return f"{type(value).__name__} at {id(value)}"
     return repr(value)
 
 

@@ -78,7 +78,7 @@ def schema_of(row_type: RelationType) -> BlockSchema:
 
 _NOT_DESCRIBED = {
     *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
-    *("watermark", "settings", "pushed"),
+    *("watermark", "settings", "pushed", "versions"),
 }
 
 
@@ -387,9 +387,10 @@ def _drop(self: Translation, node: nodes.ExecDropUpdateBefore) -> Built:
 
 
 def _normalize(self: Translation, node: nodes.ExecChangelogNormalize) -> Built:
+    bundle = None if self.batch or node.versions else self.bundle()
     return self.one(
         node, changes.ChangelogNormalize, keyed=True, keys=node.keys, update_before=_updates_before(node),
-        condition=node.condition, ttl=node.ttl, bundle=None if self.batch else self.bundle(), parameters=self.parameters,
+        condition=node.condition, ttl=node.ttl, bundle=bundle, parameters=self.parameters,
     )  # fmt: skip
 
 

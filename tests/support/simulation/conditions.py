@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tests.support.simulation.loops import LOOPS
+from tests.support.simulation.plans import PLANS
 from tests.support.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
 
 PLACES = (
@@ -15,8 +16,8 @@ PLACES = (
 """The steps of a checkpoint, and of a restore, right after (``storing`` and ``committing``: before) which one may die."""
 
 
-_LOOPED = 0.15
-"""Which part of the runs have a loop."""
+_LOOPED, _PLANNED = 0.15, 0.15
+"""Which part of the runs have a loop, and of the others a SQL plan."""
 
 
 class Strike(NamedTuple):
@@ -118,7 +119,16 @@ class Conditions:
         looped.setstate(chance.getstate())  # what else a seed draws stays what it was before there were loops
         if looped.random() < _LOOPED:
             drawn = replace(drawn, program=looped.choice(sorted(LOOPS)), exactly_once=True)
+        elif looped.random() < _PLANNED:
+            drawn = drawn.planned(looped)
         return drawn
+
+    def planned(self, chance: random.Random) -> Conditions:
+        """Return the same with a SQL plan for a program, and so few records that its operators come to an end."""
+        rescales = self.rescales and self.aligned_timeout is None
+        records = min(self.records, 60)
+        program = chance.choice(sorted(PLANS))
+        return replace(self, program=program, exactly_once=True, rescales=rescales, records=records)
 
 
 @dataclass

@@ -26,6 +26,7 @@ from funken import (
 from funken.state.snapshot_writer import OperatorStates
 from tests.support.simulation.ledgers import LEDGERS
 from tests.support.simulation.loops import LOOPS
+from tests.support.simulation.plans import PLANS
 from tests.support.simulation.scenario_functions import (
     HELD,
     LATE,
@@ -199,13 +200,13 @@ PROGRAMS: dict[str, Callable[[StreamExecutionEnvironment, int, Wide], list[DataS
 COUNTING = frozenset({"count", "sequence", "stages", "connect", "side", "idle"})
 """Those whose results only ever become more when a record comes twice, and that do not look at event time."""
 
-IN_ORDER = frozenset({"late"})
+IN_ORDER = frozenset({"late", *PLANS})
 """Those that need what comes to a subtask to come in order, watermarks among it: unaligned, they cannot be rescaled."""
 
 
 def build(env: StreamExecutionEnvironment, program: str, records: int, ledger: str, wide: Wide) -> None:
     """Add a program and its sinks to an environment."""
-    for tag, stream in enumerate((PROGRAMS | LOOPS)[program](env, records, wide)):
+    for tag, stream in enumerate((PROGRAMS | LOOPS | PLANS)[program](env, records, wide)):
         stream.sink_to(LEDGERS[ledger].sink(ledger, tag)).set_parallelism(wide())
 
 

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from funken import Row, RowKind
+from funken import Row, RowKind, StreamExecutionEnvironment
 from funken.errors import InvalidProgram
 from funken.table.collecting import remaining
-from funken.table.environment import EnvironmentSettings, TableEnvironment
+from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 from funken.table.expressions import (
     CURRENT_ROW,
     UNBOUNDED_RANGE,
@@ -31,6 +31,7 @@ from funken.table.expressions import (
 from funken.table.types import DataTypes
 from funken.table.udf import AggregateFunction, udaf, udf, udtf
 from funken.table.window import Over, Session, Slide, Tumble
+from funken.types.info import Types
 
 ORDERS = [("ann", "tea", 3, 1), ("bob", "jam", 5, 2), ("ann", "jam", 2, 7), ("cid", None, 4, 12)]
 
@@ -295,3 +296,39 @@ def test_what_is_gone_says_what_has_taken_its_place(env):
         env.scan("t")
     with pytest.raises(AttributeError, match="has no column 'nope'"):
         _ = env.from_elements([(1,)], ["a"]).nope
+
+
+class Weighted(AggregateFunction):
+    """A sum times a factor."""
+
+    def __init__(self, factor):
+        self._factor = factor
+
+    def create_accumulator(self):
+        return [0]
+
+    def accumulate(self, accumulator, value):
+        accumulator[0] += value * self._factor
+
+    def get_value(self, accumulator):
+        return accumulator[0]
+
+
+def test_sources_and_functions_of_the_program_that_look_the_same_are_not_one(env):
+    ones, twos = env.from_elements([(1, "a")], ["n", "s"]), env.from_elements([(2, "b")], ["n", "s"])
+    assert sorted(rows(ones.union_all(twos))) == [(1, "a"), (2, "b")]
+
+    more, times = (udf(function, result_type="BIGINT") for function in (lambda n: n + 1, lambda n: n * 10))
+    assert sorted(rows(ones.select(more(col("n"))).union_all(ones.select(times(col("n")))))) == [(2,), (10,)]
+
+    sums = [udaf(Weighted(factor), result_type="BIGINT", accumulator_type="ARRAY<BIGINT>") for factor in (1, 100)]
+    first, second = (ones.group_by(col("s")).select(each(col("n")).alias("sum")) for each in sums)
+    assert sorted(rows(first.union_all(second))) == [(1,), (100,)]
+
+
+def test_two_streams_of_one_name_are_not_one(env):
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    kinds = Types.ROW_NAMED(["n"], [Types.INT()])
+    streams = [tables.stream_environment.from_collection([n]).map(Row, kinds) for n in (1, 2)]
+    first, second = map(tables.from_data_stream, streams)
+    assert sorted(tuple(row) for row in first.union_all(second).execute().collect()) == [(1,), (2,)]

@@ -32,7 +32,7 @@ from funken.table.rules.building import (
     refuse,
     with_time,
 )
-from funken.table.rules.properties import WindowColumns, limited, windows_of
+from funken.table.rules.properties import WindowColumns, limited, ordered_keys, windows_of
 from funken.table.types import BigIntType, TimestampType
 
 _BIGINT = BigIntType(nullable=False)
@@ -97,7 +97,7 @@ def _group(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, .
     retracts = not below.mode.is_insert_only
     places = {key: place for place, key in enumerate(keys)}
     found = {frozenset(range(len(keys)))}
-    found |= {frozenset(places[index] for index in key) for key in below.upsert_keys if key <= set(keys)}
+    found |= {frozenset(places[index] for index in key) for key in ordered_keys(below, keys) if key <= set(keys)}
     return nodes.ExecGroupAggregate(
         exchange(below, keys),
         keys,
@@ -317,6 +317,8 @@ def _expanded(converter: PlanConversion, node: LogicalAggregate, below: ExecNode
     width = len(below.row_type)
     projections = []
     numbers = [_number(node, group) for group in node.sets]
+    if len(set(numbers)) < len(numbers):  # each set gives rows of its own, also one that is there twice
+        numbers = list(range(len(numbers)))
     for group, number in zip(node.sets, numbers, strict=True):
         kept = {node.keys[place] for place in group}
         row: list[Node] = []

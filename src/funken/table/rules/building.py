@@ -14,7 +14,7 @@ from funken.table.exec_nodes import ExecNode, UpsertKeys
 from funken.table.logical import LogicalNode, OutputColumn, RelationType, SortKey, TimeAttribute
 from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, refs_of, substituted
 from funken.table.rules.printing import line
-from funken.table.rules.properties import WindowColumns, limited, renamed_keys, windows_of
+from funken.table.rules.properties import WindowColumns, limited, ordered_keys, renamed_keys, windows_of
 from funken.table.types import BigIntType
 from funken.types.row import RowKind
 
@@ -183,7 +183,7 @@ def without_number(node: nodes.ExecRank) -> ExecNode:
 
 def rank_keys(below: ExecNode, partition: Sequence[int], start: int, end: int | None, number: int | None) -> UpsertKeys:
     """Return the upsert keys of a rank."""
-    found = set(below.upsert_keys)
+    found = set(ordered_keys(below, partition))
     if number is not None:
         found.add(frozenset((*partition, number)))
     if start == 1 and end == 1:

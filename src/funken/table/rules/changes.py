@@ -179,8 +179,9 @@ class Settler:
         if isinstance(node, _OWN):
             return self._own(node, Need.AFTER)
         found = self.must(node, Need.BOTH)
-        if isinstance(found, nodes.ExecChangelogNormalize) and found.condition is None:
-            return replace(found, mode=without_before(found.mode))
+        if isinstance(found, nodes.ExecChangelogNormalize):
+            mode = without_before(found.mode) if found.condition is None else found.mode
+            return replace(found, mode=mode, versions=True)
         return found
 
     def _fixed(self, node: ExecNode, need: Need) -> ExecNode | None:

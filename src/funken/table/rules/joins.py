@@ -38,7 +38,7 @@ from funken.table.rules.building import (
     with_time,
 )
 from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, moved, substituted
-from funken.table.rules.properties import join_keys, windows_of
+from funken.table.rules.properties import join_keys, ordered_keys, windows_of
 from funken.table.types import DayTimeIntervalType
 
 
@@ -367,7 +367,7 @@ def temporal_join(converter: PlanConversion, node: LogicalTemporalJoin) -> ExecN
     found = nodes.ExecTemporalJoin(
         **_common(sides, RelationType(shown)),
         mode=left.mode,
-        upsert_keys=left.upsert_keys,
+        upsert_keys=ordered_keys(left, sides.left_keys),
         left_time=node.time,
         right_time=times[0],
     )

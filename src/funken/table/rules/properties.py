@@ -55,20 +55,43 @@ def limited(keys: Iterable[frozenset[int]]) -> UpsertKeys:
     return frozenset(sorted(set(keys), key=lambda key: (len(key), sorted(key)))[:MAX_KEYS])
 
 
+def ordered_keys(node: ExecNode, distribution: Iterable[int]) -> UpsertKeys:
+    """Upsert keys behind an exchange by some columns: of equal keys all changes stay in one task, and so in order.
+
+    An update that changes these columns goes through two tasks, whose results overtake each other in the next exchange.
+    """
+    if node.mode.is_insert_only:
+        return node.upsert_keys
+    return frozenset(key for key in node.upsert_keys if set(distribution) <= key)
+
+
 def join_keys(node: nodes.EquiJoin) -> UpsertKeys:
     """Upsert keys of a regular join."""
     left, right = node.left.upsert_keys, node.right.upsert_keys
+    ordered = ordered_keys(node.left, node.left_keys)
     if not node.kind.keeps_right:
-        return left
+        return ordered
     width = len(node.left.row_type)
-    moved = frozenset(frozenset(index + width for index in key) for key in right)
+    others = ordered_keys(node.right, node.right_keys)
     right_unique = any(key <= set(node.right_keys) for key in right)
     left_unique = any(key <= set(node.left_keys) for key in left)
-    found = {one | other for one in left for other in moved}
+
+    def moved(key: frozenset[int]) -> frozenset[int]:
+        return frozenset(index + width for index in key)
+
+    found = set()
+    for one in left:
+        for other in right:
+            first, second = (
+                one in ordered,
+                other in others,
+            )  # a pair is where both are; a row with a pad where it is itself
+            if (first or second) and (first or not node.kind.pads_right) and (second or not node.kind.pads_left):
+                found.add(one | moved(other))
     if right_unique and not node.kind.pads_left:
-        found |= left
+        found |= ordered
     if left_unique and not node.kind.pads_right:
-        found |= moved
+        found |= set(map(moved, others))
     return limited(found)
 
 

@@ -33,7 +33,7 @@ from funken.table.rules.building import (
     with_time,
 )
 from funken.table.rules.conditions import conjunction, conjuncts
-from funken.table.rules.properties import windows_of
+from funken.table.rules.properties import ordered_keys, windows_of
 from funken.table.types import DecimalType, DoubleType, LogicalType
 
 _INTERVALS = {"INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
@@ -291,5 +291,5 @@ def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecN
         not below.mode.is_insert_only,
         row_type=RelationType(below.row_type.columns + columns),
         mode=mode,
-        upsert_keys=below.upsert_keys,
+        upsert_keys=ordered_keys(below, group.partition),
     )
