@@ -115,6 +115,13 @@ def _conflict(node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: t
     return conflict
 
 
+def _second(upsert: str) -> str:
+    """Return the way out by the key of the sink."""
+    if not upsert:
+        return "2. a sink without a primary key, since the query has no key"
+    return f"2. the query's key as the key of the sink: PRIMARY KEY ({upsert}) NOT ENFORCED"
+
+
 def _unwatermarked(node: ExecNode, marked: bool) -> Iterator[nodes.ExecScan]:
     """The scans without a watermark above them."""
     marked = marked or isinstance(node, nodes.ExecWatermark)
@@ -151,6 +158,9 @@ def _materialized(
             f"Primary key: [{primary}], upsert key: [{upsert}]. "
             "This can lead to non-deterministic results when multiple records with different upsert "
             "keys map to the same primary key. "
-            "Please specify an ON CONFLICT clause: INSERT INTO ... ON CONFLICT DO ERROR, DO NOTHING or DO DEDUPLICATE."
+            "Please specify an ON CONFLICT clause: INSERT INTO ... ON CONFLICT DO ERROR, DO NOTHING or DO DEDUPLICATE. "
+            f"There are three ways out: 1. ON CONFLICT, which keeps the rows of each primary key in state; {_second(upsert)}; "
+            f"3. one row per primary key from the query: GROUP BY {primary}, or ROW_NUMBER() OVER (PARTITION BY {primary} "
+            "ORDER BY ...) = 1."
         )
     return True
