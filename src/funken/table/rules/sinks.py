@@ -22,6 +22,8 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
         source = settler.must(below, Need.BOTH) if _can(settler, below, Need.BOTH) else settler.must(below, Need.AFTER)
         return ExecSink(source, None, row_type=source.row_type, mode=source.mode, collect=node.collect)
     table = sink_of(node.table, config, node.options)
+    if node.overwrite:
+        _check_overwrite(node, table, batch)
     accepts = table.changelog_mode
     names = [column.name for column in node.table.persisted]
     key = tuple(names.index(name) for name in node.table.table.primary_key if name in names)
@@ -56,6 +58,21 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
         mode=found.mode,
         upsert_keys=found.upsert_keys,
     )
+
+
+def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
+    """Refuse INSERT OVERWRITE of a stream, and of a table that can only be appended to."""
+    assert node.table is not None
+    if not batch:
+        refuse(
+            f"INSERT OVERWRITE of '{node.table.path}': a stream never knows that it has written all rows, so it cannot replace a "
+            "table. Use EnvironmentSettings.in_batch_mode(), or INSERT INTO."
+        )
+    if not table.supports_overwrite:
+        refuse(
+            f"INSERT OVERWRITE of '{node.table.path}': connector {dict(node.table.table.options).get('connector', '')!r} cannot "
+            "replace what a table has. Use INSERT INTO, or 'filesystem'."
+        )
 
 
 def _can(settler: Settler, node: ExecNode, need: Need) -> bool:

@@ -1,4 +1,4 @@
-"""State of a plan: which operator keeps what, until when, and whether that has a bound; for EXPLAIN and a warning at the start."""
+"""State of a plan: which operator keeps what, until when, and whether that has a bound; EXPLAIN shows it."""
 
 from __future__ import annotations
 
