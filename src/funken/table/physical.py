@@ -695,6 +695,8 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     if node.table is None:
         return _to_rows(self, node, built, node.input.row_type)
     sink = sink_of(node.table, self.config, node.options)
+    if node.overwrite:
+        sink = sink.overwriting(dict(node.partition))
     if sink.block_sink is not None:
         return _block_sink(self, node, built, sink.block_sink)
     stream = _to_rows(self, node, built, node.input.row_type)

@@ -84,8 +84,14 @@ class SinkTable:
     """The kinds it takes."""
     deletes_by_key = False
     """Whether deletions may come with only their key."""
+    supports_overwrite = False
+    """Whether ``overwriting`` gives a sink that replaces what is there."""
     block_sink: Any = None
     """A ``Sink`` whose writer takes ``TableBlock``s as the values of ``write``; ``None``: ``sink`` is given ``Row``s."""
+
+    def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
+        """Return the sink of INSERT OVERWRITE; ``partition`` has the constants of its PARTITION clause."""
+        raise NotImplementedError
 
     def sink(self, stream: Any) -> Any:
         """Write a stream of ``Row``s; return the ``DataStreamSink``."""

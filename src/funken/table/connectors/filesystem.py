@@ -6,7 +6,7 @@ Parquet and ORC are read as columns, and of those only the ones that a query nee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
@@ -15,6 +15,7 @@ from funken.connectors.context import ConnectorContext
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.buckets import BucketAssigner, BucketContext
+from funken.connectors.files.compaction import FileCompactStrategy
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.files.line_files import LineEncoder, LineFormat
@@ -24,11 +25,13 @@ from funken.connectors.files.source import FileSource
 from funken.connectors.formats.arrow_batches import ArrowRecords
 from funken.connectors.reading.decoding import MalformedRecordPolicy
 from funken.connectors.schemas import SerializationSchema
+from funken.connectors.sink import Sink
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
+from funken.table.connectors.folders import FolderSink, files_below, is_empty
 from funken.table.connectors.formats import (
     Columns,
     CsvTableRows,
@@ -52,6 +55,8 @@ from funken.table.connectors.options import (
 from funken.table.types import LogicalType, RowType, arrow_type
 from funken.types.row import Row
 
+_PLAIN = " :-,.+"
+"""Characters of values that names of folders keep."""
 _MICROS = "times are written in microseconds, those with a zone as UTC"
 _LEGACY = "TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types"
 _OPTIONS = (
@@ -68,6 +73,14 @@ _OPTIONS = (
     ),
     ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
     ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.partition-commit.policy.kind", text, None),
+    ConnectorOption(
+        "sink.partition-commit.trigger", one_of("process-time"), "process-time", unused="it is the only trigger"
+    ),
+    ConnectorOption("sink.partition-commit.delay", duration, 0),
+    ConnectorOption("sink.partition-commit.success-file.name", text, "_SUCCESS"),
+    ConnectorOption("auto-compaction", boolean, False),
+    ConnectorOption("compaction.file-size", memory_bytes, None),
 )
 _COLUMN_OPTIONS = {
     "parquet": (
@@ -311,6 +324,8 @@ class FilesScan(ScanTable):
     def stream(self, env: Any) -> Any:
         """Return the rows."""
         path = self._options["path"]
+        if self.bounded and is_empty(path):
+            return env.from_collection([]).name(self._context.path)
         builder = FileSource.for_format(self._files(), path)
         if not self.bounded:
             builder = builder.monitor_continuously(self._options["source.monitor-interval"])
@@ -340,7 +355,7 @@ class ToFile:
         return folder, Row.of_kind(row.get_row_kind(), *values)
 
     def _folder(self, value: Any) -> str:
-        return self.default_name if value is None or value == "" else quote(str(value), " :-,.+")
+        return self.default_name if value is None or value == "" else quote(str(value), _PLAIN)
 
 
 def _document(value: Any, type_: Any) -> Any:
@@ -396,6 +411,10 @@ class ValuesToFile(BulkFormat):
         """Refuse what cannot be written."""
         self.inner.check()
 
+    def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
+        """Put files together."""
+        self.inner.merge(sources, target)
+
 
 class ValuesWriter:
     """Writes the values of rows into one file."""
@@ -427,7 +446,40 @@ class FilesSink(SinkTable):
         self._context = context
         self._options = options
         self._format = format_
+        self._replaced: tuple[str, ...] | None = None
+        self._emptied: tuple[str, ...] = ()
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
+
+    supports_overwrite = True
+
+    def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
+        """Return a sink that replaces the files of each partition that it writes, or of the one that is named."""
+        found = FilesSink(self._context, self._options, self._format)
+        found._replaced = files_below(self._options["path"])
+        keys = self._context.partition_keys
+        named = [key for key in keys if key in partition]
+        if not keys or (named and list(keys[: len(named)]) == named):
+            found._emptied = ("/".join(f"{key}={quote(partition[key], _PLAIN)}" for key in named),)
+        return found
+
+    def _folders(self, sink: FileSink) -> Sink:
+        """Return a sink that also marks folders, if the table wants that."""
+        options = self._options
+        kinds = [one.strip() for one in (options["sink.partition-commit.policy.kind"] or "").split(",") if one.strip()]
+        for kind in kinds:
+            if kind != "success-file":
+                raise InvalidProgram(
+                    f"Table {self._context.path!r}: the policy {kind!r} of 'sink.partition-commit.policy.kind' is not supported. "
+                    "Use 'success-file', or watch the folder."
+                )
+        if kinds and not self._context.partition_keys:
+            raise InvalidProgram(
+                f"Table {self._context.path!r} has a partition-commit policy, but no partitions. Add PARTITIONED BY."
+            )
+        if self._replaced is None and not kinds:
+            return sink
+        name = options["sink.partition-commit.success-file.name"] if kinds else None
+        return FolderSink(sink, self._replaced, self._emptied, name, options["sink.partition-commit.delay"])
 
     def sink(self, stream: Any) -> Any:
         """Write the rows."""
@@ -455,7 +507,11 @@ class FilesSink(SinkTable):
                 OutputFileConfig(part_suffix=_SUFFIXES.get(options["format"], ""))
             )
         builder = builder.with_bucket_assigner(FolderOfRow()).with_rolling_policy(rolling)
-        sink = stream.map(row).name("files").sink_to(builder.build()).name(context.path)
+        if options["auto-compaction"]:
+            size = options["compaction.file-size"] or options["sink.rolling-policy.file-size"]
+            compaction = FileCompactStrategy.builder().set_size_threshold(size).enable_compaction_on_checkpoint(1)
+            builder = builder.enable_compact(compaction.build())
+        sink = stream.map(row).name("files").sink_to(self._folders(builder.build())).name(context.path)
         return sink if options["sink.parallelism"] is None else sink.set_parallelism(options["sink.parallelism"])
 
     def _bulk_format(self, data: Columns) -> BulkFormat:

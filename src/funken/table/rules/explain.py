@@ -12,17 +12,19 @@ from funken.expr.ir import Call, InputRef
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
-from funken.table.rules.notation import Notation, length_text
+from funken.table.rules.notation import Notation
 from funken.table.rules.optimizer import optimize
-from funken.table.rules.printing import Printer, line
+from funken.table.rules.printing import Printer
+from funken.table.rules.states import state_lines
 from funken.table.rules.trees import logical_lines
 
 
 def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = ()) -> str:
     """Return the three parts for one or several sinks.
 
-    ``details`` may be CHANGELOG_MODE, ESTIMATED_COST (in the physical plan), PLAN_ADVICE (state, and for how long) and
-    JSON_EXECUTION_PLAN (operators and how rows travel between them).
+    ``details`` may be CHANGELOG_MODE, ESTIMATED_COST (in the physical plan), PLAN_ADVICE (also says that there is no state) and
+    JSON_EXECUTION_PLAN (operators and how rows travel between them). A stream's state is a part of its own: which operator keeps
+    what, until when, and a warning of state without bound.
     """
     named = {str(detail).upper() for detail in details}
     roots = displayed(optimize(sinks, config, getattr(config, "batch", False)))
@@ -36,8 +38,9 @@ def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = 
     printer = Printer(Notation(infix=True), set(), shared)
     for root in roots:
         parts += [*printer.lines(_shown(root)), ""]
-    if "PLAN_ADVICE" in named:
-        parts += ["== State ==", *_states(roots), ""]
+    states = [] if getattr(config, "batch", False) else state_lines(roots)
+    if states or "PLAN_ADVICE" in named:
+        parts += ["== State ==", *(states or ["no operator keeps state"]), ""]
     if "JSON_EXECUTION_PLAN" in named:
         parts += ["== Physical Execution Plan ==", as_json([_shown(root) for root in roots]), ""]
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -112,25 +115,3 @@ def _shared(roots: Sequence[ExecNode]) -> dict[int, int]:
     for root in roots:
         visit(root)
     return {key: 0 for key, count in uses.items() if count > 1}
-
-
-def _states(roots: Sequence[ExecNode]) -> list[str]:
-    """Which operators keep state, and for how long."""
-    found, seen = [], set()
-
-    def visit(node: ExecNode) -> None:
-        if id(node) in seen:
-            return
-        seen.add(id(node))
-        for name in ("ttl", "left_ttl", "right_ttl"):
-            ttl = getattr(node, name, None)
-            if ttl is not None and not isinstance(node, ExecSink):
-                side = name.removesuffix("ttl").removesuffix("_")
-                text = f"expires {length_text(ttl)} after the last write" if ttl else "never expires"
-                found.append(f"{line(node)}: {side + ' ' if side else ''}state {text}")
-        for each in node.inputs:
-            visit(each)  # type: ignore[arg-type]
-
-    for root in roots:
-        visit(root)
-    return found or ["no operator keeps state without end"]

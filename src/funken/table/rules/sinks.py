@@ -22,6 +22,8 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
         source = settler.must(below, Need.BOTH) if _can(settler, below, Need.BOTH) else settler.must(below, Need.AFTER)
         return ExecSink(source, None, row_type=source.row_type, mode=source.mode, collect=node.collect)
     table = sink_of(node.table, config, node.options)
+    if node.overwrite:
+        _check_overwrite(node, table, batch)
     accepts = table.changelog_mode
     names = [column.name for column in node.table.persisted]
     key = tuple(names.index(name) for name in node.table.table.primary_key if name in names)
@@ -56,6 +58,21 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
         mode=found.mode,
         upsert_keys=found.upsert_keys,
     )
+
+
+def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
+    """Refuse INSERT OVERWRITE of a stream, and of a table that can only be appended to."""
+    assert node.table is not None
+    if not batch:
+        refuse(
+            f"INSERT OVERWRITE of '{node.table.path}': a stream never knows that it has written all rows, so it cannot replace a "
+            "table. Use EnvironmentSettings.in_batch_mode(), or INSERT INTO."
+        )
+    if not table.supports_overwrite:
+        refuse(
+            f"INSERT OVERWRITE of '{node.table.path}': connector {dict(node.table.table.options).get('connector', '')!r} cannot "
+            "replace what a table has. Use INSERT INTO, or 'filesystem'."
+        )
 
 
 def _can(settler: Settler, node: ExecNode, need: Need) -> bool:
@@ -115,6 +132,13 @@ def _conflict(node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: t
     return conflict
 
 
+def _second(upsert: str) -> str:
+    """Return the way out by the key of the sink."""
+    if not upsert:
+        return "2. a sink without a primary key, since the query has no key"
+    return f"2. the query's key as the key of the sink: PRIMARY KEY ({upsert}) NOT ENFORCED"
+
+
 def _unwatermarked(node: ExecNode, marked: bool) -> Iterator[nodes.ExecScan]:
     """The scans without a watermark above them."""
     marked = marked or isinstance(node, nodes.ExecWatermark)
@@ -151,6 +175,9 @@ def _materialized(
             f"Primary key: [{primary}], upsert key: [{upsert}]. "
             "This can lead to non-deterministic results when multiple records with different upsert "
             "keys map to the same primary key. "
-            "Please specify an ON CONFLICT clause: INSERT INTO ... ON CONFLICT DO ERROR, DO NOTHING or DO DEDUPLICATE."
+            "Please specify an ON CONFLICT clause: INSERT INTO ... ON CONFLICT DO ERROR, DO NOTHING or DO DEDUPLICATE. "
+            f"There are three ways out: 1. ON CONFLICT, which keeps the rows of each primary key in state; {_second(upsert)}; "
+            f"3. one row per primary key from the query: GROUP BY {primary}, or ROW_NUMBER() OVER (PARTITION BY {primary} "
+            "ORDER BY ...) = 1."
         )
     return True
