@@ -33,7 +33,7 @@ from funken.timing.clock import SystemClock
 EVERY_SECONDS = 0.02
 _DEEPEST = 200
 _monotonic = SystemClock().monotonic
-_OWN = f"{Path(__file__).parents[1]}{os.sep}"
+_OWN = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 class StackSampler:
