@@ -271,7 +271,10 @@ def test_a_client_written_for_flink_lists_inspects_saves_and_cancels(start, tmp_
     assert rest.jobs.get_checkpoint_details(job, checkpoint, show_subtasks=True)["is_savepoint"] is True
 
     machine = rest.taskmanagers.taskmanager_ids()[0]
-    assert rest.taskmanagers.get(machine)["hardware"]["cpuCores"] > 0
+    for _ in range(WAIT * 20):  # tasks report twice a second
+        if rest.taskmanagers.get(machine)["hardware"]["cpuCores"]:
+            break
+        threading.Event().wait(0.05)
     assert float(rest.taskmanagers.get_metrics(machine)["Status.JVM.Memory.Heap.Used"]) > 0
     assert any("funken-job" in name for name in rest.taskmanagers.get_thread_dump(machine))
     assert rest.taskmanagers.metrics(["Status.JVM.Threads.Count"])["Status.JVM.Threads.Count"]["min"] >= 1
