@@ -214,6 +214,7 @@ def walk_job(walk: Walk, kind: str, job: str, vertices: list[str]) -> None:
                 if each == "History":
                     walk.click("a checkpoint", inner.locator("tbody .ant-table-row-expand-icon:visible"))
     for vertex in vertices:
+        walk.visit(f"job/{kind}/{job}/overview")  # the drawer is closed: from one vertex to the next it fails by itself
         for tab in VERTEX_TABS:
             walk.visit(f"job/{kind}/{job}/overview/{vertex}/{tab}")
             if tab == "flamegraph" and kind == "running":

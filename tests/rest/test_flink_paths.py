@@ -8,7 +8,7 @@ import pytest
 from funken.rest.endpoints import ENDPOINTS, REFUSED
 from funken.rest.jobs import digest
 from funken.rest.views.jobs import APPLICATION, vertex_id
-from funken.runtime.messages import SampleStacks, Stack, StacksSampled, TaskId
+from funken.runtime.messages import CallStack, SampleStacks, StacksSampled, TaskId
 from tests.rest.conftest import JOB, picture
 
 FLINK = """
@@ -188,8 +188,8 @@ def test_a_flame_graph_is_of_the_operators_of_a_vertex(api, job):
     path = f"/jobs/{JOB}/vertices/{SUMS}/flamegraph"
     waiting = api.get(path).json
     asked = [command for _, command in job.commands]
-    busy, idle = Stack("sums", 0, True, ("run", "add")), Stack("", -1, False, ("run", "wait"))
-    other = Stack("numbers", 0, True, ("run", "read"))
+    busy, idle = CallStack("sums", 0, True, ("run", "add")), CallStack("", -1, False, ("run", "wait"))
+    other = CallStack("numbers", 0, True, ("run", "read"))
     job.sampled.take(StacksSampled(TaskId(1, 0), stacks={busy: 5, idle: 2, other: 9}, ended=7000))
 
     def children(query=""):

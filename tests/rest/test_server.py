@@ -270,6 +270,23 @@ def test_a_client_written_for_flink_lists_inspects_saves_and_cancels(start, tmp_
     checkpoint = rest.jobs.get_checkpoint_ids(job)[0]
     assert rest.jobs.get_checkpoint_details(job, checkpoint, show_subtasks=True)["is_savepoint"] is True
 
+    machine = rest.taskmanagers.taskmanager_ids()[0]
+    for _ in range(WAIT * 20):  # tasks report twice a second
+        if rest.taskmanagers.get(machine)["hardware"]["cpuCores"]:
+            break
+        threading.Event().wait(0.05)
+    assert float(rest.taskmanagers.get_metrics(machine)["Status.JVM.Memory.Heap.Used"]) > 0
+    assert any("funken-job" in name for name in rest.taskmanagers.get_thread_dump(machine))
+    assert rest.taskmanagers.metrics(["Status.JVM.Threads.Count"])["Status.JVM.Threads.Count"]["min"] >= 1
+    assert rest.jobmanager.metrics()["numRunningJobs"] == "1"
+    assert [each["name"] for each in rest.jobmanager.logs()] == ["driver.log", f"{job}.log"]
+    assert "switched from CREATED to RUNNING" in rest.jobmanager.get_log(f"{job}.log")
+    assert rest.jars.all()["files"] == []
+    rescaled = rest.jobs.rescale(job, 1)
+    assert completed(f"{client.get_web_interface_url()}/jobs/{job}/rescaling/{rescaled.trigger_id}") == {
+        "parallelism": 1
+    }
+
     assert rest.jobs.terminate(job) is True
     assert client.get_job_execution_result().exception(timeout=WAIT) is not None
     assert rest.jobs.get(job)["state"] == "CANCELED"

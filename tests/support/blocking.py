@@ -19,3 +19,9 @@ def wait_outside_of_python(value: object = None) -> None:
 def wait_and_fail(value: object) -> None:
     LET_GO.wait(30)
     raise ValueError(value)
+
+
+def reach_and_wait(value: object) -> object:
+    REACHED.set()
+    LET_GO.wait(30)
+    return value

@@ -142,7 +142,8 @@ def _stop(call: RestCall) -> dict[str, Any]:
 
 
 def _rescale(call: RestCall) -> dict[str, Any]:
-    return {"request-id": call.operations.rescale(call.entry, call.query["parallelism"])}
+    trigger = call.operations.rescale(call.entry, call.query["parallelism"])
+    return {"request-id": trigger, "triggerid": trigger}  # the second is what flink-rest-client reads
 
 
 def _cancel(call: RestCall) -> dict[str, Any]:
@@ -459,7 +460,7 @@ ENDPOINTS = (
         lambda c: c.operations.status(c.path["jobid"], c.path["triggerid"]),
     ),
     Endpoint(
-        "PATCH", _JOB + "/rescaling", "Begin to resume with another parallelism.", _rescale, query=(p.PARALLELISM,), status=202
+        "PATCH", _JOB + "/rescaling", "Begin to resume with another parallelism.", _rescale, query=(p.PARALLELISM,)
     ),
     _get(
         _JOB + "/rescaling/{triggerid}", "How a rescaling is going.",

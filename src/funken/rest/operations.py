@@ -16,6 +16,7 @@ from funken.checkpoint.store.completed import dispose_savepoint
 from funken.dataclass import dataclass
 from funken.errors import FunkenError, JobExecutionError, RequestRejected
 from funken.rest.jobs import JobEntry, ServedJob, Unread
+from funken.rest.throwable import serialized_throwable
 from funken.rest.views.jobs import Json
 from funken.runtime.job.states import JobStatus
 
@@ -49,13 +50,18 @@ class TriggeredOperation:
 def cause_of(error: BaseException) -> Json:
     """Return an error as Flink's REST API shows one.
 
-    >>> cause_of(FunkenError("no disk"))
-    {'class': 'FunkenError', 'stack-trace': 'FunkenError: no disk', 'serialized-throwable': ''}
+    >>> cause = cause_of(FunkenError("no disk"))
+    >>> cause["class"], cause["stack-trace"], cause["serialized-throwable"][:6]
+    ('FunkenError', 'FunkenError: no disk', 'rO0ABX')
     """
     name = type(error).__name__
     known = isinstance(error, FunkenError | JobExecutionError)
     text = f"{name}: {error}" if known else "".join(traceback.format_exception(error)).rstrip()
-    return {"class": name, "stack-trace": text, "serialized-throwable": ""}
+    return {
+        "class": name,
+        "stack-trace": text,
+        "serialized-throwable": serialized_throwable(name, str(error), text),
+    }
 
 
 def _located(path: str) -> Json:

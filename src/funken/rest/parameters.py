@@ -198,7 +198,7 @@ PATH = {
 }
 
 GET = Parameter("get", "The metrics whose values are wanted; without it, their names are listed.", _LIST, _names)
-AGG = Parameter("agg", f"Some of {', '.join(AGGREGATIONS)}; all of them if it is left out.", _LIST, _aggregations)
+AGG = Parameter("agg", f"Some of {', '.join(AGGREGATIONS)}; all but skew if it is left out.", _LIST, _aggregations)
 SUBTASKS = Parameter("subtasks", "Which subtasks: '0,2,4-7'; all if it is left out.", _TEXT, _subtasks)
 JOBS = Parameter("jobs", "The ids of jobs, with commas between them; all if it is left out.", _LIST, _names)
 TASK_MANAGERS = Parameter(

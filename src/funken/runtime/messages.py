@@ -101,7 +101,7 @@ class TaskLogged(TaskEvent):
     pid: int = 0
 
 
-class Stack(NamedTuple):
+class CallStack(NamedTuple):
     """A stack of the thread that runs a task, outermost function first; ``operator`` is a stable id, or empty."""
 
     operator: str
@@ -121,7 +121,7 @@ class ThreadStack(NamedTuple):
 class StacksSampled(TaskEvent):
     """How often each stack of the task's thread was found; ``ended``: when the last one was (wall clock)."""
 
-    stacks: dict[Stack, int] = field(default_factory=dict)
+    stacks: dict[CallStack, int] = field(default_factory=dict)
     ended: Millis = Millis(0)
 
 

@@ -271,7 +271,7 @@ class JobClient(JobDisplay):
         >>> _ = env.from_source(DataGeneratorSource(str, None, 1000)).for_each(len)
         >>> client = env.execute_async()
         >>> client.suspend().result(timeout=30); client.get_job_status().result().name
-        'CANCELED'
+        'SUSPENDED'
         """
         return self._cancel(suspend=True)
 

@@ -24,6 +24,7 @@ Driver only, one thread at a time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -551,3 +552,6 @@ def dispose_savepoint(uri: str) -> None:
     found.root.delete(METADATA)
     for name in {blob.name for blob in found.manifest.blobs() if blob.data is None}:
         found.root.delete(name)
+    if isinstance(found.root, LocalStorage):
+        with contextlib.suppress(OSError):  # other files are in it
+            Path(found.root.uri).rmdir()

@@ -8,6 +8,8 @@ Spark, also of a streaming one.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +23,6 @@ from pyarrow import parquet
 
 from funken.dataset import InputFormat
 from funken.errors import InvalidProgram
-from funken.io.temporary import make_temporary_folder, remove_temporary_folder
 from funken.ml.data.blocks import FeatureBlock, FieldLayout, column, labels, stacked
 from funken.ml.data.demands import ANYTHING, Demands, FieldName
 
@@ -113,12 +114,12 @@ class ParquetBlocks(InputFormat):
         chosen = frame.select(*used)
         if found := files_of(chosen):
             return ParquetBlocks(found, layout, demands)
-        folder = make_temporary_folder("blocks")
+        folder = tempfile.mkdtemp(prefix="funken-blocks-")
         path = os.path.join(folder, "rows")
         chosen.write.parquet(path)
         written = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".parquet")]
         made = ParquetBlocks(written, layout, demands)
-        weakref.finalize(made, remove_temporary_folder, folder)
+        weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
         return made
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:

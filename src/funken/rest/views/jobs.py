@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from funken import config
 from funken.config.options import Option
 from funken.rest.jobs import digest, public_id
+from funken.rest.throwable import serialized_throwable
 from funken.runtime.job.graph import JobGraph, VertexInfo
 from funken.runtime.job.history import FailureRecord
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexSnapshot
@@ -277,7 +278,11 @@ def execution_result(job: JobSnapshot) -> Json:
     }
     if job.state is JobStatus.FAILED and job.failures:
         failure = job.failures[0]
-        result["failure-cause"] = {"class": failure.error, "stack-trace": _stack(failure), "serialized-throwable": ""}
+        result["failure-cause"] = {
+            "class": failure.error,
+            "stack-trace": _stack(failure),
+            "serialized-throwable": serialized_throwable(failure.error, failure.message, _stack(failure)),
+        }
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
 
 

@@ -12,7 +12,8 @@ from funken.runtime.job.graph import VertexInfo
 from funken.runtime.job.points import numbers, operator_records
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot
 
-AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
+_USUAL = ("min", "max", "avg", "sum")
+AGGREGATIONS = (*_USUAL, "skew")
 
 Numbers = Mapping[str, int | float]
 
@@ -67,9 +68,7 @@ def aggregated(metrics: Iterable[Numbers], wanted: Collection[str] | None, how: 
             total = sum(values)
             all_of_them = {"min": min(values), "max": max(values), "avg": total / len(values), "sum": total}
             all_of_them["skew"] = _skew(values)
-            found.append(
-                {"id": name} | {kind: all_of_them[kind] for kind in AGGREGATIONS if kind in (how or AGGREGATIONS)}
-            )
+            found.append({"id": name} | {kind: all_of_them[kind] for kind in AGGREGATIONS if kind in (how or _USUAL)})
     return found
 
 

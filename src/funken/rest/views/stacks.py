@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from funken.rest.views.jobs import Json
 from funken.runtime.job.graph import VertexInfo
-from funken.runtime.messages import Stack, StacksSampled, TaskId
+from funken.runtime.messages import CallStack, StacksSampled, TaskId
 
 KINDS = ("FULL", "ON_CPU", "OFF_CPU")
 _OVER, _WAITING = -1, -3
@@ -37,7 +37,7 @@ def flame_graph(
     return {"endTimestamp": max(each.ended for each in known), "data": root.plain()}
 
 
-def _fits(stack: Stack, operators: set[str], kind: str, subtask: int | None) -> bool:
+def _fits(stack: CallStack, operators: set[str], kind: str, subtask: int | None) -> bool:
     if stack.operator and (stack.operator not in operators or subtask not in (None, stack.subtask)):
         return False
     return kind == "FULL" or stack.on_cpu == (kind == "ON_CPU")

@@ -19,9 +19,9 @@ from types import FrameType
 from funken.ids import Millis
 from funken.runtime.chain.log_capture import operator_on
 from funken.runtime.messages import (
+    CallStack,
     DumpThreads,
     SampleStacks,
-    Stack,
     StacksSampled,
     TaskEvent,
     TaskId,
@@ -33,7 +33,7 @@ from funken.timing.clock import SystemClock
 EVERY_SECONDS = 0.02
 _DEEPEST = 200
 _monotonic = SystemClock().monotonic
-_OWN = f"{Path(__file__).parents[1]}{os.sep}"
+_OWN = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 class StackSampler:
@@ -52,10 +52,10 @@ class StackSampler:
         self._thread = threading.get_ident()
         self._schedule = f"/proc/self/task/{threading.get_native_id()}/schedstat"
 
-    def sample(self, seconds: float, wait: Callable[[float], object] | None = None) -> Counter[Stack]:
+    def sample(self, seconds: float, wait: Callable[[float], object] | None = None) -> Counter[CallStack]:
         """Return the stacks of the thread within so many seconds, each with the number of samples."""
         wait = wait or threading.Event().wait
-        found: Counter[Stack] = Counter()
+        found: Counter[CallStack] = Counter()
         end = _monotonic() + seconds
         at, ran = _monotonic(), self._ran()
         while _monotonic() < end:
@@ -70,9 +70,9 @@ class StackSampler:
             functions = _functions(frame)
             del frame  # it would keep what the function has
             if context is None:
-                found[Stack("", -1, on_cpu, functions)] += 1
+                found[CallStack("", -1, on_cpu, functions)] += 1
             else:
-                found[Stack(context.operator_uid, context.subtask, on_cpu, functions)] += 1
+                found[CallStack(context.operator_uid, context.subtask, on_cpu, functions)] += 1
         return found
 
     def _ran(self) -> float | None:
