@@ -56,7 +56,7 @@ export function graphView(job, onchoose, width) {
 // The frame of a drawing of this size: all of it, at a scale that can be read, and the map below it if it does not fit.
 export function frameFor(width, wide, height, tallest) {
   const scale = Math.max(READABLE, Math.min(1, width / wide));
-  const room = wide * scale > width + 1 ? MAP.height : 0;
+  const room = wide * scale > width + 1 ? Math.ceil(height * Math.min(MAP.width / wide, MAP.height / height)) : 0;
   return { width, height: Math.min(Math.ceil(height * scale) + room, tallest) };
 }
 
