@@ -1,11 +1,14 @@
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import funken
+import funken.__main__
 from funken import config
 from funken.cli.main import main
 from funken.errors import JavaNotFound
@@ -129,3 +132,18 @@ def test_ctrl_c_ends_every_command_with_130(monkeypatch):
 
 def interrupted(*arguments, **options):
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("way", ["file", "link", "module"])
+def test_the_command_is_run_as_a_file_too_as_spark_submit_does(tmp_path, way):
+    """Modules of the package have names of Python's own, and the folder of a file that is run is looked in first."""
+    file = Path(funken.__main__.__file__)
+    link = tmp_path / "main.py"
+    link.symlink_to(file)
+    command = {"file": [str(file)], "link": [str(link)], "module": ["-m", "funken"]}[way]
+    environment = {**os.environ, "PYTHONPATH": str(file.parents[1])}
+    done = subprocess.run(
+        [sys.executable, *command, "--version"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("funken, version "), done.stderr

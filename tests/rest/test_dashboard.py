@@ -199,6 +199,7 @@ def test_a_large_graph_opens_at_a_size_that_can_be_read_and_is_moved_over_its_ma
 
     assert first.bounding_box()["width"] >= 140, "texts of eight pixels"
     assert is_seen(first) and not is_seen(last)
+    shoot(page, "dashboard-large")
     seen = page.locator(".map").bounding_box()
     page.mouse.click(seen["x"] + seen["width"] - 2, seen["y"] + seen["height"] / 2)
     assert is_seen(last) and not is_seen(first)
@@ -209,7 +210,6 @@ def test_a_large_graph_opens_at_a_size_that_can_be_read_and_is_moved_over_its_ma
     width = first.bounding_box()["width"]
     page.get_by_label("Larger").click()
     assert first.bounding_box()["width"] > width
-    shoot(page, "dashboard-large")
 
 
 @needs_browser
@@ -611,6 +611,8 @@ def test_the_plan_of_a_sql_job_is_drawn(page, serve, width):
     assert "joinType=[InnerJoin]" in join.text_content()
     join.click()
     assert "rightInputSpec=[HasUniqueKey]" in page.locator("#operator pre").inner_text()
+    if width > 1000:
+        shoot(page, "dashboard-plan")
     join.click()
     assert not page.locator("#operator").is_visible()
 

@@ -14,8 +14,17 @@ function ceiling(value) {
   return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value);
 }
 
-function frame(title, width = SIZE.width) {
-  return svg("svg", { viewBox: `0 0 ${width} ${SIZE.height}`, width: "100%", role: "img", "aria-label": title });
+function frame(title) {
+  return svg("svg", { width: "100%", height: SIZE.height, role: "img", "aria-label": title });
+}
+
+// The width of a drawing on this page, so that texts have one size everywhere.
+export function widthOf(root, otherwise) {
+  const style = root.parentNode && getComputedStyle(root.parentNode);
+  const room = style ? root.parentNode.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) : 0;
+  const width = Math.max(240, Math.round(room) || otherwise);
+  root.setAttribute("viewBox", `0 0 ${width} ${root.getAttribute("height")}`);
+  return width;
 }
 
 // Lines with their values, and what the time was at the left and the right; ``last`` is where the right is, if not at the edge.
@@ -41,8 +50,7 @@ export function lineChart(title, series, format) {
   const none = el("p", { class: "empty" }, "No values yet.");
   const node = el("section", { class: "panel chart" }, el("h2", {}, title), root, none, legend);
   const cursor = svg("line", { class: "cursor", y1: SIZE.top, y2: SIZE.height - SIZE.bottom });
-  const inner = SIZE.width - SIZE.left - SIZE.right;
-  let shown = { samples: [], begin: 0, end: 1 };
+  let shown = { samples: [], begin: 0, end: 1, width: SIZE.width };
   let chosen = null;
 
   function choose(at) {
@@ -52,12 +60,12 @@ export function lineChart(title, series, format) {
   }
 
   function say() {
-    const { samples, begin, end } = shown;
+    const { samples, begin, end, width } = shown;
     const sample = samples.find((each) => each.at === chosen) || samples[samples.length - 1];
     const isChosen = sample != null && sample.at === chosen;
     cursor.style.display = isChosen ? "" : "none";
     if (isChosen) {
-      const x = SIZE.left + ((chosen - begin) / (end - begin)) * inner;
+      const x = SIZE.left + ((chosen - begin) / (end - begin)) * (width - SIZE.left - SIZE.right);
       cursor.setAttribute("x1", x);
       cursor.setAttribute("x2", x);
     }
@@ -70,8 +78,8 @@ export function lineChart(title, series, format) {
 
   root.addEventListener("pointermove", (event) => {
     const place = root.getBoundingClientRect();
-    const x = ((event.clientX - place.left) / place.width) * SIZE.width;
-    choose(shown.begin + ((x - SIZE.left) / inner) * (shown.end - shown.begin));
+    const x = ((event.clientX - place.left) / place.width) * shown.width;
+    choose(shown.begin + ((x - SIZE.left) / (shown.width - SIZE.left - SIZE.right)) * (shown.end - shown.begin));
   });
   root.addEventListener("pointerdown", (event) => event.target.releasePointerCapture?.(event.pointerId));
   root.addEventListener("pointerleave", () => choose(null));
@@ -83,13 +91,15 @@ export function lineChart(title, series, format) {
     if (!known) return say();
     const begin = samples[0].at;
     const end = Math.max(samples[samples.length - 1].at, begin + 30000);
-    shown = { samples, begin, end };
+    const width = widthOf(root, SIZE.width);
+    const inner = width - SIZE.left - SIZE.right;
+    shown = { samples, begin, end, width };
     const points = series.map(([, value]) => samples.map((sample) => [sample.at, value(sample)]));
     const top = ceiling(Math.max(0, ...points.flat().map((point) => point[1] ?? 0)));
     const x = (at) => SIZE.left + ((at - begin) / (end - begin)) * inner;
     const y = (value) => SIZE.top + (1 - value / top) * (SIZE.height - SIZE.top - SIZE.bottom);
     const lines = points.map((each, number) => svg("path", { class: `series s${number}`, d: path(each, x, y) }));
-    root.replaceChildren(axes(top, format, begin, end), ...lines, cursor);
+    root.replaceChildren(axes(top, format, begin, end, width), ...lines, cursor);
     return say();
   }
   return { node, update };
@@ -111,7 +121,7 @@ function path(points, x, y) {
 
 // Checkpoints over time: a bar each, as high as it took long.
 export function checkpointTimeline(onchoose) {
-  const root = frame("Checkpoints", WIDE);
+  const root = frame("Checkpoints");
   const node = el("section", { class: "panel" }, el("h2", {}, "Duration of checkpoints"), root);
 
   function update(history, now) {
@@ -120,16 +130,17 @@ export function checkpointTimeline(onchoose) {
     if (!known.length) return;
     const lasting = (each) => (each.ended == null ? now : each.ended) - each.triggered;
     const top = ceiling(Math.max(...known.map(lasting)));
-    const step = Math.min(WIDEST_BAR, (WIDE - SIZE.left - SIZE.right) / known.length);
+    const wide = widthOf(root, WIDE);
+    const step = Math.min(WIDEST_BAR, (wide - SIZE.left - SIZE.right) / known.length);
     const inner = SIZE.height - SIZE.top - SIZE.bottom;
     const bars = known.map((each, place) => {
       const height = Math.max(3, (lasting(each) / top) * inner);
       const about = `${each.kind} ${each.id}, ${each.status}: ${duration(lasting(each))}, ${bytes(each.size)}`;
-      const bar = svg("rect", { class: `mark ${each.status} ${each.kind}`, x: SIZE.left + place * step + 1, y: SIZE.height - SIZE.bottom - height, width: Math.max(2, step - 3), height }, svg("title", {}, about));
+      const bar = svg("rect", { class: `mark ${each.status} ${each.kind}`, x: SIZE.left + place * step, y: SIZE.height - SIZE.bottom - height, width: Math.max(1, step - Math.min(3, step / 3)), height }, svg("title", {}, about));
       bar.addEventListener("click", () => onchoose(each.id));
       return bar;
     });
-    root.replaceChildren(axes(top, duration, known[0].triggered, known[known.length - 1].triggered, WIDE, SIZE.left + known.length * step), ...bars);
+    root.replaceChildren(axes(top, duration, known[0].triggered, known[known.length - 1].triggered, wide, SIZE.left + known.length * step), ...bars);
   }
   return { node, update };
 }

@@ -43,9 +43,11 @@ export function moment(ms) {
 
 const END = 9e15; // about the end of time: MAX_WATERMARK loses digits in a double
 const SINCE_1973 = 1e11;
+const HALF_A_DAY = 4.32e7; // of a moment that is near, the time says all
 
 export function watermark(ms) {
   if (ms == null) return "–";
   if (ms > END) return "end";
-  return Math.abs(ms) < SINCE_1973 ? duration(Math.max(0, ms)) : moment(ms);
+  if (Math.abs(ms) < SINCE_1973) return duration(Math.max(0, ms));
+  return Math.abs(Date.now() - ms) < HALF_A_DAY ? clock(ms) : moment(ms);
 }

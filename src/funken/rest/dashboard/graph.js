@@ -27,7 +27,7 @@ export function graphView(job, onchoose, width) {
   });
   const boxes = job.graph.vertices.map((vertex) => vertexBox(vertex, places.get(vertex.id), onchoose));
   drawing.append(...edges.map((each) => each.rated), ...boxes.map((box) => box.node));
-  const frame = frameFor(width, wide, height);
+  const frame = frameFor(width, wide, height, Math.max(260, Math.round(window.innerHeight * TALLEST)));
   const dots = job.graph.vertices.map(({ id }) => ({ id, ...places.get(id) }));
   const view = viewport(drawing, { width: wide, height }, dots, frame);
   const legend = el("p", { class: "legend" },
@@ -53,11 +53,11 @@ export function graphView(job, onchoose, width) {
   return { node: el("div", {}, view.node, legend), update };
 }
 
-// The frame of a drawing: as high as it is if it fits, else a part of the window.
-function frameFor(width, wide, height) {
-  const tallest = Math.max(260, Math.round(window.innerHeight * TALLEST));
-  const room = wide * READABLE > width ? MAP.height : 0; // for the map, below the boxes
-  return { width, height: Math.min(Math.max(height * Math.min(1, width / wide), Math.min(height, 420)) + room, tallest) };
+// The frame of a drawing of this size: all of it, at a scale that can be read, and the map below it if it does not fit.
+export function frameFor(width, wide, height, tallest) {
+  const scale = Math.max(READABLE, Math.min(1, width / wide));
+  const room = wide * scale > width + 1 ? Math.ceil(height * Math.min(MAP.width / wide, MAP.height / height)) : 0;
+  return { width, height: Math.min(Math.ceil(height * scale) + room, tallest) };
 }
 
 // The width that a drawing has on this page.

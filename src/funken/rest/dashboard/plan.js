@@ -1,7 +1,7 @@
 // The plan of a job as a drawing: a box for each operator with what it does (of SQL: its line in EXPLAIN), the operators of a vertex in one colour.
 
 import { el, setText, svg } from "./dom.js";
-import { roomForDrawings } from "./graph.js";
+import { frameFor, roomForDrawings } from "./graph.js";
 import { layout, wrapped } from "./layout.js";
 import { viewport } from "./viewport.js";
 
@@ -52,7 +52,7 @@ export function planTab(job) {
   const detail = el("section", { class: "panel", id: "operator", hidden: true }, heading, text);
   let chosen = null;
 
-  const arrow = svg("marker", { id: "plan-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { class: "arrow", d: "M0 0 8 4 0 8z" }));
+  const arrow = svg("marker", { id: "plan-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { class: "arrow", d: "M0 0 8 4 0 8z" }));
   const drawing = svg("g", {}, svg("defs", {}, arrow));
   graph.edges.forEach((edge, place) => {
     const { path, label } = drawn.edges[place];
@@ -78,7 +78,7 @@ export function planTab(job) {
   });
   drawing.append(...boxes);
   const dots = graph.vertices.map(({ id }) => ({ id, ...drawn.places.get(id) }));
-  const view = viewport(drawing, { width: drawn.width, height: drawn.height }, dots, { width, height: Math.min(TALLEST, drawn.height) }, "Plan");
+  const view = viewport(drawing, { width: drawn.width, height: drawn.height }, dots, frameFor(width, drawn.width, drawn.height, TALLEST), "Plan");
   const note = el("p", { class: "legend" }, "Operators of one colour run in one task; a thick edge is an exchange. A click shows the whole text.");
   let opened = false;
   return {

@@ -1,12 +1,14 @@
 // When subtasks came to their states in the current attempt, and on which machines they run.
 
+import { widthOf } from "./charts.js";
 import { el, setText, svg, table } from "./dom.js";
 import { bytes, clock, count, duration, percent, rate } from "./format.js";
 
 const STATES = ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING"];
 const ROW = 22;
-const LEFT = 200;
+const LEFT = 200; // of the names, on a wide page
 const WIDTH = 1160;
+const LETTER = 7;
 const LITTLE = 0.1; // a start that takes less of the time is shown by itself
 
 export function timelineTab() {
@@ -32,22 +34,24 @@ export function timelineTab() {
     const settled = begin + Math.max(1000, (Math.max(...times) - begin) * 1.25);
     if (!chosen) span.value = settled - begin < LITTLE * (now - begin) ? "start" : "";
     const until = span.value ? Math.min(settled, now) : now;
-    const x = (at) => LEFT + ((at - begin) / (until - begin)) * (WIDTH - LEFT - 10);
     const height = rows.length * ROW + 26;
+    root.setAttribute("height", height);
+    const width = widthOf(root, WIDTH);
+    const left = Math.min(LEFT, Math.round(width * 0.3));
+    const x = (at) => left + ((Math.min(at, until) - begin) / (until - begin)) * (width - left - 10);
     if (drawn === job.taken) return;
     drawn = job.taken;
-    root.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
     root.replaceChildren(
-      ...rows.flatMap((row, place) => bars(row, place * ROW + 4, x, until)),
-      svg("text", { class: "faint", x: LEFT, y: height - 6 }, clock(begin)),
-      svg("text", { class: "faint", x: WIDTH - 10, y: height - 6, "text-anchor": "end" }, clock(until)));
+      ...rows.flatMap((row, place) => bars(row, place * ROW + 4, x, until, Math.floor(left / LETTER))),
+      svg("text", { class: "faint", x: left, y: height - 6 }, clock(begin)),
+      svg("text", { class: "faint", x: width - 10, y: height - 6, "text-anchor": "end" }, clock(until)));
   }
   return { node: el("section", { class: "panel" }, el("h2", {}, "States of the current attempt, first subtask to last"), el("div", { class: "choices" }, span), legend, root), update };
 }
 
 // A row of a vertex: a thin line per subtask, with a bar for each of its states.
-function bars(row, y, x, until) {
-  const found = [svg("text", { x: 0, y: y + 13 }, row.name.length > 30 ? `${row.name.slice(0, 29)}…` : row.name)];
+function bars(row, y, x, until, letters) {
+  const found = [svg("text", { x: 0, y: y + 13 }, row.name.length > letters ? `${row.name.slice(0, letters - 1)}…` : row.name, svg("title", {}, row.name))];
   const high = Math.max(2, (ROW - 6) / Math.max(1, row.subtasks.length));
   row.subtasks.forEach((subtask, number) => {
     const reached = Object.entries(subtask.timestamps).sort((a, b) => a[1] - b[1]);

@@ -23,7 +23,8 @@ export function viewport(drawing, { width, height }, boxes, frame, label = "Job 
     const own = size();
     const [wide, high] = [own.width / view.scale, own.height / view.scale];
     view.x = wide >= width ? (width - wide) / 2 : Math.min(Math.max(view.x, 0), width - wide);
-    view.y = high >= height ? (height - high) / 2 : Math.min(Math.max(view.y, 0), height - high);
+    view.y = high >= height ? (wide >= width ? (height - high) / 2 : 0) : // above the map, if there is one
+      Math.min(Math.max(view.y, 0), height - high);
     setAttribute(scene, "transform", `scale(${view.scale}) translate(${-view.x} ${-view.y})`);
     const all = wide >= width - 1 && high >= height - 1;
     setAttribute(map, "class", all ? "map whole" : "map");
