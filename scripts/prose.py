@@ -1,4 +1,4 @@
-"""Lint the prose of the documents: proselint, and the terms of this project (``docs/terms.txt``).
+"""Lint the prose of the documents: proselint, the terms of this project (``docs/terms.txt``), long sentences of first pages.
 
 Code, tables of figures, addresses and names in backticks are no prose and are blanked, with their line numbers kept.
 
@@ -60,6 +60,48 @@ def wrong_terms(text: str) -> Iterator[tuple[int, str]]:
                 yield number, f"{found[0]!r}: write {right}"
 
 
+MOST_WORDS = 30
+FIRST_PAGES = (
+    "README.md", "docs/guide/getting-started.md", "docs/guide/running.md", "docs/guide/datastream.md", "docs/guide/kafka.md",
+    "docs/guide/troubleshooting.md", "docs/guide/porting-from-pyflink.md",
+)  # fmt: skip
+"""The pages that a newcomer reads; their sentences are short, and have no clause with "what" where a noun could be."""
+
+_BLOCKS = re.compile(r"^```.*?^```$|<!--.*?-->|^#.*?$", re.MULTILINE | re.DOTALL)
+_LINK_OR_CODE = re.compile(r"\[([^\]]*)\]\([^)]*\)|`[^`\n]*`")
+_PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[*|-]|\d+\.) )|\n(?=\|)|\|")
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z*])")
+_CLAUSE = re.compile(r"\bwhat(?:ever)?\b", re.IGNORECASE)
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    r"""Yield the sentences of a page, cells of tables among them, with the lines of their paragraphs; code is one word.
+
+    >>> list(sentences("# What\n\nCall `a b` now. See [the page](what.md).\n\n* One;\n* two.\n"))
+    [(3, 'Call X now.'), (3, 'See the page.'), (5, '* One;'), (6, '* two.')]
+    """
+    text = _BLOCKS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    begin = 0
+    for end in [*(found.span() for found in _PARAGRAPH.finditer(text)), (len(text), len(text))]:
+        paragraph = text[begin : end[0]]
+        line = text.count("\n", 0, begin) + 1 + (len(paragraph) - len(paragraph.lstrip("\n")))
+        begin = end[1]
+        plain = _LINK_OR_CODE.sub(lambda found: found[1] if found[1] is not None else "X", paragraph)
+        for sentence in _SENTENCE.split(" ".join(plain.split())):
+            if sentence:
+                yield line, sentence
+
+
+def hard_sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield what is hard to read in a first page: long sentences, and clauses in the place of nouns."""
+    for line, sentence in sentences(text):
+        words = len(sentence.split())
+        if words > MOST_WORDS:
+            yield line, f"{words} words, and {MOST_WORDS} are enough: {sentence[:60]!r}..."
+        if not sentence.startswith("**What.**") and (clause := _CLAUSE.search(sentence)):
+            yield line, f"a clause with {clause[0]!r} in the place of a noun: {sentence[:60]!r}"
+
+
 def proselint(pages: list[Path]) -> Iterator[tuple[Path, int, str]]:
     """Yield what proselint says about pages."""
     with tempfile.TemporaryDirectory() as folder:
@@ -87,6 +129,8 @@ def main(arguments: list[str]) -> int:
     """Lint."""
     pages = [Path(each).resolve() for each in arguments] or documents()
     complaints = [(page, line, text) for page in pages for line, text in wrong_terms(page.read_text())]
+    first = [page for page in pages if page.relative_to(ROOT).as_posix() in FIRST_PAGES]
+    complaints += [(page, line, text) for page in first for line, text in hard_sentences(page.read_text())]
     complaints += proselint(pages)
     for page, line, text in sorted(complaints):
         print(f"{page.relative_to(ROOT)}:{line}: {text}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.prose import documents, prose, proselint, terms, wrong_terms
+from scripts.prose import FIRST_PAGES, ROOT, documents, hard_sentences, prose, proselint, sentences, terms, wrong_terms
 
 ROOT_PAGES = {page.name for page in documents()}
 
@@ -40,3 +40,35 @@ def test_and_would_find_something(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("Fine.\n\nIt is very, very unique.\n")
     assert {line for _, line, _ in proselint([page])} == {3}
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_a_newcomer_can_read_the_first_pages(page):
+    text = (ROOT / page).read_text()
+
+    assert len(list(sentences(text))) > 50
+    assert list(hard_sentences(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fault"),
+    [
+        ("`stop` is refused; without drain, the savepoint has what was on its way.", "'what'"),
+        ("What comes later than the strategy allows is dropped.", "'What'"),
+        ("| rule | what it decides |", "'what'"),
+        ("Keep data in it, not what is open.", "'what'"),
+        (
+            "An operator on a keyed stream is given its records when its input has ended: one key after the other, and the\n"
+            "records of a key in the order of their timestamps, those of two connected inputs among each other.",
+            "40 words",
+        ),
+    ],
+)
+def test_sentences_that_were_there_are_found(sentence, fault):
+    assert [fault in text for _, text in hard_sentences(f"# Title\n\n{sentence}\n")] == [True]
+
+
+def test_headings_code_and_addresses_are_not_sentences():
+    page = "# What it costs\n\n```\nwhat is this\n```\n\nSee [the costs](a.md#what-it-costs) and `what`.\n"
+
+    assert list(hard_sentences(page)) == []
