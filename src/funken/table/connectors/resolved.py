@@ -12,6 +12,7 @@ from funken.table.catalog import ResolvedTable
 from funken.table.config import TableConfig
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import factory_of
+from funken.table.connectors.older_options import todays_options
 from funken.types.row import Row
 
 Hint = Iterable[tuple[str, str]]
@@ -29,7 +30,7 @@ def context_of(
         tuple((column.metadata_key or column.name, column.type) for column in asked),
         table.table.primary_key,
         table.table.partition_keys,
-        {**table.options, **dict(options)},
+        {**todays_options(str(table.path), table.options), **dict(options)},
         config is not None and config.batch,
         "UTC" if config is None else config.get_local_timezone(),
     )
