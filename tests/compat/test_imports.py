@@ -81,7 +81,7 @@ def test_submodules_are_attributes_as_of_any_package():
     ("module", "why"),
     [
         ("pyflink.fn_execution.state_impl", "the insides of PyFlink's workers"),
-        ("pyflink.dataset", "no DataSet API"),
+        ("pyflink.table.serializers", "insides of PyFlink.s workers"),
     ],
 )
 def test_what_cannot_work_fails_at_import_and_says_what_to_use(module, why):

@@ -87,7 +87,7 @@ def test_groups_windows_and_joins_as_texts(t_env):
     ("text", "shown"),
     [
         ("a.isNull || !(b >= 2)", "or(isNull(a), not(greaterThanOrEqual(b, 2)))"),
-        ("'it''s' as q", 'as("it\'s", \'q\')'),
+        ("'it''s' as q", "as(\"it's\", 'q')"),
         ("a.in(1, 2)", "in(a, 1, 2)"),
         ("max(b) over w", "over(max(b), w)"),
         ("b.count.distinct as d", "as(distinct(count(b)), 'd')"),
@@ -114,3 +114,63 @@ def test_older_names_say_what_to_use(t_env):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         t_env.from_elements([(1,)], ["n"]).select("n")  # the name of a column is no older expression
+
+
+def test_the_batch_environment_of_the_data_set_api():
+    from pyflink.dataset import ExecutionEnvironment
+    from pyflink.table import BatchTableEnvironment, TableConfig
+
+    with pytest.warns(DeprecationWarning, match="pyflink.dataset was removed"):
+        env = ExecutionEnvironment.get_execution_environment()
+    with pytest.warns(DeprecationWarning, match="in_batch_mode"):
+        t_env = BatchTableEnvironment.create(env.set_parallelism(1), TableConfig())
+    t_env.get_config().set("execution.target", "local")
+    table = t_env.from_elements([("a", 1), ("b", 2), ("a", 3)], ["w", "n"])
+    with pytest.warns(DeprecationWarning, match="as a text"):
+        sums = table.group_by("w").select("w, n.sum as s")
+    with sums.execute().collect() as rows:
+        assert sorted(tuple(row) for row in rows) == [("a", 4), ("b", 2)]
+
+
+def test_options_of_flink_1_10(t_env, tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("a;1\nb;2\n")
+    t_env.execute_sql(
+        f"CREATE TABLE words (w STRING, n INT) WITH ('connector.type' = 'filesystem', 'connector.path' = '{source}', "
+        "'format.type' = 'csv', 'format.field-delimiter' = ';', 'update-mode' = 'append')"
+    )
+    with pytest.warns(DeprecationWarning, match="'csv.field-delimiter' = ';'"):
+        rows = t_env.from_path("words").execute()
+    with rows.collect() as found:
+        assert sorted(tuple(row) for row in found) == [("a", 1), ("b", 2)]
+
+
+def test_options_of_kafka_of_flink_1_10():
+    from funken.table.connectors.older_options import todays_options
+
+    older = {
+        "connector.type": "kafka", "connector.version": "universal", "connector.topic": "orders",
+        "connector.properties.0.key": "bootstrap.servers", "connector.properties.0.value": "host:9092",
+        "connector.properties.group.id": "g", "connector.startup-mode": "earliest-offset",
+        "format.type": "json", "format.derive-schema": "true", "format.fail-on-missing-field": "false",
+    }  # fmt: skip
+    with pytest.warns(DeprecationWarning, match="Table 't' has options of Flink 1.10"):
+        found = todays_options("t", older)
+    assert found == {
+        "connector": "kafka", "topic": "orders", "properties.bootstrap.servers": "host:9092", "properties.group.id": "g",
+        "scan.startup.mode": "earliest-offset", "format": "json", "json.fail-on-missing-field": "false",
+    }  # fmt: skip
+    assert todays_options("t", found) is found
+
+
+def test_a_timestamp_ltz_of_a_stream_is_an_instant(t_env):
+    from pyflink.common import Instant
+
+    t_env.execute_sql(
+        "CREATE TABLE numbers (n BIGINT, ts AS TO_TIMESTAMP_LTZ(n * 1000, 3)) "
+        "WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '2')"
+    )
+    with t_env.to_data_stream(t_env.from_path("numbers")).execute_and_collect() as rows:
+        found = list(rows)
+    assert [row.ts.to_epoch_milli() for row in found] == [1000, 2000]
+    assert all(isinstance(row.ts, Instant) for row in found)

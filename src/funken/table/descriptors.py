@@ -55,6 +55,10 @@ class FormatDescriptor:
         """Return a builder for a format by its name."""
         return FormatDescriptor.Builder(format)
 
+    def __str__(self) -> str:
+        options = ", ".join(f"{key}={value}" for key, value in self.options)
+        return f"{self.format}[{{{options}}}]"
+
     def get_format(self) -> str:
         """Return the name."""
         return self.format

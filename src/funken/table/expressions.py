@@ -60,7 +60,7 @@ def range_(start: str | int, end: str | int) -> Expression:
         low, high = (names.index(one) + 1 if isinstance(one, str) else one for one in (start, end))
         return [col(name) for name in names[low - 1 : high]]
 
-    return Expression(_not_here, f"range({start}, {end})", expand=expand)
+    return Expression(_not_here, f"rangeTo({start}, {end})", expand=expand)
 
 
 def with_all_columns() -> Expression:

@@ -115,9 +115,11 @@ class TableResult:
         >>> TableResult.ok().print()
         OK
         """
+        from funken.table.schema import ResolvedSchema  # noqa: PLC0415 - loads Arrow
         from funken.table.types import STRING  # noqa: PLC0415 - the name would hide DataTypes'
 
-        return TableResult(["result"], [STRING], [Row("OK")], kind=ResultKind.SUCCESS)
+        schema = ResolvedSchema.physical(["result"], [STRING])
+        return TableResult(["result"], [STRING], [Row("OK")], kind=ResultKind.SUCCESS, schema=schema)
 
     def get_job_client(self) -> Any:
         """Return the job that makes the rows or writes them; ``None`` for a statement without one."""

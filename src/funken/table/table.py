@@ -125,10 +125,11 @@ class Table:
         return found
 
     def alias(self, field: str, *fields: str) -> Table:
-        """Rename the columns, in order."""
+        """Rename the columns, in order; those behind the last name keep theirs."""
         names = [field, *fields]
-        if len(names) != len(self.names):
+        if len(names) > len(self.names):
             raise InvalidProgram(f"alias() names {len(names)} columns, but the table has {len(self.names)}.")
+        names += self.names[len(names) :]
         return self.select(*(col(old).alias(new) for old, new in zip(self.names, names, strict=True)))
 
     def add_columns(self, *fields: Any) -> Table:

@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import typing
+from abc import ABC, abstractmethod
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -84,6 +85,10 @@ class FunctionContext:
         return 0 if self._operator is None else int(self._operator.attempt)
 
 
+class InvalidFunction(InvalidProgram, TypeError):
+    """Something that is no function is used as one."""
+
+
 class UserDefinedFunction:
     """The base of the classes that a program derives its functions from."""
 
@@ -98,25 +103,28 @@ class UserDefinedFunction:
         return True
 
 
-class ScalarFunction(UserDefinedFunction):
+class ScalarFunction(UserDefinedFunction, ABC):
     """One value for the arguments of a row: ``eval(*args)``."""
 
+    @abstractmethod
     def eval(self, *args: Any) -> Any:
         """Return the value."""
         raise NotImplementedError
 
 
-class AsyncScalarFunction(UserDefinedFunction):
+class AsyncScalarFunction(UserDefinedFunction, ABC):
     """One value for the arguments of a row, awaited: ``async def eval(*args)``."""
 
+    @abstractmethod
     async def eval(self, *args: Any) -> Any:
         """Return the value."""
         raise NotImplementedError
 
 
-class TableFunction(UserDefinedFunction):
+class TableFunction(UserDefinedFunction, ABC):
     """Any number of rows for the arguments of a row: ``eval(*args)`` yields or returns them."""
 
+    @abstractmethod
     def eval(self, *args: Any) -> Any:
         """Return rows: values, tuples or ``Row``s."""
         raise NotImplementedError
@@ -288,7 +296,7 @@ class FunctionDefinition:
         input_types: Any = None, func_type: str = "general",
     ) -> None:  # fmt: skip
         if func_type not in ("general", "pandas", "arrow"):
-            raise InvalidProgram(f"func_type {func_type!r} is unknown; use 'general', 'pandas' or 'arrow'.")
+            raise InvalidProgram(f"The func_type must be one of 'general, pandas' or 'arrow', but got {func_type!r}.")
         self.function = function
         self.name = name or getattr(function, "__name__", None) or type(function).__name__
         self.func_type = func_type
@@ -308,9 +316,15 @@ class FunctionDefinition:
 
     def _is_deterministic(self, given: bool | None) -> bool:
         own = getattr(self.function, "is_deterministic", None)
-        if given is None:
-            return bool(own()) if callable(own) else True
-        return given
+        if not callable(own):
+            return given is None or given
+        found = bool(own())
+        if given is not None and given != found:
+            raise InvalidProgram(
+                f"Inconsistent deterministic: {given} and {found}. Leave the argument out; is_deterministic() of the function "
+                "says it."
+            )
+        return found
 
     # -- for the binder
 
@@ -486,7 +500,9 @@ class ScalarDefinition(FunctionDefinition):
         elif not isinstance(found, pa.Array | pa.ChunkedArray):
             found = pa.Array.from_pandas(found, type=wanted) if hasattr(found, "dtype") else pa.array(found, wanted)
         if len(found) != rows:
-            raise ValueError(f"function {self.name!r} returned {len(found)} values for {rows} rows.")
+            raise ValueError(
+                f"The result length '{len(found)}' of Pandas UDF '{self.name}' is not equal to the input length '{rows}'."
+            )
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         return found if found.type == wanted else found.cast(wanted)
@@ -833,7 +849,7 @@ def _made(kind: type[FunctionDefinition], f: Any, **options: Any) -> Any:
     if inspect.isclass(f):
         f = f()
     if not callable(f) and not isinstance(f, UserDefinedFunction):
-        raise InvalidProgram(f"{f!r} is no function; pass a callable, or an object of one of the function classes.")
+        raise InvalidFunction(f"{f!r} is no function; pass a callable, or an object of one of the function classes.")
     return kind(f, options.pop("result_type", None), **options)
 
 
@@ -864,6 +880,8 @@ def udf(
     if inspect.isclass(f):
         f = f()
     waits = isinstance(f, AsyncScalarFunction) or inspect.iscoroutinefunction(getattr(f, "eval", f))
+    if waits and (udf_type or func_type) != "general":
+        raise InvalidProgram("an asynchronous function is called row by row; leave func_type out.")
     kind = AsyncDefinition if waits else ScalarDefinition
     return _made(
         kind, f, result_type=result_type, input_types=input_types, deterministic=deterministic, name=name,

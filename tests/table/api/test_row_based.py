@@ -4,7 +4,7 @@ import pytest
 
 from funken import Row, StreamExecutionEnvironment
 from funken.errors import InvalidProgram
-from funken.table import AggregateFunction, DataTypes, StreamTableEnvironment, TableAggregateFunction
+from funken.table import AggregateFunction, DataTypes, ScalarFunction, StreamTableEnvironment, TableAggregateFunction
 from funken.table.expressions import col
 from funken.table.udf import udaf, udf, udtaf, udtf
 
@@ -103,3 +103,43 @@ def test_only_a_table_aggregate_is_flat(table):
 
 def test_an_alias_may_be_given_again():
     assert str(col("a").sum.alias("b").alias("c")) == "as(as(sum(a), 'b'), 'c')"
+
+
+def test_an_alias_may_name_the_first_columns_only(table):
+    assert table.alias("w").names == ["w", "n"]
+    with pytest.raises(InvalidProgram, match="names 3 columns, but the table has 2"):
+        table.alias("a", "b", "c")
+
+
+def test_functions_that_are_none_are_refused_at_once():
+    class Half(ScalarFunction):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half()
+    with pytest.raises(TypeError, match="is no function"):
+        udf(object(), result_type="INT")
+    with pytest.raises(InvalidProgram, match="'general, pandas' or 'arrow', but got 'panda'"):
+        udf(lambda n: n, result_type="INT", func_type="panda")
+
+    class Random(ScalarFunction):
+        def eval(self):
+            return 4
+
+        def is_deterministic(self):
+            return False
+
+    with pytest.raises(InvalidProgram, match="Inconsistent deterministic: True and False"):
+        udf(Random(), result_type="INT", deterministic=True)
+
+
+def test_generated_decimals_may_have_38_digits():
+    env = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    env.execute_sql("CREATE TABLE t (d DECIMAL(38, 18)) WITH ('connector' = 'datagen', 'number-of-rows' = '3')")
+    assert len(rows(env.from_path("t"))) == 3
+
+
+def test_a_statement_without_rows_has_a_schema():
+    env = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    schema = env.execute_sql("CREATE TABLE t (n INT) WITH ('connector' = 'print')").get_resolved_schema()
+    assert schema.get_column_names() == ["result"]

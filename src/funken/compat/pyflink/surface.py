@@ -42,6 +42,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.util.java_utils": ("java",),
     "pyflink.util.exceptions": ("exceptions",),
     "pyflink.util.api_stability_decorators": ("exceptions",),
+    "pyflink.dataset": ("table_environments",),
+    "pyflink.dataset.execution_environment": ("table_environments",),
     "pyflink.table": ("tables",),
     "pyflink.table.catalog": ("catalogs",),
     "pyflink.table.descriptors": ("tables", "older_tables"),
@@ -52,7 +54,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.table.expressions": ("funken.table.expressions",),
     "pyflink.table.module": ("tables",),
     "pyflink.table.types": ("tables", "data_types"),
-    "pyflink.table.udf": ("funken.table.udf",),
+    "pyflink.table.udf": ("tables", "funken.table.udf"),
     "pyflink.table.window": ("table_environments",),
     "pyflink.testing": (),
     "pyflink.testing.source_sink_utils": ("testing",),
@@ -117,7 +119,8 @@ MODULES: dict[str, tuple[str, ...]] = {
 
 REFUSED = {
     "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use what pyflink.datastream has.",
-    "pyflink.dataset": "PyFlink has had no DataSet API since 1.12. Use DataStream with RuntimeExecutionMode.BATCH.",
+    "pyflink.table.functions": "These are the insides of PyFlink's planner. Use functions of pyflink.table.udf.",
+    "pyflink.table.serializers": "These are the insides of PyFlink's workers. Use from_pandas() and to_pandas().",
     "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
     "pyflink.shell": "Use python, and StreamExecutionEnvironment.get_execution_environment().",
 }

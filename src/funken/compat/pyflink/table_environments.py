@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from funken.compat.pyflink.adoption import adopt, adopting
-from funken.compat.pyflink.catalogs import Catalog
+from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
-from funken.compat.pyflink.environment import StreamExecutionEnvironment
+from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of, interval_of, split
 from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSchema, TableSource
 from funken.compat.pyflink.refusals import removed
+from funken.config import default_configuration
+from funken.dataclass import dataclass
 from funken.table import environment as native
 from funken.table import table as tables
 from funken.table import window as windows
 from funken.table.config import TableConfig
 from funken.table.expression import Expression
 from funken.table.logical import LogicalSink
+from funken.table.types import LocalZonedTimestampType
+from funken.types.parsing import instant_of_datetime
+from funken.types.row import Row
 
 # ---- environments
 
@@ -172,6 +177,13 @@ class TableEnvironment(native.TableEnvironment):
 class _Pipeline(tables.TablePipeline):
     """A pipeline that either ``execute()`` of the environment submits, or the program."""
 
+    def get_sink_identifier(self) -> ObjectIdentifier | None:  # type: ignore[override]
+        """Return the path of the table that is written; ``None`` for one without a name."""
+        path = self.sink.table.path if self.sink.table is not None else None
+        if path is None or path.name.startswith("*anonymous"):
+            return None
+        return ObjectIdentifier(path.catalog, path.database, path.name)
+
     def taken(self) -> LogicalSink:
         """Return the sink, which is no longer submitted with the environment's others."""
         kept = self._environment._kept()
@@ -203,8 +215,51 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
                 found.get_config().set(key, value)
         return found
 
+    def to_data_stream(self, table: Any, target_data_type: Any = None) -> Any:
+        """Return the rows of a table that only grows as a stream; a TIMESTAMP_LTZ is an ``Instant``."""
+        return _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
 
-class BatchTableEnvironment(TableEnvironment):
+    def to_changelog_stream(self, table: Any, target_schema: Any = None, changelog_mode: Any = None) -> Any:
+        """Return the changes of a table as a stream of rows with kinds; a TIMESTAMP_LTZ is an ``Instant``."""
+        return _with_instants(table, adopt(super().to_changelog_stream(table, target_schema, changelog_mode)))
+
+
+def _with_instants(table: Any, stream: Any) -> Any:
+    types = table.plan.row_type.types
+    places = tuple(place for place, type_ in enumerate(types) if isinstance(type_, LocalZonedTimestampType))
+    return stream.map(ToInstants(places)).name("instants") if places else stream
+
+
+@dataclass(frozen=True)
+class ToInstants:
+    """Makes ``Instant``s of some values of rows."""
+
+    places: tuple[int, ...]
+
+    def __call__(self, row: Row) -> Row:
+        """Return the row."""
+        values = list(row)
+        for place in self.places:
+            values[place] = None if values[place] is None else instant_of_datetime(values[place])
+        made = Row.of_kind(row.get_row_kind(), *values)
+        if getattr(row, "_fields", None):
+            made.set_field_names(row._fields)
+        return made
+
+
+class ExecutionEnvironment(StreamExecutionEnvironment):
+    """What ``BatchTableEnvironment.create`` was given until 1.11; ``pyflink.dataset`` had nothing else."""
+
+    @staticmethod
+    def get_execution_environment(configuration: Any = None, spark: Any = None) -> ExecutionEnvironment:
+        """Return an environment for batches."""
+        removed("pyflink.dataset", "use TableEnvironment.create(EnvironmentSettings.in_batch_mode()).")
+        environment = ExecutionEnvironment(default_configuration(), spark)
+        environment.set_runtime_mode(RuntimeExecutionMode.BATCH)
+        return environment
+
+
+class BatchTableEnvironment(StreamTableEnvironment):
     """A table environment for batches (until 1.13); ``TableEnvironment`` with settings has taken its place."""
 
     @staticmethod
@@ -213,7 +268,8 @@ class BatchTableEnvironment(TableEnvironment):
     ) -> TableEnvironment:
         """Return an environment in batch mode."""
         removed("BatchTableEnvironment", "use TableEnvironment.create(EnvironmentSettings.in_batch_mode()).")
-        return TableEnvironment.create(environment_settings or EnvironmentSettings.in_batch_mode())
+        settings = environment_settings or EnvironmentSettings.in_batch_mode()
+        return StreamTableEnvironment.create(execution_environment, settings, table_config=table_config)
 
 
 # ---- tables, with expressions as texts
@@ -464,6 +520,7 @@ class Over:
 __all__ = [
     "BatchTableEnvironment",
     "EnvironmentSettings",
+    "ExecutionEnvironment",
     "GroupWindow",
     "GroupWindowedTable",
     "GroupedTable",

@@ -44,13 +44,17 @@ from funken.table.statement_set import StatementSet
 from funken.table.table import TablePipeline
 from funken.table.types import DataTypes
 from funken.table.udf import (
+    AggregateDefinition,
     AggregateFunction,
     AsyncScalarFunction,
     FunctionContext,
+    FunctionDefinition,
     ListView,
     MapView,
+    ScalarDefinition,
     ScalarFunction,
     TableAggregateFunction,
+    TableDefinition,
     TableFunction,
 )
 from funken.types.row import Row, RowKind
@@ -70,6 +74,10 @@ class Module:
         refuse("Module", "There is the module 'core' only. Register functions with create_temporary_system_function().")
 
 
+class HiveModule(Module):
+    """The functions of Hive."""
+
+
 class ModuleEntry:
     """A module, and whether it is in use."""
 
@@ -84,6 +92,12 @@ class ModuleEntry:
     def used(self) -> bool:
         """Return whether the module is in use."""
         return self._used
+
+
+UserDefinedFunctionWrapper = FunctionDefinition
+UserDefinedScalarFunctionWrapper = ScalarDefinition
+UserDefinedTableFunctionWrapper = TableDefinition
+UserDefinedAggregateFunctionWrapper = AggregateDefinition
 
 
 class ResolvedExpression(Expression):
@@ -117,6 +131,7 @@ __all__ = [
     "GroupWindow",
     "GroupWindowedTable",
     "GroupedTable",
+    "HiveModule",
     "ListView",
     "MapView",
     "ModelDescriptor",
@@ -146,6 +161,10 @@ __all__ = [
     "TableSchema",
     "TableSink",
     "TableSource",
+    "UserDefinedAggregateFunctionWrapper",
+    "UserDefinedFunctionWrapper",
+    "UserDefinedScalarFunctionWrapper",
+    "UserDefinedTableFunctionWrapper",
     "UserDefinedType",
     "WindowGroupedTable",
     "WriteMode",

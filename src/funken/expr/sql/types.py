@@ -390,6 +390,14 @@ class RowType(LogicalType):
         """Return the names of the fields."""
         return tuple(each.name for each in self.fields)
 
+    def field_names(self) -> list[str]:
+        """Return the names of the fields, as PyFlink does."""
+        return list(self.names)
+
+    def field_types(self) -> list[LogicalType]:
+        """Return the types of the fields, as PyFlink does."""
+        return list(self.types)
+
     @property
     def types(self) -> tuple[LogicalType, ...]:
         """Return the types of the fields."""

@@ -6,7 +6,7 @@ import datetime
 import random
 import zlib
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from funken.connectors.datagen import DataGeneratorSource
@@ -164,7 +164,8 @@ def random_value(rule: FieldRule, type_: Any, source: random.Random) -> Any:
     if kind == "DecimalType":
         unit = Decimal(1).scaleb(-type_.scale)
         low, high = _bounds(rule, 10.0 ** (type_.precision - type_.scale) - 1)
-        return Decimal(source.uniform(low, high)).quantize(unit)
+        with localcontext(prec=60):  # more than DECIMAL(38, s) has
+            return Decimal(source.uniform(low, high)).quantize(unit)
     if kind == "BooleanType":
         return source.random() < 0.5
     if kind in ("VarCharType", "CharType"):

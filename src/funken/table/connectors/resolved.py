@@ -13,6 +13,7 @@ from funken.table.catalog import ResolvedTable
 from funken.table.config import TableConfig
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import factory_of
+from funken.table.connectors.older_options import todays_options
 from funken.table.connectors.options import WATERMARK_OPTIONS, OptionValues
 from funken.table.exec_nodes import WatermarkSettings
 from funken.timing.watermarks import WatermarkStrategy
@@ -28,7 +29,8 @@ def context_of(
     columns = table.table.columns
     asked = [column for column in columns if column.is_metadata] if metadata is None else metadata
     of_watermarks = {option.key for option in WATERMARK_OPTIONS}
-    own = {key: value for key, value in {**table.options, **dict(options)}.items() if key not in of_watermarks}
+    given = {**todays_options(str(table.path), table.options), **dict(options)}
+    own = {key: value for key, value in given.items() if key not in of_watermarks}
     return TableContext(
         str(table.path),
         tuple((column.name, column.type) for column in columns if column.is_physical),
