@@ -242,7 +242,7 @@ class ToInstants:
         for place in self.places:
             values[place] = None if values[place] is None else instant_of_datetime(values[place])
         made = Row.of_kind(row.get_row_kind(), *values)
-        if getattr(row, "_fields", None):
+        if row._fields:
             made.set_field_names(row._fields)
         return made
 
