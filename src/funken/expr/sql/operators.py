@@ -36,7 +36,7 @@ from funken.expr.sql.types import (
     is_text,
     is_timestamp,
 )
-from funken.expr.sql.values import EXACT, is_scalar, key_of, single, wrap
+from funken.expr.sql.values import EXACT, is_scalar, key_of, single, to_internal, wrap
 
 BOOLEAN = BooleanType()
 
@@ -242,6 +242,26 @@ def _difference(one: LogicalType, other: LogicalType, result: LogicalType) -> Ca
 _BY_ARROW = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
+def _moved(call: Call, moments: Any, span: Any) -> Any:
+    """Return a column of timestamps later or earlier by a constant; ``None``: value by value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = arrow_type(call.type)
+    if not pa.types.is_timestamp(kind) or moments.type != kind or is_scalar(moments) or not is_scalar(span):
+        return None
+    millis = to_internal(span, call.args[1].type)[0]
+    if millis is None:
+        return None
+    steps = millis * {"ms": 1, "us": 1000, "ns": 10**6}.get(kind.unit, 0) * (1 if call.function == "+" else -1)
+    if not steps and millis:
+        return None
+    try:
+        return pc.add_checked(moments.view(pa.int64()), pa.scalar(steps, pa.int64())).view(kind)
+    except (pa.ArrowInvalid, OverflowError):  # beyond all times: the way value by value says which
+        return None
+
+
 def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     """Compute whole columns with Arrow where its arithmetic is SQL's: it wraps around, and has the same decimals."""
     import pyarrow.compute as pc
@@ -259,6 +279,10 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
             found = compute(left, right)
             if found.type == arrow:
                 return found
+    if name in "+-" and _is_moment(types[0]) and isinstance(types[1], DayTimeIntervalType):
+        moved = _moved(call, *arguments)
+        if moved is not None:
+            return moved
     if name == "/" and evaluator.rows and _is_zero(arguments[1]):  # Flink refuses it for floating point numbers as well
         raise EvaluationError("Division by zero")
     return _per_value(call, arguments, evaluator)

@@ -17,7 +17,7 @@ from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableB
 from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
 from funken.table.runtime.partials import PartialCalls, joined
 from funken.table.runtime.window_arrays import (
-    Contents,
+    PaneContents,
     SessionRows,
     WindowRows,
     marks,
@@ -33,7 +33,7 @@ _MANY = 4096
 """So many rows are waited for."""
 
 
-class Accumulators(Contents):
+class Accumulators(PaneContents):
     """Accumulators of keys; of sessions, start and end come first."""
 
     def __init__(self, keys: Sequence[int], calls: PartialCalls, schema: BlockSchema, sessions: bool) -> None:

@@ -199,6 +199,8 @@ class GroupAggregate(Bundled):
         found = np.zeros(len(before), np.bool_)
         one, other = pa.array(before), pa.array(after)
         for each in results:
+            if found.all():
+                break
             old, new = each.take(one), each.take(other)
             differs = pc.fill_null(pc.not_equal(old, new), False).to_numpy(zero_copy_only=False)
             if each.null_count:

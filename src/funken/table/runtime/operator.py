@@ -97,6 +97,13 @@ class TableOperator(Operator):
         for row in rows:
             self.collect(row, kind)
 
+    def collect_changes(self, rows: Sequence[Sequence[Any]], kinds: Sequence[int]) -> None:
+        """Emit rows of several kinds."""
+        self.__rows.extend(rows)
+        self.__kinds.extend(kinds)
+        if len(self.__rows) >= _FLUSH:
+            self.flush()
+
     def collect_rows(self, rows: Sequence[Sequence[Any]]) -> None:
         """Emit many new rows."""
         self.__rows.extend(rows)

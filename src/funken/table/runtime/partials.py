@@ -1,7 +1,7 @@
 """Accumulators as columns: what some rows of each group come to, and what parts of a group come to together.
 
 Counts, sums and averages of numbers, least and greatest values. Unlike in ``running.py`` only the end of a group counts, so that
-its parts may be added in any order, and as late as somebody asks: ``Runs`` gathers parts, and adds them up now and then.
+its parts may be added in any order, and as late as somebody asks: ``RowRuns`` gathers parts, and adds them up now and then.
 As plain data, accumulators are those of the functions in ``expr.sql.aggregates``.
 """
 
@@ -21,7 +21,7 @@ from funken.table.runtime.running import SUMS, GroupedRows, RunningCalls, SumRes
 
 Array = Any
 _FEWEST = 4096
-"""So many rows ``Runs`` keeps at least before it adds them up."""
+"""So many rows ``RowRuns`` keeps at least before it adds them up."""
 
 
 class _Count:
@@ -200,10 +200,10 @@ def _partial(call: AggregateCall, schema: BlockSchema) -> Any:
     return _Sum(call, schema) if call.function in SUMS else _Extreme(call, schema)
 
 
-class Runs:
+class RowRuns:
     """Batches of rows, which ``merge`` makes fewer of when there are twice as many as it left the last time.
 
-    >>> runs = Runs(lambda batch: batch.slice(0, 1))
+    >>> runs = RowRuns(lambda batch: batch.slice(0, 1))
     >>> for at in range(5000):
     ...     runs.add(pa.record_batch({"a": [at]}))
     >>> len(runs), runs.whole().num_rows
@@ -244,4 +244,4 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-__all__ = ["PartialCalls", "Runs", "joined"]
+__all__ = ["PartialCalls", "RowRuns", "joined"]

@@ -24,6 +24,8 @@ Tuple = tuple[Any, ...]
 _NANOS = 1_000_000
 _FEW = 32
 """Blocks of fewer rows are handled row by row."""
+_CACHED = 100_000
+"""The sort keys of about so many partitions are kept."""
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _MOST = (1 << 63) - 1
 
@@ -63,6 +65,8 @@ class Rank(KeyedTableOperator):
         self._state = self.value_state("rows", self._ttl)
         self._key_of = sort_key(self._order)
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
+        #: the sort keys of rows as they were stored last, so that they need not be made again
+        self._sort_keys: dict[Any, tuple[list[Tuple], list[Any]]] = {}
         self._positions = self._number or self._start > 1
         bounded = self._strategy == "append" and self._end is not None and self._end_column is None
         whole = bool(self._order) and self.inputs[0].types[self._order[0].index].root in _WHOLE
@@ -80,10 +84,15 @@ class Rank(KeyedTableOperator):
                 self.store.current_key = key
                 part = known[key] = self._load(row)
             self._one(part, row, kind)
+        keeps = not self.in_files
+        if len(self._sort_keys) > _CACHED:
+            self._sort_keys.clear()
         for key, part in known.items():
             self.store.current_key = key
             if part.rows or self._end_column is not None:
                 self._state.update((part.rows, part.end))
+                if keeps:
+                    self._sort_keys[key] = part.rows, part.keys
             else:
                 self._state.clear()
 
@@ -113,7 +122,9 @@ class Rank(KeyedTableOperator):
             end = self._end if self._end_column is None else row[self._end_column]
             return _Partition([], [], end)
         rows = list(stored[0])
-        return _Partition(rows, list(map(self._key_of, rows)), stored[1])
+        known = self._sort_keys.pop(self.store.current_key, None)
+        keys = known[1] if known is not None and known[0] is stored[0] else list(map(self._key_of, rows))
+        return _Partition(rows, keys, stored[1])
 
     def _one(self, part: _Partition, row: Tuple, kind: int) -> None:
         if not is_accumulate(kind):
@@ -150,10 +161,15 @@ class Rank(KeyedTableOperator):
         limited = self._strategy != "retract" and part.end is not None
         if limited and place >= part.end:  # type: ignore[operator]
             return
-        old = self._visible(part)
-        part.rows.insert(place, row)
-        part.keys.insert(place, key)
-        self._emit_changes(old, self._visible(part), part)
+        if limited and self._number:
+            part.rows.insert(place, row)
+            part.keys.insert(place, key)
+            self._emit_moved(part, place)
+        else:
+            old = self._visible(part)
+            part.rows.insert(place, row)
+            part.keys.insert(place, key)
+            self._emit_changes(old, self._visible(part), part)
         if limited:
             del part.rows[part.end :], part.keys[part.end :]
 
@@ -208,6 +224,23 @@ class Rank(KeyedTableOperator):
                 if self._before:
                     self._emit(before, number, UPDATE_BEFORE)
                 self._emit(after, number, UPDATE_AFTER)
+
+    def _emit_moved(self, part: _Partition, place: int) -> None:
+        """Emit the positions that change as a row comes in at a place: each row behind it moves by one."""
+        rows, last = part.rows, len(part.rows) - 1
+        found: list[Tuple] = []
+        kinds: list[int] = []
+        for at in range(max(place, self._start - 1), min(last + 1, part.end or 0)):
+            if at == last:
+                found.append((*rows[at], at + 1))
+                kinds.append(INSERT)
+            elif rows[at] != rows[at + 1]:
+                if self._before:
+                    found.append((*rows[at + 1], at + 1))
+                    kinds.append(UPDATE_BEFORE)
+                found.append((*rows[at], at + 1))
+                kinds.append(UPDATE_AFTER)
+        self.collect_changes(found, kinds)
 
     def _emit_difference(self, old: list[Tuple], new: list[Tuple]) -> None:
         """Emit the row that leaves and the row that comes, of rows whose positions do not matter."""

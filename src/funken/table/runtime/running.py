@@ -31,22 +31,28 @@ class GroupedRows:
     def __init__(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> None:
         self.batch, self.groups, self.signs = batch, groups, signs
         self._codes: dict[Any, tuple[Array, int]] = {}
+        self._passing: dict[int | None, Array] = {}
         self._values: dict[Any, tuple[list[Any], list[int]]] = {}
 
     def counted(self, columns: Sequence[int], filter_column: int | None) -> Array:
-        """Return which rows have all of some values, and pass a filter."""
-        mask = np.ones(self.batch.num_rows, np.bool_)
+        """Return which rows have all of some values, and pass a filter; not to be changed."""
+        mask = self.passing(filter_column)
         for place in columns:
             column = self.batch.column(place)
             if column.null_count:
-                mask &= column.is_valid().to_numpy(zero_copy_only=False)
-        return mask & self.passing(filter_column)
+                mask = mask & column.is_valid().to_numpy(zero_copy_only=False)
+        return mask
 
     def passing(self, filter_column: int | None) -> Array:
-        """Return which rows pass a filter."""
-        if filter_column is None:
-            return np.ones(self.batch.num_rows, np.bool_)
-        return pc.fill_null(self.batch.column(filter_column), False).to_numpy(zero_copy_only=False)
+        """Return which rows pass a filter; not to be changed."""
+        found = self._passing.get(filter_column)
+        if found is None:
+            if filter_column is None:
+                found = np.ones(self.batch.num_rows, np.bool_)
+            else:
+                found = pc.fill_null(self.batch.column(filter_column), False).to_numpy(zero_copy_only=False)
+            self._passing[filter_column] = found
+        return found
 
     def summed(self, initial: Array, values: Array) -> Array:
         """Return the states of a running sum."""

@@ -24,7 +24,7 @@ from funken.table.runtime.joins import JoinBase
 from funken.table.runtime.keyed_blocks import codes_of, joint_codes
 from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, Expressions, open_functions
-from funken.table.runtime.window_arrays import KeptRows, RowsOfWindows
+from funken.table.runtime.window_arrays import RowsOfWindows, WaitingRows
 from funken.table.runtime.windows import WallTime, Window
 
 Tuple = tuple[Any, ...]
@@ -207,7 +207,7 @@ class TableWindowJoin(JoinBase):
             for name, schema, keys, columns in zip(
                 ("left", "right"), self.inputs, self._keys, self._windows, strict=True
             ):
-                rows = RowsOfWindows(KeptRows(keys, schema), columns, 0, self._wall, self._rowtime)
+                rows = RowsOfWindows(WaitingRows(keys, schema), columns, 0, self._wall, self._rowtime)
                 self._arrays.append(rows)
                 self.store.register(name, StateKind.MAP, rows.table)
 

@@ -20,7 +20,7 @@ from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableB
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of, joint_codes
 from funken.table.runtime.operator import millis_array
-from funken.table.runtime.partials import Runs, joined
+from funken.table.runtime.partials import RowRuns, joined
 from funken.table.runtime.windows import WallTime, Window
 
 Array = Any
@@ -31,7 +31,7 @@ _AT_ONCE = 1024
 _NEVER = 1 << 62
 
 
-class Contents:
+class PaneContents:
     """What batches keep besides key and mark."""
 
     width: int
@@ -57,7 +57,7 @@ class Contents:
 class OpenRows:
     """An ``OperatorTable``: per key a dict by window. ``settle`` is called before all is looked at."""
 
-    def __init__(self, contents: Contents, settle: Callable[[], None]) -> None:
+    def __init__(self, contents: PaneContents, settle: Callable[[], None]) -> None:
         self.contents, self._settle = contents, settle
         self._gone: list[pa.RecordBatch] = []
 
@@ -71,7 +71,7 @@ class OpenRows:
         """Add rows of a window."""
         raise NotImplementedError
 
-    def all_runs(self) -> Iterable[Runs]:
+    def all_runs(self) -> Iterable[RowRuns]:
         """Return where all rows are."""
         raise NotImplementedError
 
@@ -166,14 +166,14 @@ class _Pane:
 
     __slots__ = ("runs", "windows")
 
-    def __init__(self, runs: Runs, windows: list[Window]) -> None:
+    def __init__(self, runs: RowRuns, windows: list[Window]) -> None:
         self.runs, self.windows = runs, windows
 
 
 class WindowRows(OpenRows):
     """The rows of windows that keys have in common. ``fires`` says when a window is over."""
 
-    def __init__(self, contents: Contents, settle: Callable[[], None], fires: Callable[[Window], int]) -> None:
+    def __init__(self, contents: PaneContents, settle: Callable[[], None], fires: Callable[[Window], int]) -> None:
         super().__init__(contents, settle)
         self._fires = fires
         self._panes: dict[Any, _Pane] = {}
@@ -184,7 +184,7 @@ class WindowRows(OpenRows):
         """Add rows of a pane, which is in some windows that are not over."""
         pane = self._panes.get(name)
         if pane is None:
-            pane = self._panes[name] = _Pane(Runs(self.contents.merge), list(windows))
+            pane = self._panes[name] = _Pane(RowRuns(self.contents.merge), list(windows))
             for window in windows:
                 self.expect(window)
                 self._open[window].append(name)
@@ -242,7 +242,7 @@ class WindowRows(OpenRows):
         """Add rows of a window as a pane of its own."""
         self.add(window, [window], batch)
 
-    def all_runs(self) -> Iterable[Runs]:
+    def all_runs(self) -> Iterable[RowRuns]:
         """Return the rows of each pane."""
         return [pane.runs for pane in self._panes.values()]
 
@@ -250,10 +250,10 @@ class WindowRows(OpenRows):
 class SessionRows(OpenRows):
     """The rows of sessions: start and end are columns behind the mark. ``instants`` are those of an array of local times."""
 
-    def __init__(self, contents: Contents, settle: Callable[[], None], instants: Callable[[Array], Array]) -> None:
+    def __init__(self, contents: PaneContents, settle: Callable[[], None], instants: Callable[[Array], Array]) -> None:
         super().__init__(contents, settle)
         self._instants = instants
-        self._runs = Runs(contents.merge)
+        self._runs = RowRuns(contents.merge)
         self._next = _NEVER
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -281,7 +281,7 @@ class SessionRows(OpenRows):
         if left.num_rows:
             self._runs.replace(left)
         else:
-            self._runs = Runs(self.contents.merge)
+            self._runs = RowRuns(self.contents.merge)
         done = np.flatnonzero(over)
         if not len(done):
             return None
@@ -303,7 +303,7 @@ class SessionRows(OpenRows):
         self._runs.add(named(columns))
         self.expect(int(self._instants(np.array([window[1] - 1]))[0]))
 
-    def all_runs(self) -> Iterable[Runs]:
+    def all_runs(self) -> Iterable[RowRuns]:
         """Return where the rows are."""
         return [self._runs] if len(self._runs) else []
 
@@ -313,7 +313,7 @@ def named(columns: Sequence[pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns), [str(place) for place in range(len(columns))])
 
 
-class KeptRows(Contents):
+class WaitingRows(PaneContents):
     """Rows as they came, behind their key and mark. ``pick`` says which rows of a window, given with their keys, are kept."""
 
     def __init__(
@@ -353,7 +353,9 @@ class KeptRows(Contents):
 class RowsOfWindows:
     """Insertions that wait for the end of the window whose bounds are in two of their columns (or are computed from one)."""
 
-    def __init__(self, contents: KeptRows, columns: tuple[int, int], size: int, wall: WallTime, rowtime: bool) -> None:
+    def __init__(
+        self, contents: WaitingRows, columns: tuple[int, int], size: int, wall: WallTime, rowtime: bool
+    ) -> None:
         self.contents, self._columns, self._size, self._rowtime = contents, columns, size, rowtime
         self._wall = wall
         self.table = WindowRows(contents, lambda: None, self._fires)
@@ -426,11 +428,11 @@ def stretches(codes: Array, starts: Array, ends: Array) -> tuple[Groups, Array, 
 __all__ = [
     "NEW",
     "SAVED",
-    "Contents",
-    "KeptRows",
     "OpenRows",
+    "PaneContents",
     "RowsOfWindows",
     "SessionRows",
+    "WaitingRows",
     "WindowRows",
     "marks",
     "named",
