@@ -315,7 +315,8 @@ def _text(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
         parts = [_text(getattr(value, entry.name)) for entry in fields(value) if entry.compare]
         return f"{type(value).__name__}({','.join(parts)})"
-    if type(value).__eq__ is object.__eq__ and not isinstance(value, Enum):
+    by_identity: Any = type(value).__eq__ is object.__eq__  # type: ignore[comparison-overlap]
+    if by_identity and not isinstance(value, Enum):
         return f"{type(value).__name__} at {id(value)}"
     return repr(value)
 

@@ -42,7 +42,7 @@ def _signed(row: Any) -> tuple[str, int]:
 
 def plan(number: int, env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
     """Return what the queries of a plan leave."""
-    from funken.table.environment import EnvironmentSettings, StreamTableEnvironment  # noqa: PLC0415 - loads Arrow
+    from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
 
     rng = random.Random(number)
     tables = StreamTableEnvironment.create(env, EnvironmentSettings.in_streaming_mode())
