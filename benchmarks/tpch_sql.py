@@ -54,7 +54,11 @@ EDITS = {
     "q8": [(r"= 'ECONOMY ANODIZED STEEL'", "LIKE 'ECONOMY%'"), (r"'BRAZIL'", "'{nation}'")],
     "q11": [(r"'GERMANY'", "'{nation}'")],
     "q15": [(r"GROUP BY\s+supplier_no", "GROUP BY l_suppkey")],  # SQL's own GROUP BY knows no alias
-    "q17": [(r"p_brand = 'Brand#23'", "p_brand LIKE 'Brand#2%'"), (r"= 'MED BOX'", "LIKE 'MED%'"), (r"0\.2 \*", "0.6 *")],
+    "q17": [
+        (r"p_brand = 'Brand#23'", "p_brand LIKE 'Brand#2%'"),
+        (r"= 'MED BOX'", "LIKE 'MED%'"),
+        (r"0\.2 \*", "0.6 *"),
+    ],
     "q18": [(r"> 300\b", "> 200")],
     "q19": [(r"p_brand = 'Brand#(\d)\d'", r"p_brand LIKE 'Brand#\1%'"), (r"BETWEEN 1 AND \d+", "BETWEEN 1 AND 40")],
     "q20": [(r"'forest%'", "'%e%'"), (r"'CANADA'", "'{nation}'")],

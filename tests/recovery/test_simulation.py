@@ -8,6 +8,7 @@ from funken.checkpoint.store.blobs import BlobReader
 from funken.checkpoint.store.completed import CompletedCheckpointStore
 from tests.support.simulation import run as simulation
 from tests.support.simulation.conditions import PLACES, Strike
+from tests.support.simulation.plans import PLANS
 from tests.support.simulation.run import Simulation, oracle
 from tests.support.simulation.scenario_functions import OVERDUE
 from tests.support.simulation.scenarios import PROGRAMS
@@ -39,6 +40,17 @@ def test_every_program_survives_crashes_of_tasks_and_drivers(program):
     assert run.violation == ""
     assert run.attempts > 1
     assert run.checkpoints > 1
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("number", range(0, len(PLANS), 6))
+def test_what_sql_plans_leave_is_the_same_whatever_fails(number):
+    conditions = {"interval": 20, "timeout": 600_000, "tolerable": 1, "task_crashes": 4, "driver_crashes": 2, "stops": 1}
+    conditions |= {"exactly_once": True, "aligned_timeout": None, "rescales": True, "storage_faults": 0.01}
+    run = Simulation(number, program=f"plan {number}", records=30, calm_after=2000, **conditions).run()
+
+    assert run.violation == ""
+    assert run.attempts > 1
 
 
 CALM = {"storage_faults": 0.0, "lost_acks": 0.0, "commit_faults": 0.0, "timeout": 600_000, "tolerable": 1}

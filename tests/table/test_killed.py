@@ -14,7 +14,8 @@ from tests.support.files import file_sink, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.ways("continuous"), pytest.mark.timeout(300)]
 
-COUNT, RATE = 2_400, 800
+COUNT, RATE = 1_600, 800
+KILLS = (("a", 300), ("b", 700), ("a", 1200))
 QUERIES = (
     "SELECT a.id, b.id, b.v FROM a LEFT JOIN b ON a.id = b.id * 2",
     "SELECT a.k, COUNT(*) FROM a JOIN b ON a.v = b.v AND a.id < b.id GROUP BY a.k",
@@ -22,7 +23,7 @@ QUERIES = (
     "SELECT k, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT v) FROM a GROUP BY k",
     "SELECT n, COUNT(*) FROM (SELECT v, COUNT(*) AS n FROM a GROUP BY v) AS q GROUP BY n",
     "SELECT k, v, id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC, id) AS n FROM a) AS q WHERE n <= 3",
-    "SELECT k, CAST(window_start AS STRING), COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
+    "SELECT k, CAST(window_start AS STRING), COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
     "GROUP BY k, window_start, window_end",
     "SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM a",
 )
@@ -52,11 +53,11 @@ def numbers(env, name, rate, step):
 def program(env, folder, rate=None, kills=()):
     tables = StreamTableEnvironment.create(env)
     schema = Schema.new_builder().column("id", "INT").column("k", "INT").column("v", "INT")
-    schema = schema.column_by_expression("ts", "TIMESTAMPADD(SECOND, id / 10, TIMESTAMP '2024-01-01 00:00:00')")
+    schema = schema.column_by_expression("ts", "TIMESTAMPADD(SECOND, id, TIMESTAMP '2024-01-01 00:00:00')")
     schema = schema.watermark("ts", "ts - INTERVAL '30' SECOND").build()
     for name, step in (("a", 3), ("b", 5)):
         rows = numbers(env, name, rate, step)
-        for at in kills:
+        for at in [at for table, at in kills if table == name]:
             rows = rows.map(KilledOnce(folder / f"killed {name} {at}", at), KINDS)
         tables.create_temporary_view(name, tables.from_data_stream(rows, schema))
     lines = [
@@ -86,8 +87,8 @@ def test_queries_survive_workers_that_are_killed(environment, tmp_path):
             "restart-strategy.fixed-delay.delay": "1 ms",
         }
     )
-    program(env, tmp_path, RATE, kills=(600, 1500))
-    result = env.execute()
+    program(env, tmp_path, RATE, KILLS)
+    env.execute()
 
     calm = tmp_path / "calm"
     calm.mkdir()
@@ -95,7 +96,6 @@ def test_queries_survive_workers_that_are_killed(environment, tmp_path):
     local.get_configuration().set("execution.runtime-mode", "STREAMING")
     program(local, calm)
     local.execute()
-    assert result.restarts >= 1
-    assert len(list(tmp_path.glob("killed *"))) == 4
+    assert len(list(tmp_path.glob("killed *"))) == len(KILLS)
     assert left(tmp_path) == left(calm)
     assert {line.split()[0] for line in left(calm)} == set(map(str, range(len(QUERIES))))

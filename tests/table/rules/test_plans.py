@@ -91,6 +91,11 @@ WINDOW = "TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
             "SELECT a.v, r.rate FROM a JOIN r FOR SYSTEM_TIME AS OF a.ts ON a.k = r.k",
             ["TemporalJoin [I]", "TableSourceScan [I]", "TableSourceScan [I]"],
         ),
+        (  # a row that the filter drops when it changes has to be taken back
+            "SELECT k, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, k) AS rn FROM (SELECT k, COUNT(*) AS n FROM a "
+            "GROUP BY k HAVING SUM(v) > 1)) WHERE rn <= 2",
+            ["Rank [I,UB,UA,D]", "GroupAggregate [I,UB,UA]", "TableSourceScan [I]"],
+        ),
         (  # the row before an update has the time of its version, which it would end from its beginning
             "SELECT a.v, ru.rate FROM a JOIN ru FOR SYSTEM_TIME AS OF a.ts ON a.k = ru.k",
             ["TemporalJoin [I]", "TableSourceScan [I]", "ChangelogNormalize [I,UA,D]", "TableSourceScan [I,UA,D]"],

@@ -151,8 +151,12 @@ class Settler:
         return replace(node, input=below, mode=mode)
 
     def _own(self, node: Any, need: Need) -> ExecNode:
-        asks = Need.AFTER if isinstance(node, nodes.ExecRank) and node.strategy == "update" else Need.BOTH
-        below = self.must(node.input, asks)
+        below = None
+        if isinstance(node, nodes.ExecRank) and node.strategy == "update":
+            below = self.of(node.input, Need.AFTER)
+            if below is None:  # a filter below drops rows when they change, so that they have to be taken back
+                node = replace(node, strategy="retract", unique_key=())
+        below = self.must(node.input, Need.BOTH) if below is None else below
         found: ExecNode = replace(node, input=below, mode=node.mode if need is Need.BOTH else without_before(node.mode))
         return found
 
