@@ -14,13 +14,11 @@ from funken.columnar.declared.conversions import becomes
 from funken.columnar.declared.rows import named_rows
 from funken.columnar.expressions import (
     Argument,
-    Binary,
     Choose,
     Compare,
     Constant,
     Expression,
     GetItem,
-    Invoke,
     Listed,
     Make,
     NotVectorizable,
@@ -30,6 +28,7 @@ from funken.columnar.expressions import (
 from funken.columnar.faults import reads
 from funken.columnar.lists.folds import ALL, ListFold, list_fold
 from funken.columnar.records import is_inherited
+from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, comparison_of, recurrence_of
 from funken.columnar.tracing import Traced, trace
 from funken.dataclass import dataclass
 from funken.expr.types import (
@@ -53,6 +52,7 @@ from funken.types.info import TypeInformation
 FIRST, LAST, SUM, MIN, MAX = "first", "last", "sum", "min", "max"
 EXTREME = {"min_by": MIN, "max_by": MAX}
 """Folds of whole records: every leaf has the same, with the field that decides."""
+_HOWS = {ADD: SUM, MOST: MAX, LEAST: MIN}
 ORDERED = {"min_of": MIN, "max_of": MAX}
 """The same with several values that decide, one after the other: ``of`` is the tuple of them."""
 
@@ -199,48 +199,27 @@ def _extreme(result: Expression, schema: Type, so_far: int, record: int) -> tupl
         if any(_deciding(item, kinds) is None for item in items):
             return None
         condition = condition.result
-    compared = lexicographic(condition)
-    if compared is None:
-        return None
-    op, pairs = compared
-    of = []
-    for left, right in pairs:
-        one, other = (_deciding(each, kinds) for each in (left, right))
-        if one is None or other is None or one[1] != other[1] or {one[0], other[0]} != {so_far, record}:
-            return None
-        of.append(one)
-    if len({argument for argument, _ in of}) > 1:
-        return None
-    # Whether the record is taken if its field is greater; the other way round, it is not taken if it is less or equal.
-    greater = (op in (">", ">=")) == (of[0][0] == first)
-    strict = (op in ("<", ">")) == (first == record)
-    if not strict:
-        return None
-    decides = of[0][1]
-    if len(of) == 1 and isinstance(decides, Argument) and kinds[decides.path] == INT:
-        return tuple(Fold("max_by" if greater else "min_by", each, decides) for _, each in atomic_fields(schema))
-    made = Make(tuple(each for _, each in of))
-    return tuple(Fold("max_of" if greater else "min_of", each, made) for _, each in atomic_fields(schema))
 
+    def decides(each: Expression) -> tuple[int, Expression] | None:
+        return _deciding(each, kinds)
 
-def lexicographic(condition: Expression) -> tuple[str, list[tuple[Expression, Expression]]] | None:
-    """Return the operator and the pairs of a comparison, of tuples item by item; ``None`` if it is no such comparison."""
-    pairs: list[tuple[Expression, Expression]] = []
-    strict = None
-    while isinstance(condition, Choose):
-        match condition:
-            case Choose(Compare("==", one, other), rest, Compare("<" | ">" as op, left, right)):
-                pass
-            case _:
-                return None
-        if (one, other) != (left, right) or strict not in (None, op):
-            return None
-        strict, condition = op, rest
-        pairs.append((left, right))
-    match condition:
-        case Compare("<" | "<=" | ">" | ">=" as last, left, right) if strict in (None, last[0]):
-            return last, [*pairs, (left, right)]
-    return None
+    def of_own(each: Expression) -> bool:
+        found = decides(each)
+        return found is not None and found[0] == so_far
+
+    compared = comparison_of(condition, of_own, negated=first == so_far)
+    if compared is None or not compared.strict:
+        return None
+    of = list(map(decides, compared.own))
+    new = list(map(decides, compared.new))
+    if any(one is None or other is None or one[1] != other[1] for one, other in zip(of, new, strict=True)):
+        return None
+    deciding = tuple(each[1] for each in of if each is not None)
+    if len(deciding) == 1 and isinstance(deciding[0], Argument) and kinds[deciding[0].path] == INT:
+        how = "max_by" if compared.how == MOST else "min_by"
+        return tuple(Fold(how, each, deciding[0]) for _, each in atomic_fields(schema))
+    how = "max_of" if compared.how == MOST else "min_of"
+    return tuple(Fold(how, each, Make(deciding)) for _, each in atomic_fields(schema))
 
 
 def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> tuple[int, Expression] | None:
@@ -303,60 +282,33 @@ def _plain(expression: Expression) -> Expression:
 
 def _fold(expression: Expression, path: tuple[int, ...], kind: Atomic, so_far: int, record: int) -> Fold:
     old = Argument(so_far, path)
-
-    def of(each: Expression) -> Expression:
-        return _of_record(each, so_far, record)
-
-    match expression:
-        case Argument(argument, where) if argument == so_far:
-            if where != path:
-                raise NotVectorizable("moves a field of the result so far to another field")
-            return Fold(FIRST, kind, Argument(0, path))
-        case Binary("+", left, right) if _is(left, old) and kind in (INT, FLOAT):
-            return Fold(SUM, kind, of(right))
-        case Binary("+", left, right) if _is(right, old) and kind in (INT, FLOAT):
-            return Fold(SUM, kind, of(left))
-        case Binary("-", left, Constant(value)) if _is(left, old) and kind == INT and type(value) is int:
-            return Fold(SUM, kind, Constant(-value))
-        case Invoke("min" | "max" as name, (left, right)) if kind == INT and (_is(left, old) or _is(right, old)):
-            return Fold(name, kind, of(right if _is(left, old) else left))
-        case Choose(Compare(op, left, right), then, otherwise) if kind == INT and op in ("<", "<=", ">", ">="):
-            return _chosen(op, left, right, then, otherwise, old, of)
-    return Fold(LAST, kind, of(expression))
+    found = recurrence_of(expression, lambda each: _plain(each) == old, _plain)
+    if found.how == KEEP:
+        return Fold(FIRST, kind, Argument(0, path))
+    if isinstance(expression, Argument) and expression.argument == so_far:
+        raise NotVectorizable("moves a field of the result so far to another field")
+    how = _HOWS.get(found.how)
+    if how is not None and (kind == INT or (kind == FLOAT and how == SUM)):
+        return Fold(how, kind, _of_record(found.of, so_far, record))
+    does = "chooses between" if isinstance(expression, Choose) else "joins"
+    return Fold(LAST, kind, _of_record(expression, so_far, record, does))
 
 
-def _chosen(
-    op: str, left: Expression, right: Expression, then: Expression, otherwise: Expression, old: Argument, of: Any
-) -> Fold:
-    """Return the fold of ``a if a < b else b`` and its variants: of ints, equal ones are alike."""
-    sides = [_plain(each) for each in (left, right)]
-    results = [_plain(each) for each in (then, otherwise)]
-    if old in sides and sides in (results, results[::-1]) and sides[0] != sides[1]:
-        smaller = (op in ("<", "<=")) == (sides[0] == results[0])
-        new = sides[1] if sides[0] == old else sides[0]
-        return Fold(MIN if smaller else MAX, INT, of(new))
-    raise NotVectorizable("chooses between the result so far and the record in a way that has no kernel")
-
-
-def _is(expression: Expression, old: Argument) -> bool:
-    return _plain(expression) == old
-
-
-def _of_record(expression: Expression, so_far: int, record: int) -> Expression:
+def _of_record(expression: Expression, so_far: int, record: int, does: str = "joins") -> Expression:
     """Return an expression over the record alone, as argument 0."""
     match expression:
         case Argument(argument, path):
             if argument != record:
-                raise NotVectorizable("joins the result so far and the record in a way that has no kernel")
+                raise NotVectorizable(f"{does} the result so far and the record in a way that has no kernel")
             return Argument(0, path)
         case Constant():
             return expression
     fields = {}
     for name, value in vars(expression).items():
         if isinstance(value, Expression):
-            fields[name] = _of_record(value, so_far, record)
+            fields[name] = _of_record(value, so_far, record, does)
         elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
-            fields[name] = tuple(_of_record(each, so_far, record) for each in value)  # type: ignore[assignment]
+            fields[name] = tuple(_of_record(each, so_far, record, does) for each in value)  # type: ignore[assignment]
         else:
             fields[name] = value
     return type(expression)(**fields)

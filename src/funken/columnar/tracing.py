@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from types import CodeType, FunctionType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from funken.columnar.bytecode import (
     catches,
@@ -37,6 +37,8 @@ from funken.columnar.typed.results import typed_and_read
 from funken.columnar.walk import Walk
 from funken.dataclass import dataclass
 from funken.expr.types import Type
+
+_Read = TypeVar("_Read")
 
 _DEEPEST = 10
 """Functions that call each other are read so deep."""
@@ -95,11 +97,24 @@ def trace(target: Any, method: str | None, arguments: int, changes: bool = False
     known = known_target(target) if method is None and arguments == 1 else None
     if known is not None:
         return Traced(known)
+    function, bound = function_of(target, method), method is not None
+    tracer = Tracer(function, arguments, bound, target=target if bound else None)
+    return with_method(tracer.of(schema, changes).run(), function, method)
+
+
+def with_method(traced: _Read, function: FunctionType, method: str | None) -> _Read:
+    """Return what was read of a function; of a ``method``, it holds as long as the object has that one."""
     if method is None:
-        return Tracer(plain_function(target), arguments, bound=False).of(schema, changes).run()
-    traced = Tracer(function_of_method(target, method), arguments, bound=True, target=target).of(schema, changes).run()
-    code = getattr(type(target), method).__code__
-    return replace(traced, dependencies=(*traced.dependencies, Dependency("method", method, fingerprint(code))))
+        return traced
+    made: Any = traced
+    known = Dependency("method", method, fingerprint(function.__code__))
+    found: _Read = replace(made, dependencies=(*made.dependencies, known))
+    return found
+
+
+def function_of(target: Any, method: str | None) -> FunctionType:
+    """Return a function, or that of a method; raise ``NotVectorizable`` if it is no plain one."""
+    return plain_function(target) if method is None else function_of_method(target, method)
 
 
 def plain_function(target: Any) -> FunctionType:
@@ -234,4 +249,4 @@ class Tracer(VariablesReader):
             return Walk(self, at, carried).run(begin)
 
 
-__all__ = ["Dependency", "Traced", "Tracer", "function_of_method", "plain_function", "trace"]
+__all__ = ["Dependency", "Traced", "Tracer", "function_of", "function_of_method", "trace", "with_method"]

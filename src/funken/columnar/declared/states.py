@@ -26,7 +26,7 @@ from funken.columnar.expressions import (
     Unpacked,
 )
 from funken.expr.python.numbers import AS_FLOAT_32, AS_INTS
-from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, UNNAMED_ROW, Record, Tuple, Type, atomic_fields
+from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, UNNAMED_ROW, Record, Tuple, Type
 from funken.types.info import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 
 Path = tuple[int, ...]
@@ -69,12 +69,6 @@ def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
         return {}
     bits = 32 if type_info.basic_type is BasicType.FLOAT else BITS.get(type_info.basic_type, 64)
     return {} if bits == 64 else {(): bits}
-
-
-def floats_of_32_bits(type_info: TypeInformation | None, schema: Type) -> set[Path]:
-    """Return the paths of the leaves of a type that are rounded."""
-    bits = bits_of_leaves(type_info)
-    return {path for path, kind in atomic_fields(schema) if kind == FLOAT and path in bits}
 
 
 def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
@@ -155,4 +149,4 @@ def _items(value: Expression, type_info: TupleTypeInfo | RowTypeInfo) -> list[Ex
     return None
 
 
-__all__ = ["bits_of_leaves", "floats_of_32_bits", "kept", "kept_schema", "seen"]
+__all__ = ["bits_of_leaves", "kept", "kept_schema", "seen"]

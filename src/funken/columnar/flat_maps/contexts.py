@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
-from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
 from funken.columnar.faults import reads
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import Traced, Tracer, function_of_method
+from funken.columnar.tracing import Traced, Tracer, function_of_method, with_method
 from funken.dataclass import dataclass
 
 STAMP = Argument(1)
@@ -40,8 +38,7 @@ def trace_with_context(target: Any, method: str) -> TracedWithContext:
     function = function_of_method(target, method)
     tracer = _ContextTracer(function, target)
     traced = tracer.run()
-    known = Dependency("method", method, fingerprint(function.__code__))
-    return TracedWithContext(replace(traced, dependencies=(*traced.dependencies, known)), tracer.asks)
+    return TracedWithContext(with_method(traced, function, method), tracer.asks)
 
 
 class _ContextTracer(Tracer):

@@ -6,13 +6,11 @@ anything else has no kernel.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
-from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Variables
@@ -20,7 +18,7 @@ from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import Tracer, function_of_method, plain_function
+from funken.columnar.tracing import Tracer, function_of, with_method
 from funken.expr.types import INT, Tuple, Type
 
 LEFT, RIGHT, LEFT_STAMP, RIGHT_STAMP, STAMP = (Argument(0, (number,)) for number in range(5))
@@ -46,9 +44,9 @@ def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
     ...
     funken.columnar.expressions.NotVectorizable: asks its context for output()
     """
-    function = plain_function(target) if method is None else function_of_method(target, method)
+    function = function_of(target, method)
     given = LEFT, RIGHT, Marker("context", "its context")
-    return _with_method(_JoinTracer(function, target, method is not None, given).read(), function, method)
+    return with_method(_JoinTracer(function, target, method is not None, given).read(), function, method)
 
 
 @reads
@@ -60,19 +58,12 @@ def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
     >>> [each.result for each in trace_pairs(lambda left, right: right, None, flat=False).emissions]
     [Argument(argument=0, path=(1,))]
     """
-    function = plain_function(target) if method is None else function_of_method(target, method)
+    function = function_of(target, method)
     bound = method is not None
     if flat:
-        return _with_method(_JoinTracer(function, target, bound, (LEFT, RIGHT)).read(), function, method)
+        return with_method(_JoinTracer(function, target, bound, (LEFT, RIGHT)).read(), function, method)
     traced = _PairTracer(function, target, bound).run()
-    return _with_method(TracedFlatMap((Emission(traced.result),), traced.dependencies), function, method)
-
-
-def _with_method(traced: TracedFlatMap, function: FunctionType, method: str | None) -> TracedFlatMap:
-    if method is None:
-        return traced
-    known = Dependency("method", method, fingerprint(function.__code__))
-    return replace(traced, dependencies=(*traced.dependencies, known))
+    return with_method(TracedFlatMap((Emission(traced.result),), traced.dependencies), function, method)
 
 
 def _begin(start: dict[str, Any], bound: bool, given: tuple[Any, ...]) -> None:

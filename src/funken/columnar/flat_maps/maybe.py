@@ -8,13 +8,12 @@ from typing import Any
 
 from funken.columnar.bytecode import is_followed
 from funken.columnar.calling.markers import expression_on
-from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Choose, Constant, Expression, NotVectorizable, Sequence, Unary
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer, under
-from funken.columnar.tracing import Traced, function_of_method, plain_function
+from funken.columnar.tracing import Traced, function_of, with_method
 from funken.expr.types import NONE, Type
 
 
@@ -26,12 +25,9 @@ def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> 
     >>> [each.guards for each in found.emissions if each.emits]
     [(Argument(argument=0, path=()),)]
     """
-    function = plain_function(target) if method is None else function_of_method(target, method)
+    function = function_of(target, method)
     traced = _MaybeTracer(function, 1, bound=method is not None, target=target).of(schema, changes=True).read()
-    if method is None:
-        return traced
-    known = Dependency("method", method, fingerprint(function.__code__))
-    return replace(traced, dependencies=(*traced.dependencies, known))
+    return with_method(traced, function, method)
 
 
 @reads

@@ -11,7 +11,7 @@ from typing import Any
 
 from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker, Outside, expression_on
-from funken.columnar.dependencies import Dependency, fingerprint
+from funken.columnar.dependencies import Dependency
 from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Code, LoopAround, Variables
@@ -19,7 +19,7 @@ from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import function_of_method, plain_function
+from funken.columnar.tracing import function_of, with_method
 
 RECORD, STAMP = (Argument(0, (number,)) for number in range(2))
 
@@ -32,12 +32,9 @@ def trace_process(target: Any, method: str | None) -> TracedFlatMap:
     >>> [each.result for each in found.emissions]
     [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
     """
-    function = plain_function(target) if method is None else function_of_method(target, method)
+    function = function_of(target, method)
     traced = _ProcessTracer(function, bound=method is not None, target=target).read()
-    if method is None:
-        return traced
-    known = Dependency("method", method, fingerprint(function.__code__))
-    return replace(traced, dependencies=(*traced.dependencies, known))
+    return with_method(traced, function, method)
 
 
 class _ProcessTracer(FlatMapTracer):

@@ -21,7 +21,6 @@ from funken.columnar.bytecode import (
 )
 from funken.columnar.calling.markers import Marker, expression_on
 from funken.columnar.calling.targets import known_target
-from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import (
     Argument,
     Choose,
@@ -39,7 +38,7 @@ from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.lists.comprehensions import dropping, operations_of
 from funken.columnar.meeting import Agenda, State, labels_of
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import Tracer, function_of_method, plain_function
+from funken.columnar.tracing import Tracer, function_of, with_method
 from funken.expr.paths import ALWAYS, NEVER, PathCondition
 from funken.expr.types import Type
 
@@ -63,12 +62,9 @@ def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) 
     items = known_target(target) if method is None else None
     if items is not None:
         return TracedFlatMap((Emission(_ITEM, items=items, segment=1),))
-    function = plain_function(target) if method is None else function_of_method(target, method)
+    function = function_of(target, method)
     traced = FlatMapTracer(function, 1, bound=method is not None, target=target).of(schema, changes=True).read()
-    if method is None:
-        return traced
-    known = Dependency("method", method, fingerprint(function.__code__))
-    return replace(traced, dependencies=(*traced.dependencies, known))
+    return with_method(traced, function, method)
 
 
 class _Run:

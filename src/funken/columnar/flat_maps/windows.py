@@ -7,13 +7,11 @@ only, and of the window for its bounds; anything else has no kernel.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
 from funken.columnar.calling.markers import Marker
-from funken.columnar.dependencies import Dependency, fingerprint
 from funken.columnar.expressions import Argument, Binary, Constant, Expression
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.code import Variables
@@ -21,7 +19,7 @@ from funken.columnar.flat_maps.contexts import answered, push_answer
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.tracing import FlatMapTracer
 from funken.columnar.stack import Stack
-from funken.columnar.tracing import function_of_method, plain_function
+from funken.columnar.tracing import function_of, with_method
 
 KEY, RESULT, WINDOW = (Argument(0, (number,)) for number in range(3))
 _END = Argument(0, (2, 1))
@@ -41,15 +39,12 @@ def trace_window_function(
     >>> [each.result for each in found.emissions]
     [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
     """
-    function = plain_function(target) if method is None else function_of_method(target, method)
+    function = function_of(target, method)
     window: Any = WINDOW if bounds else Marker("window", "its window")
     given = [KEY] * keyed + [Marker("context", "its context", window) if context else window]
     elements: Any = RESULT if many else Marker("list", "a list", [RESULT])
     traced = _WindowTracer(function, [*given, elements], bound=method is not None).read()
-    if method is None:
-        return traced
-    known = Dependency("method", method, fingerprint(function.__code__))
-    return replace(traced, dependencies=(*traced.dependencies, known))
+    return with_method(traced, function, method)
 
 
 class _WindowTracer(FlatMapTracer):

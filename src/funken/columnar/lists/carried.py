@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from funken.columnar.expressions import (
     Argument,
-    Binary,
     Choose,
     Compare,
     Constant,
@@ -24,9 +23,10 @@ from funken.columnar.expressions import (
     nodes_of,
 )
 from funken.columnar.lists.results import ResultOfItem, conditions_of, result_of
+from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, IsOwn, recurrence_of
 from funken.dataclass import dataclass
 
-_BETTER = {">": "fold max", "<": "fold min"}
+_FOLDS = {ADD: "total", MOST: "fold max", LEAST: "fold min"}
 
 
 @dataclass(frozen=True)
@@ -47,35 +47,34 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
 
     ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
     """
-    found: set[str] = set()
+    hows: set[str] = set()
     own = loop.number + 1 + place
 
+    def is_own(value: Expression) -> bool:
+        return value == Argument(own)
+
     def step(value: Expression) -> ResultOfItem:
-        match value:
-            case Argument(number, ()) if number == own:
-                return ResultOfItem(None)
-            case Binary("+", Argument(number, ()), added) if number == own and not contains(added, placeholders):
-                found.add("total")
-                return ResultOfItem(added)
-            case Invoke("max" | "min" as name, (Argument(number, ()), other)) if number == own:
-                found.add(f"fold {name}")
-                if not contains(other, placeholders):
-                    return ResultOfItem(other)
-            case Constant():
-                found.add(f"constant {value.value!r}")
-                return ResultOfItem(value)
+        found = recurrence_of(value, is_own)
+        if found.how == KEEP:
+            return ResultOfItem(None)
+        if found.how in _FOLDS and found.own_first and not contains(found.of, placeholders):
+            hows.add(_FOLDS[found.how])
+            return ResultOfItem(found.of)
+        if isinstance(value, Constant):
+            hows.add(f"constant {value.value!r}")
+            return ResultOfItem(value)
         raise NotVectorizable("has a loop that carries a variable in a way that is not known")
 
     tree = _apart(tree, place)
-    better = _better(tree, place, own, placeholders)
+    better = _better(tree, place, is_own, placeholders)
     if better is not None:
         how, per_item = better
-        found.add(how)
+        hows.add(how)
     else:
         per_item = _mapped(tree, place, step, placeholders)
-    if len(found) != 1:
-        raise NotVectorizable("has a loop that carries a variable in several ways" if found else "has a loop")
-    (how,) = found
+    if len(hows) != 1:
+        raise NotVectorizable("has a loop that carries a variable in several ways" if hows else "has a loop")
+    (how,) = hows
     given = replace(loop, conditions=conditions_of(per_item), result=result_of(per_item))
     if how.startswith("constant"):
         return Choose(Invoke("any", (replace(given, result=Constant(True)),)), given.result, before)
@@ -122,23 +121,22 @@ def _mapped(
     raise NotVectorizable("leaves a loop early")
 
 
-def _better(tree: Expression, place: int, own: int, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
+def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
     """Return the fold of ``if item > best: best = item``, with what is compared; ``None`` if that is not what the body is."""
     match tree:
-        case Choose(Compare(op, left, right), then, otherwise):
+        case Choose(Compare() as condition, then, otherwise):
             taken, kept = _end(then), _end(otherwise)
             if taken is None or kept is None:
                 return None
-            item, op = (left, op) if right == Argument(own) else (right, {"<": ">", ">": "<"}.get(op, ""))
-            is_better = Argument(own) in (left, right) and op in _BETTER and not contains(item, placeholders)
-            if not is_better or (taken[0][place], kept[0][place]) != (item, Argument(own)):
+            found = recurrence_of(Choose(condition, taken[0][place], kept[0][place]), is_own)
+            if found.how not in (MOST, LEAST) or not found.own_first or contains(found.of, placeholders):
                 return None
-            rest = [each for each in (*taken[1], *kept[1]) if each != item and not contains(each, placeholders)]
-            return None if rest else (_BETTER[op], ResultOfItem(item))
+            rest = [each for each in (*taken[1], *kept[1]) if each != found.of and not contains(each, placeholders)]
+            return None if rest else (_FOLDS[found.how], ResultOfItem(found.of))
         case Sequence(before, result):
-            found = _better(result, place, own, placeholders)
+            better = _better(result, place, is_own, placeholders)
             left_over = tuple(each for each in before if not contains(each, placeholders))
-            return found if found is None or not left_over else (found[0], Sequence(left_over, found[1]))
+            return better if better is None or not left_over else (better[0], Sequence(left_over, better[1]))
     return None
 
 

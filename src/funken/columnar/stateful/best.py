@@ -22,16 +22,14 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.expressions import Sequence as After
-from funken.columnar.folds import lexicographic
-from funken.columnar.stateful.changes import LEAST, MOST, SET, StateChange, are_exclusive
+from funken.columnar.recurrence import SET, Comparison, comparison_of
+from funken.columnar.stateful.changes import StateChange, are_exclusive
 from funken.columnar.stateful.traced import FIRST_STATE, Write, value_of
 from funken.columnar.stateful.typed import WithParts, states_in
 from funken.dataclass import dataclass
 from funken.expr.types import Atomic, Type, atomic_fields
 
 Path = tuple[int, ...]
-_OPPOSITE = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_NOT = {"<": ">=", ">": "<=", "<=": ">", ">=": "<"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class BestChanges:
 def best_changes(state: int, writes: Sequence[Write], kind: Type, default: Any) -> BestChanges | None:
     """Return the changes of a state in that form; ``None``: it has another."""
     of_state = [each for each in writes if each.state == state]
-    found: list[tuple[StateChange, _Comparison | None]] = []
+    found: list[tuple[StateChange, Comparison | None]] = []
     for write in of_state:
         if write.value is None and default is None:
             continue  # what is there is asked for no more
@@ -78,17 +76,7 @@ def best_changes(state: int, writes: Sequence[Write], kind: Type, default: Any) 
     return BestChanges(changes, first.own, new, first.how, first.strict)
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """What decides whether a record replaces the one that is kept."""
-
-    own: tuple[Expression, ...]
-    new: tuple[Expression, ...]
-    how: str
-    strict: bool
-
-
-def _key(each: _Comparison) -> Any:
+def _key(each: Comparison) -> Any:
     return repr(each.own), each.how, each.strict
 
 
@@ -96,7 +84,7 @@ def _constant(value: Any) -> Expression:
     return Make(tuple(map(_constant, value))) if type(value) is tuple else Constant(value)
 
 
-def _change(state: int, write: Write) -> tuple[StateChange, _Comparison | None] | None:
+def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] | None:
     """Return what becomes of the record, without the guard that compares, and what that compares."""
     value, own = write.value, value_of(state)
     assert value is not None
@@ -122,7 +110,7 @@ def _is_of(expression: Expression, state: int) -> bool:
     return any(path[: len(wanted)] == wanted[: len(path)] for path in states_in(expression))
 
 
-def _comparison(guard: Expression, state: int) -> _Comparison | None:
+def _comparison(guard: Expression, state: int) -> Comparison | None:
     negated = False
     while isinstance(guard, Unary) and guard.op in ("not", "bool"):
         negated ^= guard.op == "not"
@@ -131,23 +119,8 @@ def _comparison(guard: Expression, state: int) -> _Comparison | None:
         if any(not isinstance(each, Argument | Make) for each in guard.before):
             return None
         guard = guard.result
-    compared = lexicographic(guard)
-    if compared is None:
-        return None
-    op, pairs = compared
-    op = _NOT[op] if negated else op
-    sides = [[_plain(each) for each in side] for side in zip(*pairs, strict=True)]
-    of_own = [[_is_of(each, state) for each in side] for side in sides]
-    if all(of_own[1]) and not any(of_own[0]):
-        new, own = sides
-    elif all(of_own[0]) and not any(of_own[1]):
-        own, new = sides
-        op = _OPPOSITE[op]
-    else:
-        return None
-    if any(not _only_of(each, state) for each in own):
-        return None
-    return _Comparison(tuple(own), tuple(new), MOST if op in (">", ">=") else LEAST, op in ("<", ">"))
+    compared = comparison_of(guard, lambda each: _is_of(each, state), negated, _plain)
+    return compared if compared is not None and all(_only_of(each, state) for each in compared.own) else None
 
 
 def _only_of(expression: Expression, state: int) -> bool:

@@ -10,8 +10,6 @@ from typing import Any
 from funken.columnar.expressions import Expression, Unary
 from funken.dataclass import dataclass
 
-SET, ADD, ADD_ROUNDED, MOST, LEAST, UNITE, KEEP = "set", "add", "add, round", "most", "least", "unite", "keep"
-
 
 @dataclass(frozen=True)
 class StateChange:
@@ -19,6 +17,7 @@ class StateChange:
 
     guards: tuple[Expression, ...]
     how: str
+    """One of those of ``recurrence.py``."""
     of: Expression
     """What it is set to, what is added, with what it is compared or its bits are united; of ``KEEP``, nothing."""
     whole: bool = False
@@ -86,6 +85,7 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
     """Return changes without conditions that make no difference: paths through a function that part may come to the same.
 
     >>> from funken.columnar.expressions import Argument, Constant
+    >>> from funken.columnar.recurrence import SET
     >>> taken, test = Argument(0, (1,)), Argument(0, (2,))
     >>> changes = [StateChange((test, each), SET, Constant(1)) for each in (taken, Unary("not", taken))]
     >>> [change.guards for change in merged(changes)] == [(test,)]
@@ -129,16 +129,4 @@ def _any_opposite(guards: _Guards, others: _Guards) -> bool:
     return any((test, not truth) in there for test, truth in others)
 
 
-__all__ = [
-    "ADD",
-    "ADD_ROUNDED",
-    "KEEP",
-    "LEAST",
-    "MOST",
-    "SET",
-    "UNITE",
-    "StateChange",
-    "Structures",
-    "are_exclusive",
-    "merged",
-]
+__all__ = ["StateChange", "Structures", "are_exclusive", "merged"]

@@ -12,7 +12,8 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from funken.columnar.expressions import Constant, Expression, NotVectorizable
-from funken.columnar.stateful.changes import SET, StateChange, merged
+from funken.columnar.recurrence import SET
+from funken.columnar.stateful.changes import StateChange, merged
 from funken.columnar.stateful.traced import Access, Write
 from funken.dataclass import dataclass
 from funken.state.descriptors import StateKind

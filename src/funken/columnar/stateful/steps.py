@@ -11,34 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
+from operator import eq
 
 from funken.columnar.expressions import (
     Argument,
     Binary,
-    Compare,
+    Choose,
     Constant,
     Expression,
-    Invoke,
     Listed,
     NotVectorizable,
     Rowwise,
     Unary,
 )
-from funken.columnar.expressions import Sequence as After
+from funken.columnar.recurrence import ADD, ADD_ROUNDED, KEEP, LEAST, MOST, SET, recurrence_of
 from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of, whole_of
-from funken.columnar.stateful.changes import (
-    ADD,
-    ADD_ROUNDED,
-    KEEP,
-    LEAST,
-    MOST,
-    SET,
-    UNITE,
-    StateChange,
-    are_exclusive,
-    merged,
-)
+from funken.columnar.stateful.changes import StateChange, are_exclusive, merged
 from funken.columnar.stateful.traced import FIRST_STATE, Write, held, value_of
 from funken.columnar.stateful.typed import TypedState, parts_of, states_in
 from funken.dataclass import dataclass
@@ -318,44 +308,20 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
 def _change(each: StateChange, own: Argument, kind: Type) -> StateChange:
     """Return a change in one of the forms that are scanned, if it has one."""
     match each.of:
-        case After(before, result):
-            change = _change(replace(each, of=result), own, kind)
-            return each if change.how == SET else replace(change, of=After(before, change.of))
-        case Argument() as same if same == own:
-            return replace(each, how=KEEP, of=Constant(0))
-        case Binary("+", left, right) if own in (left, right) and kind in (INT, FLOAT):
-            return replace(each, how=ADD, of=right if left == own else left)
-        case Binary("-", left, right) if left == own and kind in (INT, FLOAT):
-            return replace(each, how=ADD, of=Unary("-", right))
         case Rowwise(function, (Binary("+" | "-") as sum_of,)) if function == AS_FLOAT_32:
             change = _change(replace(each, of=sum_of), own, kind)
             return replace(change, how=ADD_ROUNDED) if change.how == ADD else each
-        case Binary("|", left, right) if own in (left, right) and kind == INT:
-            return replace(each, how=UNITE, of=right if left == own else left)
-        case Invoke("max" | "min" as name, (left, right)) if own in (left, right) and kind == INT:
-            return replace(each, how=MOST if name == "max" else LEAST, of=right if left == own else left)
-    if kind == INT:
+    is_own = partial(eq, own)
+    found = recurrence_of(each.of, is_own)
+    if found.how == KEEP or kind == INT or (kind == FLOAT and found.how == ADD):
+        if found.how != SET:
+            return replace(each, how=found.how, of=found.of)
         for guard in each.guards:
-            how = _better(guard, each.of, own)
-            if how is not None:
-                return StateChange(tuple(other for other in each.guards if other is not guard), how, each.of)
+            found = recurrence_of(Choose(guard, each.of, own), is_own)
+            if found.how in (MOST, LEAST):
+                guards = tuple(other for other in each.guards if other is not guard)
+                return StateChange(guards, found.how, each.of)
     return each
-
-
-def _better(guard: Expression, of: Expression, own: Argument) -> str | None:
-    """Return of a guard that what is set is greater, or less, than what is there; of equal ints it does not matter."""
-    match guard:
-        case Unary("not", Compare("<" | "<=" | ">" | ">=" as op, left, right)):
-            greater = op in ("<", "<=")
-        case Compare("<" | "<=" | ">" | ">=" as op, left, right):
-            greater = op in (">", ">=")
-        case _:
-            return None
-    if (left, right) == (of, own):
-        return MOST if greater else LEAST
-    if (left, right) == (own, of):
-        return LEAST if greater else MOST
-    return None
 
 
 __all__ = ["Appends", "Best", "Presence", "Rounds", "Scan", "Step", "Unit", "all_steps"]

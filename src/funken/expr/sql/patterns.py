@@ -117,28 +117,6 @@ def valid_expression(pattern: str) -> re.Pattern[str] | None:
         return None
 
 
-def python_replacement(text: str) -> str:
-    """Return a replacement of Java, where ``$1`` is a group, as Python has it."""
-    found: list[str] = []
-    at = 0
-    while at < len(text):
-        mark = text[at]
-        if mark == "\\" and at + 1 < len(text):
-            found.append(text[at + 1].replace("\\", "\\\\"))
-            at += 2
-            continue
-        group = re.compile(r"\$(?:(\d)|\{(\w+)\})").match(text, at)
-        if group:
-            found.append(f"\\g<{group.group(1) or group.group(2)}>")
-            at = group.end()
-            continue
-        if mark == "$":
-            raise EvaluationError("Illegal group reference")
-        found.append("\\\\" if mark == "\\" else mark)
-        at += 1
-    return "".join(found)
-
-
 def _escape_of(escape: str | None) -> str | None:
     if escape is not None and len(escape) != 1:
         raise InvalidCall(f"Invalid escape character '{escape}'")

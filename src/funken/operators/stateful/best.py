@@ -15,8 +15,8 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.changes import Runs, most
 from funken.columnar.keyed.groups import Groups, ranks
 from funken.columnar.keyed.kept import column_from
+from funken.columnar.recurrence import MOST
 from funken.columnar.stateful.best import BestChanges
-from funken.columnar.stateful.changes import MOST
 from funken.columnar.stateful.steps import Best, Unit
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, atomic_fields
 from funken.operators.stateful.arrays import StateArrays

@@ -18,7 +18,8 @@ from funken.columnar.kernels.rowwise import Value, flattened
 from funken.columnar.keyed.changes import Participants, added, added_rounded, check_sums, most, toggled, united
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
-from funken.columnar.stateful.changes import ADD, ADD_ROUNDED, MOST, SET, UNITE, StateChange
+from funken.columnar.recurrence import ADD, ADD_ROUNDED, MOST, SET, UNITE
+from funken.columnar.stateful.changes import StateChange
 from funken.columnar.stateful.lifetimes import Guards
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.stateful.traced import TimerChange

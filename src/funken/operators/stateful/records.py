@@ -10,7 +10,7 @@ from funken.columnar.expressions import Argument
 from funken.columnar.kernels.columns import Array, Column, Columns, MadeLater, joined, joined_columns
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.record_log import RecordLog
-from funken.columnar.stateful.changes import KEEP
+from funken.columnar.recurrence import KEEP
 from funken.columnar.stateful.steps import Unit
 from funken.expr.types import Atomic, Type, atomic_fields
 from funken.operators.stateful.evaluating import BlockEvaluation

@@ -15,7 +15,8 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.changes import Participants
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.kept import column_from, objects
-from funken.columnar.stateful.changes import KEEP, SET, StateChange
+from funken.columnar.recurrence import KEEP, SET
+from funken.columnar.stateful.changes import StateChange
 from funken.columnar.stateful.steps import Unit
 from funken.expr.types import FLOAT, atomic_fields
 from funken.operators.stateful.arrays import StateArrays
