@@ -8,6 +8,7 @@ Keys, arguments and filters are positions of columns; computed ones are columns 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
@@ -60,6 +61,8 @@ class ExecScan(ExecNode):
     metadata: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     key: Keys = ()
+    filters: tuple[Any, ...] = field(default=(), compare=False)
+    """The conditions that the source uses to read less; the filter above checks them again. No part of uids."""
 
 
 @dataclass(frozen=True)

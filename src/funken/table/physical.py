@@ -253,6 +253,7 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     uid = self.uid_of(node, (), "scan")
     before = {each.id for each in self.env.graph}
     scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
+    scan = scan.filtered(node.filters)[0] if node.filters else scan
     stream = scan.stream(self.env)
     self.adopt(uid, before)
     built = _from_stream(self, node, stream, uid)

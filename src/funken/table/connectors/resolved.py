@@ -10,6 +10,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import ResolvedTable
 from funken.table.config import TableConfig
+from funken.table.connectors.conditions import SourceCondition
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import factory_of
 from funken.types.row import Row
@@ -126,6 +127,11 @@ class Selected(ScanTable):
         self.emits_watermark_per_record = scan.emits_watermark_per_record
         self.bounded = scan.bounded
         self.deletes_by_key = scan.deletes_by_key
+
+    def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
+        """Let the other scan leave out rows."""
+        scan, used = self._scan.filtered(conditions)
+        return (Selected(scan, self._positions) if used else self), used
 
     def stream(self, env: Any) -> Any:
         """Return the rows with these columns only."""

@@ -125,6 +125,8 @@ class Printer:
         """Describe a scan."""
         path = node.table.path
         parts = [path.catalog, path.database, path.name]
+        if node.filters:
+            parts.append(f"filter=[{' AND '.join(self.text(one.node, node.row_type) for one in node.filters)}]")
         return "TableSourceScan", [
             f"table=[{_listed(parts)}]",
             f"fields={_listed(node.columns)}",
