@@ -8,6 +8,7 @@ Keys, arguments and filters are positions of columns; computed ones are columns 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
@@ -75,6 +76,8 @@ class ExecScan(ExecNode):
     watermark: Node | None = None
     """The expression of the watermarks that the source assigns, over its columns; ``None``: it assigns none."""
     settings: WatermarkSettings | None = None
+    filters: tuple[Any, ...] = field(default=(), compare=False)
+    """The conditions that the source uses to read less; the filter above checks them again. No part of uids."""
 
 
 @dataclass(frozen=True)

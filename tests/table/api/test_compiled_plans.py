@@ -118,3 +118,34 @@ def test_a_changed_query_says_which_state_it_keeps_before_it_starts(tmp_path):
         tables.execute_sql("INSERT INTO result SELECT k, MAX(v) FROM endless GROUP BY k")
     assert "begins without state: GroupAggregate" in str(refused.value)
     assert "state is not used any more: GroupAggregate" in str(refused.value)
+
+
+def test_a_savepoint_is_restored_through_a_compiled_plan(tmp_path):
+    """The plan that was compiled finds the state of its operators, although the planner would call them otherwise now."""
+    file = tmp_path / "plan.json"
+    tables = session("first", **{"execution.checkpointing.savepoint-dir": str(tmp_path)})
+    endless = (
+        "CREATE TABLE endless (k STRING, v INT) WITH ('connector' = 'values', 'hold-open' = 'true', 'data-id' = '{}')"
+    )
+    tables.execute_sql(endless.format(register_rows(ROWS)))
+    tables.execute_sql(f"COMPILE PLAN '{file}' FOR INSERT INTO result SELECT k, SUM(v) FROM endless GROUP BY k")
+    plan = json.loads(file.read_text())
+    plan["operators"] = [{**one, "uid": f"pinned-{place}"} for place, one in enumerate(plan["operators"])]
+    file.write_text(json.dumps(plan))
+    job = tables.execute_sql(f"EXECUTE PLAN '{file}'").get_job_client()
+    end = time.monotonic() + 30
+    while len(results_of("first").changes) < 4 and time.monotonic() < end:
+        time.sleep(0.05)
+    path = job.stop_with_savepoint(False, str(tmp_path)).result(60)
+
+    later = session("second", **{"execution.state-recovery.path": path})
+    later.execute_sql(endless.format(register_rows([Row("a", 10)])))
+    resumed = later.execute_sql(f"EXECUTE PLAN '{file}'").get_job_client()
+    end = time.monotonic() + 30
+    while not results_of("second").changes and time.monotonic() < end:
+        time.sleep(0.05)
+    resumed.cancel().result(60)
+
+    assert [tuple(row) for row in results_of("second").changes][-1] == ("a", 14)
+    with pytest.raises(CheckpointIncompatible, match="state is not used any more: .*pinned"):
+        later.execute_sql("INSERT INTO result SELECT k, SUM(v) FROM endless GROUP BY k")

@@ -68,11 +68,14 @@ class IcebergSource(Source):
     table: str
     snapshot_id: int | None = None
     columns: tuple[str, ...] = ("*",)
+    row_filter: str = ""
+    """A filter of ``pyiceberg``: files whose statistics or partitions exclude it are not read."""
 
     def scan(self, snapshot: int | None, columns: tuple[str, ...] = ()) -> Any:
         """Return the table, and the scan of a snapshot, of some ``columns`` only."""
         table = self.catalog.table(self.table, SourceNotReadable)
-        return table, table.scan(snapshot_id=snapshot, selected_fields=columns or self.columns)
+        chosen = {"row_filter": self.row_filter} if self.row_filter else {}
+        return table, table.scan(snapshot_id=snapshot, selected_fields=columns or self.columns, **chosen)
 
     def record_schema(self) -> Type:
         """Return the schema of the rows."""

@@ -13,6 +13,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
+from funken.table.connectors.conditions import SourceCondition
 from funken.timing.watermarks import WatermarkStrategy
 
 
@@ -71,6 +72,10 @@ class ScanTable:
     def stream(self, env: Any) -> Any:
         """Return the stream of rows, added to a ``StreamExecutionEnvironment``."""
         raise NotImplementedError
+
+    def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
+        """Return a scan that leaves out rows which do not fulfil some conditions, and the places of these conditions."""
+        return self, ()
 
     def selected(self, names: Sequence[str]) -> ScanTable | None:
         """Return a scan of these columns alone, in this order; ``None``: it reads all of them anyway."""

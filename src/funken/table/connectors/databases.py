@@ -24,6 +24,7 @@ from funken.connectors.sql.sqlite import SqliteDatabase
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, SourceNotReadable
 from funken.table.changelog import ChangelogMode
+from funken.table.connectors.conditions import SourceCondition
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
@@ -186,6 +187,21 @@ class DatabaseScan(ScanTable):
 
     def __init__(self, context: TableContext, options: OptionValues, database: SqlDatabase) -> None:
         self._context, self._options, self._database = context, options, database
+        self._where = ""
+
+    def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
+        """Return a scan with a WHERE clause of the comparisons that the database makes as SQL does here."""
+        exact = isinstance(self._database, PostgresDatabase)
+        texts: dict[int, str] = {}
+        for place, condition in enumerate(conditions):
+            comparison = condition.comparison()
+            if comparison is not None and comparison.column in self._context.names:
+                text = comparison.sql(self._database.quote(comparison.column), exact)
+                if text is not None:
+                    texts[place] = text
+        found = DatabaseScan(self._context, self._options, self._database)
+        found._where = f" WHERE {' AND '.join(texts.values())}" if texts else ""
+        return found, tuple(texts)
 
     def stream(self, env: Any) -> Any:
         """Return the rows."""
@@ -208,7 +224,7 @@ class DatabaseScan(ScanTable):
             )
         source = SqlSource(
             database,
-            f"SELECT {', '.join(quoted)}{more} FROM {table}",
+            f"SELECT {', '.join(quoted)}{more} FROM {table}{self._where}",
             column,
             partitions=count or 1,
             lower=options["scan.partition.lower-bound"],

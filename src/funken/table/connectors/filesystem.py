@@ -29,9 +29,10 @@ from funken.connectors.sink import Sink
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
+from funken.table.connectors.conditions import SourceCondition, fulfilled
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
-from funken.table.connectors.folders import FolderSink, files_below, is_empty
+from funken.table.connectors.folders import FolderSink, files_below, folder_of, is_empty
 from funken.table.connectors.formats import (
     Columns,
     CsvTableRows,
@@ -291,6 +292,37 @@ class FilesScan(ScanTable):
         self._names = tuple(names)
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
         self.bounded = options["source.monitor-interval"] is None
+        self._conditions: tuple[SourceCondition, ...] = ()
+
+    def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
+        """Return a scan of the partitions that fulfil conditions; these need no other columns."""
+        keys = set(self._context.partition_keys)
+        used = tuple(place for place, one in enumerate(conditions) if one.columns and one.columns <= keys)
+        if not used or not self.bounded:
+            return self, ()
+        found = FilesScan(self._context, self._options, self._format, self._names)
+        found._conditions = tuple(conditions[place] for place in used)
+        return found, used
+
+    def _partitions(self) -> list[str]:
+        """Return the folders of partitions that fulfil the conditions, relative to the path."""
+        columns = [(name, type_) for name, type_ in self._context.columns if name in self._context.partition_keys]
+        folders = sorted({folder_of(file) for file in files_below(self._options["path"])})
+        default = self._options["partition.default-name"]
+        rows = []
+        for folder in folders:
+            values = dict(part.split("=", 1) for part in folder.split("/") if "=" in part)
+            if len(values) < len(columns):
+                return folders  # the source says what is wrong
+            texts = {name: unquote(value) for name, value in values.items()}
+            rows.append(
+                tuple(None if texts[name] == default else text_reader(type_)(texts[name]) for name, type_ in columns)
+            )
+        return [
+            folder
+            for folder, is_read in zip(folders, fulfilled(self._conditions, columns, rows), strict=True)
+            if is_read
+        ]
 
     def selected(self, names: Sequence[str]) -> ScanTable | None:
         """Return a scan of some columns of Parquet or ORC."""
@@ -326,7 +358,12 @@ class FilesScan(ScanTable):
         path = self._options["path"]
         if self.bounded and is_empty(path):
             return env.from_collection([]).name(self._context.path)
-        builder = FileSource.for_format(self._files(), path)
+        paths = [path]
+        if self._conditions:
+            paths = [f"{path.rstrip('/')}/{folder}" for folder in self._partitions()]
+            if not paths:
+                return env.from_collection([]).name(self._context.path)
+        builder = FileSource.for_format(self._files(), *paths)
         if not self.bounded:
             builder = builder.monitor_continuously(self._options["source.monitor-interval"])
         return env.from_source(builder.build(), None, self._context.path)

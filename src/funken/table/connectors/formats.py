@@ -18,6 +18,7 @@ from typing import Any
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.protobuf_schema import ProtobufSchema
+from funken.connectors.formats.protobuf_values import fields_of
 from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
@@ -398,16 +399,21 @@ class DocumentRows(DeserializationSchema, SerializationSchema):
         """Return the rows of a message."""
         try:
             documents = self.schema.deserialize_all(message)
-        except ValueError:
-            if self.ignores_errors:
+        except Exception:
+            if self.ignores_errors:  # libraries of formats have exceptions of their own
                 return []
             raise
-        return [Row(*self._reader.read_values(document)) for document in documents]
+        return [Row(*self._reader.read_values(_mapping(document))) for document in documents]
 
     def serialize(self, value: Any) -> bytes:
         """Write a row."""
         message: bytes = self.schema.serialize(document_of(value, self.columns))
         return message
+
+
+def _mapping(document: Any) -> Any:
+    """Return a document as a mapping: a message of protocol buffers by its fields."""
+    return document if isinstance(document, Mapping) else fields_of(document)
 
 
 def document_of(row: Any, columns: Columns) -> dict[str, Any]:
@@ -435,13 +441,20 @@ def _avro(format_: TableFormat, columns: Columns) -> DocumentRows:
 
 
 def _avro_confluent(format_: TableFormat, columns: Columns) -> DocumentRows:
+    return _registered(format_, columns, json.dumps(avro_type(columns)))
+
+
+def _avro_confluent_reader(format_: TableFormat, columns: Columns) -> DocumentRows:
+    """Return what reads records by the schema that wrote them, and takes the columns by their names."""
+    return _registered(format_, columns, None)
+
+
+def _registered(format_: TableFormat, columns: Columns, schema: str | None) -> DocumentRows:
     options = format_.options
     user, _, password = (options["basic-auth.user-info"] or ":").partition(":")
     client = SchemaRegistryClient(options["url"], user or None, password or None, options["ssl.truststore.location"])
     subject = options["subject"] or f"{options['topic']}-value"
-    return DocumentRows(
-        columns, ConfluentAvroSchema(client, subject, options["schema"] or json.dumps(avro_type(columns)))
-    )
+    return DocumentRows(columns, ConfluentAvroSchema(client, subject, options["schema"] or schema))
 
 
 def _protobuf(format_: TableFormat, columns: Columns) -> DocumentRows:
@@ -621,6 +634,10 @@ _MAKERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
 }
 
 
+_READERS = {"avro-confluent": _avro_confluent_reader}
+"""What reads messages, of formats that do not read them as they write them."""
+
+
 def format_names() -> list[str]:
     """Return the names of the formats of messages, sorted."""
     return sorted(_MAKERS)
@@ -654,7 +671,7 @@ def table_format(path: str, name: str, options: OptionValues, prefix: str = "", 
     check_format(path, name, format_names())
     values = {option.key: options[f"{prefix}{name}.{option.key}"] for option in _OPTIONS[name]}
     mode = ChangelogMode.all() if name in _ENVELOPES else ChangelogMode.insert_only()
-    return TableFormat(name, path, {**values, **more}, mode, _MAKERS[name], _MAKERS[name])
+    return TableFormat(name, path, {**values, **more}, mode, _READERS.get(name, _MAKERS[name]), _MAKERS[name])
 
 
 __all__ = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from funken.connectors.delta.sink import DeltaSink
@@ -13,6 +15,7 @@ from funken.connectors.iceberg.source import IcebergSource
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
+from funken.table.connectors.conditions import SourceCondition
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, document_of
@@ -75,6 +78,21 @@ class LakeScan(ScanTable):
 
     def __init__(self, context: TableContext, source: Any, bounded: bool = True) -> None:
         self._context, self._source, self.bounded = context, source, bounded
+
+    def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
+        """Return a scan of the files of an Iceberg table that may have rows which fulfil conditions."""
+        if not isinstance(self._source, IcebergSource):
+            return self, ()
+        texts: dict[int, str] = {}
+        for place, condition in enumerate(conditions):
+            comparison = condition.comparison()
+            text = None if comparison is None else comparison.iceberg()
+            if text is not None:
+                texts[place] = text
+        if not texts:
+            return self, ()
+        source = replace(self._source, row_filter=" and ".join(texts.values()))
+        return LakeScan(self._context, source, self.bounded), tuple(texts)
 
     def stream(self, env: Any) -> Any:
         """Return the rows."""

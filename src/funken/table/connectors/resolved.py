@@ -11,6 +11,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import ResolvedTable
 from funken.table.config import TableConfig
+from funken.table.connectors.conditions import SourceCondition
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import factory_of
 from funken.table.connectors.older_options import todays_options
@@ -159,6 +160,11 @@ class Selected(ScanTable):
         """Let the source assign watermarks: its rows have all columns."""
         generator: Any = strategy.generator
         self._scan.assign_watermarks(replace(strategy, generator=generator.of_wider_rows(self._positions)))
+
+    def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
+        """Let the other scan leave out rows."""
+        scan, used = self._scan.filtered(conditions)
+        return (Selected(scan, self._positions) if used else self), used
 
     def stream(self, env: Any) -> Any:
         """Return the rows with these columns only."""

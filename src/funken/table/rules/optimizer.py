@@ -10,6 +10,7 @@ from funken.table.logical import LogicalSink
 from funken.table.rules.changes import Settler
 from funken.table.rules.convert import Converter
 from funken.table.rules.pruning import pruned
+from funken.table.rules.pushdown import with_filters
 from funken.table.rules.rewrites import Rewriter
 from funken.table.rules.sinks import sink
 
@@ -18,7 +19,8 @@ def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> 
     """Return the optimized plans of sinks; what they have in common is one object in all of them."""
     rewriter, converter, settler = Rewriter(), Converter(config, batch), Settler()
     relations = pruned([rewriter.push(root.input) for root in sinks])
-    return [
+    roots = [
         sink(root, converter.of(relation), settler, config, batch)
         for root, relation in zip(sinks, relations, strict=True)
     ]
+    return with_filters(roots, config) if batch else roots

@@ -125,6 +125,8 @@ class Printer:
         """Describe a scan."""
         path = node.table.path
         parts = [path.catalog, path.database, path.name]
+        if node.filters:
+            parts.append(f"filter=[{' AND '.join(self.text(one.node, node.row_type) for one in node.filters)}]")
         if node.watermark is not None:
             parts += self.pushed(node)
         return "TableSourceScan", [

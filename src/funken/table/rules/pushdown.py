@@ -1,0 +1,59 @@
+"""Conditions into sources: what a connector can leave out it does not read; the query checks the rest.
+
+Only where results are final (batch): a stream that starts from a savepoint has to read what it read before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from funken.table import exec_nodes as nodes
+from funken.table.connectors.conditions import SourceCondition, conjuncts
+from funken.table.connectors.resolved import scan_of
+from funken.table.exec_nodes import ExecNode, ExecSink
+
+
+def with_filters(roots: Sequence[ExecSink], config: Any) -> list[ExecSink]:
+    """Return plans whose scans know conditions of the filter right above; a scan that several read is left as it is."""
+    uses: Counter[int] = Counter()
+
+    def count(node: Any) -> None:
+        uses[id(node)] += 1
+        if uses[id(node)] == 1:
+            for each in node.inputs:
+                count(each)
+
+    for root in roots:
+        count(root)
+    done: dict[int, Any] = {}
+
+    def visit(node: Any) -> Any:
+        if id(node) not in done:
+            inputs = tuple(visit(each) for each in node.inputs)
+            if (
+                isinstance(node, nodes.ExecCalc)
+                and isinstance(node.input, nodes.ExecScan)
+                and uses[id(node.input)] == 1
+            ):
+                inputs = (_filtered(node.input, node.condition, config),)
+            same = all(one is other for one, other in zip(inputs, node.inputs, strict=True))
+            done[id(node)] = node if same else node.with_inputs(inputs)
+        return done[id(node)]
+
+    return [visit(root) for root in roots]
+
+
+def _filtered(scan: nodes.ExecScan, condition: Any, config: Any) -> ExecNode:
+    names = tuple(scan.row_type.names)
+    conditions = [SourceCondition(one, names) for one in conjuncts(condition)]
+    if not conditions or not scan.mode.is_insert_only:
+        return scan
+    found = scan_of(scan.table, list(names), config, scan.options)
+    _, used = found.filtered(conditions)
+    return replace(scan, filters=tuple(conditions[place] for place in used)) if used else scan
+
+
+__all__ = ["with_filters"]

@@ -1,0 +1,198 @@
+"""Formats whose schemas are elsewhere, over a topic: Avro by a schema registry, protocol buffers by a class."""
+
+import datetime
+import sys
+from decimal import Decimal
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from funken.connectors import AvroSchema
+from funken.errors import FunkenError, InvalidProgram
+from funken.table import EnvironmentSettings, TableEnvironment
+from tests.support.schema_registry import Registry
+
+
+@pytest.fixture
+def broker():
+    confluent_kafka = pytest.importorskip("confluent_kafka", reason="install it with: pip install 'funken[kafka]'")
+    producer = confluent_kafka.Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
+    [found] = producer.list_topics(timeout=30).brokers.values()
+    return SimpleNamespace(producer=producer, servers=f"{found.host}:{found.port}")
+
+
+@pytest.fixture
+def registry():
+    found = Registry()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def tables():
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    return made
+
+
+def create(tables, name, columns, broker, topic, **options):
+    given = {
+        "connector": "kafka", "topic": topic, "properties.bootstrap.servers": broker.servers,
+        "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset", **options,
+    }  # fmt: skip
+    shown = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+    tables.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({shown})")
+
+
+def rows(tables, query):
+    with tables.execute_sql(query).collect() as found:
+        return [tuple(row) for row in found]
+
+
+COLUMNS = "id BIGINT NOT NULL, item STRING, price DECIMAL(10, 2), at TIMESTAMP(3), tags ARRAY<STRING>, place ROW<x INT, y STRING>"
+VALUES = "(1, 'tea', 2.50, TIMESTAMP '2026-01-02 03:04:05.678', ARRAY['a', 'b'], ROW(7, 'z')), (2, NULL, NULL, NULL, NULL, NULL)"
+
+
+def test_avro_by_a_registry(tables, broker, registry):
+    options = {"format": "avro-confluent", "avro-confluent.url": registry.url}
+    create(tables, "orders", COLUMNS, broker, "orders", **options)
+    tables.execute_sql(
+        f"INSERT INTO orders SELECT * FROM (VALUES {VALUES}) AS t(id, item, price, at, tags, place)"
+    ).wait()
+
+    found = sorted(
+        rows(tables, "SELECT id, item, price, at, tags, place.x, place.y FROM orders"), key=lambda row: row[0]
+    )
+
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)  # noqa: DTZ001 - it has no zone
+    assert found == [(1, "tea", Decimal("2.50"), at, ["a", "b"], 7, "z"), (2, *[None] * 6)]
+    assert list(registry.subjects) == ["orders-value"]
+    assert "POST /subjects/orders-value/versions" in registry.asked
+
+
+def test_avro_is_read_by_the_schema_that_wrote_it(tables, broker, registry):
+    old = (
+        '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}, {"name": "gone", "type": "string"}, '
+        '{"name": "item", "type": ["null", "string"]}]}'
+    )
+    registry.schemas[7] = old
+    message = b"\0" + (7).to_bytes(4, "big") + AvroSchema(old).serialize({"id": 3, "gone": "x", "item": "jam"})
+    broker.producer.produce("mixed", message)
+    broker.producer.flush(30)
+    options = {"format": "avro-confluent", "avro-confluent.url": registry.url}
+    create(tables, "mixed", "item STRING, id BIGINT", broker, "mixed", **options)
+
+    assert rows(tables, "SELECT id, item FROM mixed") == [(3, "jam")]
+
+
+def test_keys_and_values_have_subjects_of_their_own(tables, broker, registry):
+    options = {
+        "key.format": "avro-confluent", "key.fields": "id", "key.avro-confluent.url": registry.url,
+        "key.avro-confluent.subject": "ids", "value.format": "avro-confluent", "value.avro-confluent.url": registry.url,
+        "value.avro-confluent.subject": "items", "value.fields-include": "EXCEPT_KEY",
+    }  # fmt: skip
+    create(tables, "keyed", "id BIGINT, item STRING", broker, "keyed", **options)
+    tables.execute_sql("INSERT INTO keyed VALUES (1, 'tea'), (2, NULL)").wait()
+
+    assert sorted(rows(tables, "SELECT * FROM keyed")) == [(1, "tea"), (2, None)]
+    assert set(registry.subjects) == {"ids", "items"}
+
+
+def test_a_registry_that_does_not_answer_is_said(tables, broker, registry):
+    registry.password = "ann:secret"
+    create(
+        tables,
+        "closed",
+        "id BIGINT",
+        broker,
+        "closed",
+        **{"format": "avro-confluent", "avro-confluent.url": registry.url},
+    )
+
+    with pytest.raises(FunkenError, match="401|who are you|registry"):
+        tables.execute_sql("INSERT INTO closed VALUES (1)").wait()
+
+
+@pytest.fixture
+def order_message():
+    """The module that protoc would have generated, with a message of nested and repeated fields."""
+    pytest.importorskip("google.protobuf")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="order_of_test.proto", package="shop", syntax="proto3")
+    place = file.message_type.add(name="Place")
+    place.field.add(name="x", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
+    order = file.message_type.add(name="Order")
+    for number, (name, kind) in enumerate(
+        (
+            ("id", field.TYPE_INT64),
+            ("item", field.TYPE_STRING),
+            ("price", field.TYPE_DOUBLE),
+            ("paid", field.TYPE_BOOL),
+        ),
+        1,
+    ):
+        order.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
+    order.field.add(name="tags", number=5, type=field.TYPE_STRING, label=field.LABEL_REPEATED)
+    order.field.add(
+        name="place", number=6, type=field.TYPE_MESSAGE, type_name=".shop.Place", label=field.LABEL_OPTIONAL
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    module = ModuleType("order_of_test_pb2")
+    module.Order = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    sys.modules["order_of_test_pb2"] = module
+    yield module.Order
+    del sys.modules["order_of_test_pb2"]
+
+
+ORDER = "id BIGINT, item STRING, price DOUBLE, paid BOOLEAN, tags ARRAY<STRING>, place ROW<x INT>"
+
+
+def test_protocol_buffers(tables, broker, order_message):
+    options = {"format": "protobuf", "protobuf.message-class-name": "order_of_test_pb2:Order"}
+    create(tables, "orders", ORDER, broker, "proto", **options)
+    tables.execute_sql("INSERT INTO orders VALUES (1, 'tea', 2.5, TRUE, ARRAY['a', 'b'], ROW(7))").wait()
+    other = order_message(id=2, item="jam", tags=["c"], place={"x": 8})
+    broker.producer.produce("proto", other.SerializeToString())
+    broker.producer.flush(30)
+
+    found = sorted(rows(tables, "SELECT id, item, price, paid, tags, place.x FROM orders"))
+
+    assert found[0] == (1, "tea", 2.5, True, ["a", "b"], 7)
+    assert (found[1][0], found[1][1], found[1][4], found[1][5]) == (2, "jam", ["c"], 8)
+
+
+def test_broken_messages_are_skipped_if_told(tables, broker, order_message):
+    options = {"format": "protobuf", "protobuf.message-class-name": "order_of_test_pb2:Order"}
+    broker.producer.produce("broken", b"\xff\xff\xff")
+    broker.producer.produce("broken", order_message(id=1).SerializeToString())
+    broker.producer.flush(30)
+    create(tables, "strict", ORDER, broker, "broken", **options)
+    create(tables, "lenient", ORDER, broker, "broken", **options, **{"protobuf.ignore-parse-errors": "true"})
+
+    with pytest.raises(FunkenError):
+        rows(tables, "SELECT id FROM strict")
+    assert rows(tables, "SELECT id FROM lenient") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"format": "protobuf"}, "message-class-name"),
+        (
+            {"format": "protobuf", "protobuf.message-class-name": "nothing:Order"},
+            "cannot be imported.*'module:Message'",
+        ),
+        ({"format": "avro-confluent"}, "avro-confluent.url"),
+        (
+            {"format": "avro-confluent", "avro-confluent.ulr": "u", "avro-confluent.url": "u"},
+            "did you mean 'avro-confluent.url'",
+        ),
+    ],
+)
+def test_a_mistake_in_the_options(tables, broker, options, says):
+    with pytest.raises(InvalidProgram, match=says):
+        create(tables, "t", "id BIGINT", broker, "t", **options)
+        tables.execute_sql("SELECT * FROM t")
