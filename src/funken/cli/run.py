@@ -124,7 +124,7 @@ def waiting_for_jobs() -> Iterator[None]:
 
 def _stop(clients: Iterable[JobClient]) -> None:
     """Stop jobs; code of the user that never comes back ends with the process."""
-    for client, stopped in [(client, client._suspend()) for client in clients]:
+    for client, stopped in [(client, client.suspend()) for client in clients]:
         try:
             stopped.result(_STOP_SECONDS)
         except TimeoutError:
