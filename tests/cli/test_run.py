@@ -289,7 +289,7 @@ class Client:
         self.over.append(self.plan.name)
         return CompletableFuture.of(None)
 
-    def _suspend(self):
+    def suspend(self):
         return CompletableFuture.of(None) if self.ends else CompletableFuture(Future())
 
 

@@ -83,3 +83,15 @@ def test_every_response_forbids_scripts_of_others(api):
         assert headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
     assert api.get("/jobs").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [({}, "A token is needed"), ({"authorization": "Bearer another-token-of-some-length"}, "The token is wrong")],
+)
+def test_a_wrong_token_is_told_from_none(sent, text):
+    settings = RestSettings(token="a-token-of-some-length")
+
+    status, reason = rejection(settings, "GET", "/jobs", {"host": "localhost"} | sent)
+
+    assert (status, reason.startswith(text)) == (401, True)

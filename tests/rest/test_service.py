@@ -9,7 +9,7 @@ from funken.leaderelection.addresses import publish
 from funken.rest import server
 from funken.rest.addresses import ServerAddress
 from funken.rest.archive import Archive, write_archive
-from funken.rest.jobs import Jobs
+from funken.rest.jobs import Jobs, digest
 from funken.rest.service.drivers import Drivers
 from funken.rest.service.leaders import Leaders
 from funken.rest.settings import RestSettings
@@ -65,6 +65,18 @@ def test_all_jobs_are_listed_those_that_are_over_included(drivers, service):
     assert (counts["jobs-running"], counts["jobs-failed"], counts["taskmanagers"]) == (2, 1, 1)
     assert api.get("/taskmanagers").json["taskmanagers"][0]["slotsNumber"] == 8  # four subtasks of each job
     assert api.get("/config").json["features"]["web-history"] is True
+
+
+def test_what_is_about_a_machine_is_answered_by_a_driver_with_tasks_there(drivers, service):
+    api = service(drivers(FakeJob()), drivers(FakeJob(id="orders")))
+    machine = digest("worker-1")
+
+    assert api.get(f"/taskmanagers/{machine}").json["path"] == "worker-1"
+    assert [each["name"] for each in api.get(f"/v1/taskmanagers/{machine}/logs").json["logs"]] == [
+        "taskmanager.log", "taskmanager.out",
+    ]  # fmt: skip
+    assert api.get(f"/taskmanagers/{machine}/metrics?get=x").json == []
+    assert api.get(f"/taskmanagers/{'0' * 32}/log").status == 404
 
 
 def test_what_is_about_a_job_is_answered_by_its_driver(drivers, service):

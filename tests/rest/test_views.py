@@ -180,3 +180,19 @@ def test_the_options_of_checkpoints_include_defaults():
     found = checkpoints.configuration(picture())
 
     assert (found["interval"], found["mode"], found["timeout"]) == (5000, "exactly_once", 600_000)
+
+
+def test_the_time_that_is_neither_busy_nor_back_pressured_is_idle():
+    job = picture()
+    job = replace(
+        job,
+        vertices=(
+            replace(job.vertices[0], subtasks=(subtask(0, busy_ms=2000.0, back_pressured_ms=500.0), subtask(1))),
+            job.vertices[1],
+        ),
+    )
+
+    metrics = jobs.details(job)["vertices"][0]["metrics"]
+
+    assert metrics["accumulated-idle-time"] == (8500 - 2500) + 8500  # it has run from 1,500 to 10,000
+    assert metrics["accumulated-busy-time"] == 2000

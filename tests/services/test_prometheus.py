@@ -97,6 +97,10 @@ def test_metrics_of_job_tasks_functions_and_markers_are_stored_under_flinks_name
     )
     assert len(seen) == 1
     assert eventually(lambda: prometheus.query("flink_taskmanager_job_latency_p99 >= 0"))
+    used = eventually(lambda: prometheus.query("flink_taskmanager_Status_JVM_Memory_Heap_Used > 0"))
+    assert [labels["job_name"] for labels, _ in used] == ["orders"]
+    read = eventually(lambda: prometheus.query("flink_taskmanager_job_task_operator_numRecordsIn > 0"))
+    assert {labels["operator_id"] for labels, _ in read} == {"numbers", "sums"}
     assert [target["health"] for target in prometheus.ask("targets")["activeTargets"]] == ["up"]
 
 

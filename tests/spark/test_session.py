@@ -18,6 +18,7 @@ from funken.errors import (
     SparkNotStarted,
     TooFewTaskSlots,
 )
+from funken.io import temporary
 from funken.spark import jvm
 from funken.spark import session as sessions
 from funken.spark.control.server import ControlServer
@@ -214,12 +215,13 @@ def test_the_folder_of_a_jvm_is_private_and_its_path_short_enough_for_sockets(mo
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
 
-    folder = jvm._make_folder()
+    folder = temporary.make_temporary_folder("spark", jvm._LONGEST_FOLDER)
 
     assert len(folder) <= 64
     assert os.stat(folder).st_mode & 0o077 == 0
     assert list(long.iterdir()) == []
-    os.rmdir(folder)
+    temporary.remove_temporary_folder(folder)
+    assert not os.path.exists(folder)
 
 
 def test_a_folder_of_installed_packages_does_not_come_before_the_standard_library(monkeypatch):

@@ -29,7 +29,7 @@ from funken.rest.settings import RestSettings
 from funken.rest.views.logs import page_of
 
 _MAX_BODY = 64 * 1024
-_METHODS = ["GET", "POST", "PATCH"]
+_METHODS = ["GET", "POST", "PATCH", "PUT"]
 _PREFIXES = ("", "/v1")
 
 
@@ -53,6 +53,9 @@ def service_application(drivers: Drivers, archive: Archive, settings: RestSettin
         routes += [
             Route(prefix + path, of_job, methods=_METHODS) for path in ("/jobs/{jobid}", "/jobs/{jobid}/{rest:path}")
         ]
+        of_machine = partial(_of_machine, drivers)
+        machine = "/taskmanagers/{taskmanagerid}"
+        routes += [Route(prefix + path, of_machine, methods=["GET"]) for path in (machine, machine + "/{rest:path}")]
     files = dashboard_files()
     routes += [Route(path, partial(_file, path), methods=["GET"]) for path in files]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
@@ -98,6 +101,18 @@ async def _of_job(drivers: Drivers, archive: Archive, prefix: str, request: Requ
         return error_response(str(error), error.status)
     except ServerNotReached as error:
         return error_response(f"The driver of job {job_id} does not answer: {error}", 502)
+
+
+async def _of_machine(drivers: Drivers, request: Request) -> Response:
+    """Answer what is about a machine: the first driver with tasks there does."""
+    target = request.scope["raw_path"].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
+    found = await run_in_threadpool(drivers.first, f"{target}?{query}" if query else target)
+    if found is None:
+        machine = request.path_params["taskmanagerid"]
+        return error_response(f"No task runs on a machine {machine}. GET /taskmanagers lists the machines.", 404)
+    status, kind, content = found
+    return Response(content, status, {"cache-control": "no-store"}, media_type=kind or None)
 
 
 def _archived(archive: Archive, job_id: str, prefix: str, request: Request) -> Response:

@@ -72,6 +72,17 @@ class Drivers:
                 continue
         return found
 
+    def first(self, target: str) -> tuple[int, str, bytes] | None:
+        """Return the first answer of a driver to a GET that knows what it is about: status, type, body."""
+        for client in {client.url: client for client, _ in self.jobs().values()}.values():
+            try:
+                found = client.forward("GET", target, b"", "")
+            except FunkenError:
+                continue
+            if found[0] != 404:
+                return found
+        return None
+
 
 def _entries_of(address: ServerAddress) -> tuple[RestClient, list[dict[str, Any]]]:
     client = RestClient(address.url)

@@ -142,7 +142,7 @@ def _vertex(job: JobSnapshot, info: VertexInfo, vertex: VertexSnapshot) -> Json:
         "end-time": end,
         "duration": duration,
         "tasks": _states(subtask.state for subtask in vertex.subtasks),
-        "metrics": io_metrics(vertex.subtasks),
+        "metrics": io_metrics(job, vertex.subtasks),
     }
 
 
@@ -158,9 +158,10 @@ def times_of(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> tuple[int
     return start, end, (end if over else job.taken) - start
 
 
-def io_metrics(subtasks: Iterable[SubtaskSnapshot]) -> Json:
+def io_metrics(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> Json:
     """Return what came in and went out, and where the time went (ms)."""
-    known = [subtask.metrics for subtask in subtasks]
+    them = list(subtasks)
+    known = [subtask.metrics for subtask in them]
     found: Json = {}
     for name, values in (
         ("read-bytes", [each.bytes_in for each in known]),
@@ -171,9 +172,18 @@ def io_metrics(subtasks: Iterable[SubtaskSnapshot]) -> Json:
         found |= {name: sum(values), f"{name}-complete": True}
     return found | {
         "accumulated-backpressured-time": int(sum(each.back_pressured_ms for each in known)),
-        "accumulated-idle-time": 0,
+        "accumulated-idle-time": sum(_idle(job, each) for each in them),
         "accumulated-busy-time": round(sum(each.busy_ms for each in known), 3),
     }
+
+
+def _idle(job: JobSnapshot, subtask: SubtaskSnapshot) -> int:
+    """Return for how long (ms) a subtask has run without being busy or back-pressured."""
+    begun = subtask.timestamps.get(ExecutionState.RUNNING)
+    if begun is None:
+        return 0
+    end = subtask.timestamps.get(subtask.state, job.taken) if subtask.state.is_terminal else job.taken
+    return max(0, round(end - begun - subtask.metrics.busy_ms - subtask.metrics.back_pressured_ms))
 
 
 def plan(job: JobSnapshot) -> Json:

@@ -56,7 +56,7 @@ def _subtask(job: JobSnapshot, subtask: SubtaskSnapshot) -> Json:
         "start_time": start,
         "end-time": end,
         "duration": duration,
-        "metrics": io_metrics([subtask]),
+        "metrics": io_metrics(job, [subtask]),
         "taskmanager-id": digest(subtask.host) if subtask.host else "(unassigned)",
         "status-duration": {state.name: since for state, since in _durations(job, subtask).items()},
         "other-concurrent-attempts": None,
@@ -121,7 +121,7 @@ def task_managers(job: JobSnapshot, vertex: str) -> Json:
                 "start-time": start,
                 "end-time": end,
                 "duration": duration,
-                "metrics": io_metrics(subtasks),
+                "metrics": io_metrics(job, subtasks),
                 "status-counts": {name: states.count(name) for name in sorted(set(states))},
             }
         )
