@@ -113,6 +113,7 @@ def test_every_variable_of_a_command_is_set():
 def test_the_driver_runs_the_command_of_the_image_on_its_own_address():
     args = container(pods()["orders"])["args"]
     confs = dict(args[place + 1].split("=", 1) for place, word in enumerate(args) if word == "--conf")
+    assert confs["spark.driver.bindAddress"] == "$(POD_IP)", "Spark tells executors this address, not spark.driver.host"
     assert confs["spark.driver.host"] == "$(POD_IP)" and confs["spark.kubernetes.driver.pod.name"] == "$(POD_NAME)"
     assert "spark.kubernetes.executor.podNamePrefix" not in confs, (
         "a driver that starts again would find its names taken"
