@@ -43,6 +43,7 @@ API = {
     "delta": ("Delta Lake", "funken.connectors.delta"),
     "iceberg": ("Iceberg", "funken.connectors.iceberg"),
     "elasticsearch": ("Elasticsearch", "funken.connectors.elasticsearch"),
+    "kinesis": ("Kinesis", "funken.connectors.kinesis"),
     "redis": ("Redis", "funken.connectors.redis"),
     "rabbitmq": ("RabbitMQ", "funken.connectors.rabbitmq"),
     "http": ("HTTP and WebSockets", "funken.connectors.http"),

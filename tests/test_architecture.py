@@ -66,6 +66,7 @@ LAYERS = (
         "connectors.redis",
         "connectors.rabbitmq",
         "connectors.elasticsearch",
+        "connectors.kinesis",
         "connectors.http",
     },
     {"connectors", "connectors.formats", "connectors.reading"},

@@ -28,6 +28,7 @@ OUTSIDE = {
     "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it
     "ReduceFailed",  # becomes OperatorFailed, with the record
     "RequestFailed",  # becomes SourceNotReadable or SinkNotWritable, with the operator
+    "RequestRefused",  # becomes SinkNotWritable, with the operator
     "UnknownBytecode",  # becomes NotVectorizable, or a call
 }
 

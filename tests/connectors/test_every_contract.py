@@ -29,6 +29,8 @@ TESTED = {
     "IcebergSource": ["connectors/iceberg/test_iceberg.py"],
     "KafkaSink": ["connectors/kafka/test_sink.py", "services/test_kafka_sink.py"],
     "KafkaSource": ["connectors/kafka/test_source.py", "services/test_kafka_source.py"],
+    "KinesisSink": ["services/test_kinesis.py"],
+    "KinesisSource": ["services/test_kinesis.py"],
     "NumberSequenceSource": ["testing/test_contracts.py"],
     "PostgresCdcSource": ["services/test_postgresql_changes.py"],
     "PostgresSink": ["services/test_postgresql_sink.py"],
@@ -43,6 +45,7 @@ TESTED = {
 }
 CANNOT = {
     "DiscardingSink": "there is nothing to be seen of it",
+    "FirehoseSink": "it is KinesisSink with another request; test_kinesis.py has a job that writes with it",
     "RowsSource": "Spark passes the rows to the tasks, and a micro-batch is what a checkpoint covers (tests/spark)",
     "SocketSource": "what a peer has sent cannot be read again",
     "SparkSink": "its batch is a whole checkpoint, of which the kit also commits parts; test_spark_sink.py kills and repeats it",

@@ -335,9 +335,6 @@ _REASONS = {
         "StreamPatternSubscriber",
         "PulsarSource", "PulsarSourceBuilder", "PulsarSink", "PulsarSinkBuilder", "StartCursor", "StopCursor",
         "MessageDelayer", "TopicRoutingMode", "RangeGenerator",
-        "FlinkKinesisConsumer", "KinesisStreamsSink", "KinesisStreamsSinkBuilder", "KinesisFirehoseSink",
-        "KinesisFirehoseSinkBuilder", "KinesisDeserializationSchema", "KinesisShardAssigner", "WatermarkTracker",
-        "PartitionKeyGenerator",
     ),
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ _STAND_INS = (
     (r"connector-jdbc|postgresql|mysql-connector|mariadb", _HERE.format("JdbcSink, or funken.connectors.sql,")),
     (r"rabbitmq", _HERE.format("RMQSource and RMQSink (pip install 'funken[rabbitmq]')")),
     (r"elasticsearch|opensearch", _HERE.format("Elasticsearch7SinkBuilder (pip install 'funken[elasticsearch]')")),
+    (r"kinesis|firehose", _HERE.format("FlinkKinesisConsumer and KinesisStreamsSink (pip install 'funken[kinesis]')")),
     (r"iceberg", _HERE.format("funken.connectors.iceberg")),
     (r"delta", _HERE.format("funken.connectors.delta")),
     (r"flink-(sql-)?(json|csv|avro|parquet|orc|protobuf)", _HERE.format("format")),

@@ -28,7 +28,7 @@ _DATASTREAM = (
     "older_connectors",
 )  # fmt: skip
 
-_CONNECTORS = ("connectors", "older_connectors", "search")
+_CONNECTORS = ("connectors", "older_connectors", "search", "kinesis")
 
 MODULES: dict[str, tuple[str, ...]] = {
     "pyflink": ("version",),
