@@ -174,3 +174,50 @@ def test_a_timestamp_ltz_of_a_stream_is_an_instant(t_env):
         found = list(rows)
     assert [row.ts.to_epoch_milli() for row in found] == [1000, 2000]
     assert all(isinstance(row.ts, Instant) for row in found)
+
+
+def test_a_stream_of_a_table_is_printed_as_pyflink_does(t_env, capfd):
+    from pyflink.common import Types
+
+    table = t_env.sql_query("SELECT * FROM (VALUES (1, 'a', CAST(NULL AS INT), ROW(2, 'b'))) AS t(n, w, e, r)")
+    t_env.to_data_stream(table).print()
+    counts = t_env.sql_query("SELECT w, COUNT(*) AS n FROM (VALUES ('a'), ('a')) AS t(w) GROUP BY w")
+    t_env.to_retract_stream(counts, Types.ROW([Types.STRING(), Types.LONG()])).print()
+    t_env.stream_environment.execute()
+    assert sorted(capfd.readouterr().out.splitlines()) == [
+        "(False, Row(f0='a', f1=1))",
+        "(True, Row(f0='a', f1=1))",
+        "(True, Row(f0='a', f1=2))",
+        "+I[1,a,None,Row(EXPR$0=2, EXPR$1='b')]",
+    ]
+
+
+def test_values_that_are_collected_are_those_of_pyflink(t_env):
+    table = t_env.sql_query("SELECT CAST(1.23 AS FLOAT), ARRAY[ROW(1, 'x')], MAP['k', CAST(0.1 AS FLOAT)]")
+    with table.execute().collect() as rows:
+        assert repr(list(rows)) == "[<Row(1.23, [<Row(1, 'x')>], {'k': 0.1})>]"
+
+
+def test_a_schema_of_metadata_keeps_the_fields_of_the_stream(t_env):
+    from pyflink.common import Types
+    from pyflink.table import Schema
+    from pyflink.table.expressions import col
+
+    numbers = t_env.stream_environment.from_collection(
+        [(1, "a", True)], Types.ROW_NAMED(["n", "w", "b"], [Types.LONG(), Types.STRING(), Types.BOOLEAN()])
+    )
+    schema = Schema.new_builder().column_by_metadata("at", "TIMESTAMP_LTZ(3)", "rowtime").build()
+    assert t_env.from_data_stream(numbers, schema).names == ["n", "w", "b", "at"]
+    chosen = t_env.from_data_stream(numbers, col("b"), col("n"))
+    with chosen.execute().collect() as rows:
+        assert [tuple(row) for row in rows] == [(True, 1)]
+
+
+def test_a_row_type_grows_by_fields():
+    from pyflink.table.types import DataTypes, RowType
+
+    row = RowType().add("a", DataTypes.INT()).add("b", DataTypes.STRING())
+    assert row.field_names() == ["a", "b"]
+    assert row.field_types() == [DataTypes.INT(), DataTypes.STRING()]
+    with pytest.raises(TypeError, match="'c' has no type"):
+        row.add("c")
