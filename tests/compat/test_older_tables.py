@@ -221,3 +221,25 @@ def test_a_row_type_grows_by_fields():
     assert row.field_types() == [DataTypes.INT(), DataTypes.STRING()]
     with pytest.raises(TypeError, match="'c' has no type"):
         row.add("c")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_table_of_a_stream_takes_texts_and_a_table_in_an_expression(t_env):
+    from pyflink.common import Types
+
+    pairs = t_env.stream_environment.from_collection([(1, "a"), (2, "b")], Types.TUPLE([Types.LONG(), Types.STRING()]))
+    table = t_env.from_data_stream(pairs).alias("n, w")
+    assert table.names == ["n", "w"]
+    t_env.register_table("Few", t_env.from_elements([(2,)], ["x"]))
+    with table.where("n.in(Few)").select("w").execute().collect() as rows:
+        assert [tuple(row) for row in rows] == [("b",)]
+
+
+def test_the_event_time_of_a_descriptor_has_milliseconds():
+    from pyflink.table.descriptors import Rowtime, Schema
+    from pyflink.table.types import DataTypes
+
+    time = Rowtime().timestamps_from_field("at").watermarks_periodic_bounded(60_000)
+    text = str(Schema().field("rowtime", DataTypes.TIMESTAMP(6)).rowtime(time).field("a", DataTypes.INT()).columns())
+    assert "`at` TIMESTAMP(3)" in text
+    assert "WATERMARK FOR `rowtime` AS `rowtime` - INTERVAL '60.000' SECOND" in text

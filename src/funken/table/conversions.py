@@ -489,7 +489,7 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
     batch = not env.is_streaming
     roots = optimize([LogicalSink(table.plan, None, collect="stream")], env.get_config(), batch)
     given = roots[0].input.mode
-    surplus = given.kinds - mode.kinds
+    surplus = set() if batch else given.kinds - mode.kinds  # a batch gives the rows that are left at the end
     if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
         what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
         raise InvalidProgram(

@@ -279,6 +279,14 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
                 found.get_config().set(key, value)
         return found
 
+    def from_data_stream(self, data_stream: Any, *fields_or_schema: Any) -> Table:
+        """Return a stream of insertions as a table."""
+        return _table(super().from_data_stream(data_stream, *fields_or_schema))
+
+    def from_changelog_stream(self, data_stream: Any, schema: Any = None, changelog_mode: Any = None) -> Table:
+        """Return a stream of rows with kinds as a table."""
+        return _table(super().from_changelog_stream(data_stream, schema, changelog_mode))
+
     def to_data_stream(self, table: Any, target_data_type: Any = None) -> Any:
         """Return the rows of a table that only grows as a stream; a TIMESTAMP_LTZ is an ``Instant``."""
         return _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
