@@ -67,3 +67,32 @@ def test_a_sink_without_columns_has_those_of_the_table(tmp_path):
     files = TableDescriptor.for_connector("filesystem").option("path", str(tmp_path)).format("json").build()
     numbers.execute_insert(files).wait()
     assert lines(tmp_path) == [{"n": 1, "w": "a"}, {"n": 2, "w": "b"}]
+
+
+def test_windows_of_a_batch_need_no_time_attribute():
+    t_env = environment(RuntimeExecutionMode.BATCH)
+    t_env.execute_sql(
+        "CREATE TEMPORARY VIEW v AS SELECT * FROM (VALUES (TIMESTAMP '2020-01-01 00:00:12', 1), "
+        "(TIMESTAMP '2020-01-01 00:00:01', 2), (TIMESTAMP '2020-01-01 00:00:05', 4)) AS t(ts, n)"
+    )
+    sums = "SELECT {kind}_START(ts, {sizes}), SUM(n) FROM v GROUP BY {kind}(ts, {sizes})"
+    for kind, sizes, expected in (
+        ("TUMBLE", "INTERVAL '10' SECOND", [(0, 6), (10, 1)]),
+        ("HOP", "INTERVAL '5' SECOND, INTERVAL '10' SECOND", [(0, 6), (5, 5), (10, 1), (55, 2)]),
+        ("SESSION", "INTERVAL '5' SECOND", [(1, 6), (12, 1)]),
+    ):
+        with t_env.execute_sql(sums.format(kind=kind, sizes=sizes)).collect() as rows:
+            assert sorted((start.second, total) for start, total in rows) == expected
+    with pytest.raises(Exception, match="time attribute column, but INTEGER|time attribute column, but INT"):
+        t_env.execute_sql("SELECT SUM(n) FROM v GROUP BY TUMBLE(n, INTERVAL '1' SECOND)")
+    stream = environment(RuntimeExecutionMode.STREAMING)
+    times = "(VALUES (TIMESTAMP '2020-01-01 00:00:12')) AS t(ts)"
+    with pytest.raises(Exception, match="time attribute column, but TIMESTAMP"):
+        stream.execute_sql(f"SELECT COUNT(*) FROM {times} GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)")
+
+
+def test_a_batch_leaves_out_the_first_rows():
+    t_env = environment(RuntimeExecutionMode.BATCH)
+    table = t_env.sql_query("SELECT * FROM (VALUES (3), (1), (2)) AS t(n) ORDER BY n")
+    with table.offset(1).execute().collect() as rows:
+        assert [tuple(row) for row in rows] == [(2,), (3,)]

@@ -62,6 +62,8 @@ from funken.table.rules.properties import (
 from funken.table.rules.ranks import over, ranked
 from funken.types.row import RowKind
 
+_ALL_ROWS = 1 << 62
+
 
 class Converter:
     """Converts logical nodes; equal ones become one object."""
@@ -209,6 +211,8 @@ class Converter:
         below = self.of(node.input)
         if node.fetch is None and not node.offset:
             return self.sorted(node, below)
+        if node.fetch is None and self.batch:
+            node = replace(node, fetch=_ALL_ROWS)
         if node.fetch is None:
             refuse("OFFSET without FETCH keeps every row for ever: add FETCH or LIMIT.")
         if node.fetch == 0:
