@@ -83,6 +83,14 @@ def test_windows_of_a_batch_need_no_time_attribute():
     ):
         with t_env.execute_sql(sums.format(kind=kind, sizes=sizes)).collect() as rows:
             assert sorted((start.second, total) for start, total in rows) == expected
+    table = "TABLE(TUMBLE(TABLE v, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
+    largest = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS r FROM {table}"
+    for query, expected in (
+        (f"SELECT window_start, SUM(n) FROM {table} GROUP BY window_start, window_end", [(0, 6), (10, 1)]),
+        (f"SELECT window_start, n FROM ({largest}) WHERE r = 1", [(0, 4), (10, 1)]),
+    ):
+        with t_env.execute_sql(query).collect() as rows:
+            assert sorted((start.second, n) for start, n in rows) == expected
     with pytest.raises(Exception, match="time attribute column, but INTEGER|time attribute column, but INT"):
         t_env.execute_sql("SELECT SUM(n) FROM v GROUP BY TUMBLE(n, INTERVAL '1' SECOND)")
     stream = environment(RuntimeExecutionMode.STREAMING)
