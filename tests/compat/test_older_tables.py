@@ -243,3 +243,17 @@ def test_the_event_time_of_a_descriptor_has_milliseconds():
     text = str(Schema().field("rowtime", DataTypes.TIMESTAMP(6)).rowtime(time).field("a", DataTypes.INT()).columns())
     assert "`at` TIMESTAMP(3)" in text
     assert "WATERMARK FOR `rowtime` AS `rowtime` - INTERVAL '60.000' SECOND" in text
+
+
+def test_a_star_import_of_expressions_leaves_modules_usable():
+    import pickle
+
+    names: dict = {}
+    exec("import json, uuid, array\nfrom pyflink.table.expressions import *", names)
+    assert names["json"].loads('{"a": 1}') == {"a": 1}
+    assert names["uuid"].UUID(int=1).int == 1
+    assert names["array"].array("d", [1.0])[0] == 1.0
+    assert str(names["array"](1, 2)) == "array(1, 2)"
+    assert pickle.loads(pickle.dumps(names["json"])).dumps([1]) == "[1]"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = names["json"].nothing

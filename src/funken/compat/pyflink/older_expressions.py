@@ -40,7 +40,7 @@ def expressions_of(text: str) -> list[Expression]:
     >>> expressions_of("word, count(1) as n")
     [word, as(count(1), 'n')]
     >>> expressions_of("a.sum as s, b.cast(STRING), c.upperCase()")
-    [as(sum(a), 's'), cast(b, STRING), upper(c)]
+    [as(sum(a), 's'), cast(b, STRING), upperCase(c)]
     >>> expressions_of("a === 'x' && !(b > 1)")
     [and(equals(a, 'x'), not(greaterThan(b, 1)))]
     """

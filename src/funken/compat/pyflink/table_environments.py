@@ -58,6 +58,7 @@ class EnvironmentSettings(native.EnvironmentSettings):
 class TableEnvironment(native.TableEnvironment):
     """A session of SQL and the Table API.
 
+    >>> from funken.table.expressions import col
     >>> t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     >>> t_env.from_elements([(1, "a")], ["n", "text"]).select(col("n")).get_schema().get_field_names()
     ['n']
