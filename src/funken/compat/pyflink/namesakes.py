@@ -7,6 +7,7 @@ program asks of the module, so ``json.loads(text)`` works behind the import.
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 from funken.table import expressions
@@ -21,6 +22,10 @@ class Namesake:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.__signature__ = inspect.signature(getattr(expressions, name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Namesake, (self._name,)
 
     def __call__(self, *args: Any) -> Any:
         """Call the function."""
