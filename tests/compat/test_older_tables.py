@@ -174,3 +174,86 @@ def test_a_timestamp_ltz_of_a_stream_is_an_instant(t_env):
         found = list(rows)
     assert [row.ts.to_epoch_milli() for row in found] == [1000, 2000]
     assert all(isinstance(row.ts, Instant) for row in found)
+
+
+def test_a_stream_of_a_table_is_printed_as_pyflink_does(t_env, capfd):
+    from pyflink.common import Types
+
+    table = t_env.sql_query("SELECT * FROM (VALUES (1, 'a', CAST(NULL AS INT), ROW(2, 'b'))) AS t(n, w, e, r)")
+    t_env.to_data_stream(table).print()
+    counts = t_env.sql_query("SELECT w, COUNT(*) AS n FROM (VALUES ('a'), ('a')) AS t(w) GROUP BY w")
+    t_env.to_retract_stream(counts, Types.ROW([Types.STRING(), Types.LONG()])).print()
+    t_env.stream_environment.execute()
+    assert sorted(capfd.readouterr().out.splitlines()) == [
+        "(False, Row(f0='a', f1=1))",
+        "(True, Row(f0='a', f1=1))",
+        "(True, Row(f0='a', f1=2))",
+        "+I[1,a,None,Row(EXPR$0=2, EXPR$1='b')]",
+    ]
+
+
+def test_values_that_are_collected_are_those_of_pyflink(t_env):
+    table = t_env.sql_query("SELECT CAST(1.23 AS FLOAT), ARRAY[ROW(1, 'x')], MAP['k', CAST(0.1 AS FLOAT)]")
+    with table.execute().collect() as rows:
+        assert repr(list(rows)) == "[<Row(1.23, [<Row(1, 'x')>], {'k': 0.1})>]"
+
+
+def test_a_schema_of_metadata_keeps_the_fields_of_the_stream(t_env):
+    from pyflink.common import Types
+    from pyflink.table import Schema
+    from pyflink.table.expressions import col
+
+    numbers = t_env.stream_environment.from_collection(
+        [(1, "a", True)], Types.ROW_NAMED(["n", "w", "b"], [Types.LONG(), Types.STRING(), Types.BOOLEAN()])
+    )
+    schema = Schema.new_builder().column_by_metadata("at", "TIMESTAMP_LTZ(3)", "rowtime").build()
+    assert t_env.from_data_stream(numbers, schema).names == ["n", "w", "b", "at"]
+    chosen = t_env.from_data_stream(numbers, col("b"), col("n"))
+    with chosen.execute().collect() as rows:
+        assert [tuple(row) for row in rows] == [(True, 1)]
+
+
+def test_a_row_type_grows_by_fields():
+    from pyflink.table.types import DataTypes, RowType
+
+    row = RowType().add("a", DataTypes.INT()).add("b", DataTypes.STRING())
+    assert row.field_names() == ["a", "b"]
+    assert row.field_types() == [DataTypes.INT(), DataTypes.STRING()]
+    with pytest.raises(TypeError, match="'c' has no type"):
+        row.add("c")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_table_of_a_stream_takes_texts_and_a_table_in_an_expression(t_env):
+    from pyflink.common import Types
+
+    pairs = t_env.stream_environment.from_collection([(1, "a"), (2, "b")], Types.TUPLE([Types.LONG(), Types.STRING()]))
+    table = t_env.from_data_stream(pairs).alias("n, w")
+    assert table.names == ["n", "w"]
+    t_env.register_table("Few", t_env.from_elements([(2,)], ["x"]))
+    with table.where("n.in(Few)").select("w").execute().collect() as rows:
+        assert [tuple(row) for row in rows] == [("b",)]
+
+
+def test_the_event_time_of_a_descriptor_has_milliseconds():
+    from pyflink.table.descriptors import Rowtime, Schema
+    from pyflink.table.types import DataTypes
+
+    time = Rowtime().timestamps_from_field("at").watermarks_periodic_bounded(60_000)
+    text = str(Schema().field("rowtime", DataTypes.TIMESTAMP(6)).rowtime(time).field("a", DataTypes.INT()).columns())
+    assert "`at` TIMESTAMP(3)" in text
+    assert "WATERMARK FOR `rowtime` AS `rowtime` - INTERVAL '60.000' SECOND" in text
+
+
+def test_a_star_import_of_expressions_leaves_modules_usable():
+    import pickle
+
+    names: dict = {}
+    exec("import json, uuid, array\nfrom pyflink.table.expressions import *", names)
+    assert names["json"].loads('{"a": 1}') == {"a": 1}
+    assert names["uuid"].UUID(int=1).int == 1
+    assert names["array"].array("d", [1.0])[0] == 1.0
+    assert str(names["array"](1, 2)) == "array(1, 2)"
+    assert pickle.loads(pickle.dumps(names["json"])).dumps([1]) == "[1]"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = names["json"].nothing

@@ -286,7 +286,7 @@ def stream_table(
     columns = _columns_of(stream, schema, names)
     wanted = [name for name, _ in columns]
     declared = getattr(declared_type(stream), "field_names", None)
-    by_name = wanted if schema is not None and declared and set(wanted) <= set(declared) else None
+    by_name = wanted if (schema is not None or names) and declared and set(wanted) <= set(declared) else None
     metadata = [column for column in schema.columns if column.is_metadata] if schema is not None else []
     for column in metadata:
         if column.metadata_key != "rowtime":
@@ -323,17 +323,20 @@ def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> Lo
     from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
 
     physical = [column.name for column in schema.columns if column.is_physical]
+    declared = {column.name for column in schema.columns}
+    derived = [] if physical else [name for name in plan.row_type.names if name not in declared]
     others = any(column.is_computed or column.is_metadata for column in schema.columns)
     if others or (physical and physical != list(plan.row_type.names)):
         below = [(column.name, column.type) for column in plan.row_type]
-        nodes: list[Node] = []
+        places = map(plan.row_type.index, derived)
+        nodes: list[Node] = [InputRef(place, type=plan.row_type[place].type) for place in places]
         for column in schema.columns:
             if column.is_computed:
                 nodes.append(binder(env).expression(expression_text(column.expression, env), below))
             else:
                 place = plan.row_type.index(column.name)
                 nodes.append(InputRef(place, type=plan.row_type[place].type))
-        plan = project(plan, nodes, [column.name for column in schema.columns])
+        plan = project(plan, nodes, [*derived, *(column.name for column in schema.columns)])
     for mark in schema.watermarks:
         if not _is_source(mark.expression):
             plan = with_watermark(env, plan, mark.column, mark.expression)
@@ -378,6 +381,9 @@ def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[
             )
         return [("f0", RawType())]
     columns = columns_of_info(type_info)
+    if names and set(names) <= {name for name, _ in columns}:
+        types = dict(columns)
+        return [(name, types[name]) for name in names]
     if names:
         if len(names) != len(columns):
             raise InvalidProgram(f"{len(names)} names are given, but the stream has {len(columns)} fields.")
@@ -487,7 +493,7 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
     batch = not env.is_streaming
     roots = optimize([LogicalSink(table.plan, None, collect="stream")], env.get_config(), batch)
     given = roots[0].input.mode
-    surplus = given.kinds - mode.kinds
+    surplus = set() if batch else given.kinds - mode.kinds  # a batch gives the rows that are left at the end
     if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
         what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
         raise InvalidProgram(

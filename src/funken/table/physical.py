@@ -411,7 +411,7 @@ def _window_table(self: Translation, node: nodes.ExecWindowTable) -> Built:
     time = row_type[node.window.time].time
     return self.one(
         node, window_rows.session_or_table(node.window), keyed=_is_session(node), window=node.window,
-        rowtime=time is TimeAttribute.ROWTIME, local=is_local(row_type, node.window.time), zone=self.zone,
+        rowtime=time is not TimeAttribute.PROCTIME, local=is_local(row_type, node.window.time), zone=self.zone,
     )  # fmt: skip
 
 

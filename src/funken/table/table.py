@@ -11,7 +11,7 @@ from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
 from funken.table.rendering import Rendering, path_parts
-from funken.table.schema import ResolvedSchema
+from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, RowType, quoted
 from funken.table.udf import TableAggregateDefinition
 from funken.table.window import GroupWindow, OverWindow
@@ -382,11 +382,17 @@ class Table:
         else:
             name = f"*anonymous_sink${environment._inline}*"
             environment._inline += 1
+            if target.schema is None:  # a sink without columns has those of the table
+                target = replace(target, schema=self._columns())
             environment.create_temporary_table(name, target, parts=[name])
             found = environment.catalogs.table([name])
         if not isinstance(found, ResolvedTable):
             raise InvalidProgram(f"{target!r} is a view; only tables can be written.")
         return environment.pipeline(bind.insert_plan(self._plan, found, overwrite, conflict))
+
+    def _columns(self) -> Schema:
+        row_type = self._plan.row_type
+        return Schema.new_builder().from_fields(list(row_type.names), list(row_type.types)).build()
 
     def execute_insert(self, table_path_or_descriptor: Any, overwrite: bool = False) -> TableResult:
         """Submit the job that writes the table into another."""

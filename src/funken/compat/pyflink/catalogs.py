@@ -31,6 +31,7 @@ from funken.errors import InvalidProgram
 from funken.table import catalog as native
 from funken.table.descriptors import CatalogDescriptor
 from funken.table.schema import Column, ResolvedSchema, Schema, UniqueConstraint, WatermarkSpec
+from funken.table.types import quoted
 
 PhysicalColumn = ComputedColumn = MetadataColumn = Column
 Constraint = UniqueConstraint
@@ -102,6 +103,22 @@ class ObjectIdentifier(ObjectPath):
     def get_catalog_name(self) -> str:
         """Return the catalog."""
         return self._catalog
+
+    def to_object_path(self) -> ObjectPath:
+        """Return the path in the catalog."""
+        return ObjectPath(self.get_database_name(), self.get_object_name())
+
+    def to_list(self) -> list[str]:
+        """Return the three names."""
+        return [self._catalog, self.get_database_name(), self.get_object_name()]
+
+    def as_serializable_string(self) -> str:
+        """Return the path with every part in backticks."""
+        return ".".join(map(quoted, self.to_list()))
+
+    def as_summary_string(self) -> str:
+        """Return ``catalog.database.name``."""
+        return self.get_full_name()
 
     def get_full_name(self) -> str:
         """Return ``catalog.database.name``."""

@@ -23,6 +23,8 @@ _AS_PYTHON = {"===": "==", "!==": "!=", "<>": "!=", "=": "==", "&&": " and ", "|
               "|": " or "}  # fmt: skip
 _WORDS = {"true": True, "false": False}
 _ALIAS = re.compile(r"^(.*\S)\s+as\s+(?:\(([^()]*)\)|`?(\w+)`?)$", re.DOTALL | re.IGNORECASE)
+_AMONG = re.compile(r"^`?(\w+)`?\.in\(\s*`?([A-Za-z_][\w$]*)`?\s*\)$")
+"""A column and the table whose only column may have it."""
 _OVER = re.compile(r"^(.*\))\s+over\s+`?(\w+)`?$", re.DOTALL | re.IGNORECASE)
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
@@ -38,7 +40,7 @@ def expressions_of(text: str) -> list[Expression]:
     >>> expressions_of("word, count(1) as n")
     [word, as(count(1), 'n')]
     >>> expressions_of("a.sum as s, b.cast(STRING), c.upperCase()")
-    [as(sum(a), 's'), cast(b, STRING), upper(c)]
+    [as(sum(a), 's'), cast(b, STRING), upperCase(c)]
     >>> expressions_of("a === 'x' && !(b > 1)")
     [and(equals(a, 'x'), not(greaterThan(b, 1)))]
     """
@@ -79,6 +81,9 @@ def _named(text: str) -> Expression:
         return _named(over[1]).over(col(over[2]))
     if text == "*":
         return col("*")
+    among = _AMONG.match(text)
+    if among is not None and among[2].lower() not in ("true", "false", "null"):
+        return expressions.call_sql(f"`{among[1]}` IN (SELECT * FROM `{among[2]}`)")
     source = "".join(_python(token) for token in _TOKEN.findall(text.replace("`", "")))
     try:
         tree = ast.parse(source.strip(), mode="eval").body

@@ -158,6 +158,8 @@ class Schema(Descriptor):
         for name, given, more in self._fields:
             type_ = _old_type(given)[1]
             origin = more.get("from") or more.get("rowtime.timestamps.from")
+            if "rowtime.timestamps.type" in more:  # watermarks are of milliseconds
+                type_ = DataTypes.TIMESTAMP(3)
             if more.get("proctime"):
                 builder.column_by_expression(name, "PROCTIME()")
             elif origin and origin != name:

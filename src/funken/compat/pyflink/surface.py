@@ -51,7 +51,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.table.sinks": ("older_tables",),
     "pyflink.table.sources": ("older_tables",),
     "pyflink.table.expression": ("funken.table.expression",),
-    "pyflink.table.expressions": ("funken.table.expressions",),
+    "pyflink.table.expressions": ("funken.table.expressions", "namesakes"),
     "pyflink.table.module": ("tables",),
     "pyflink.table.types": ("tables", "data_types"),
     "pyflink.table.udf": ("tables", "funken.table.udf"),

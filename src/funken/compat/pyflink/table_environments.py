@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from funken.api.streams.declared_types import typed
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
@@ -21,8 +23,10 @@ from funken.table.config import TableConfig
 from funken.table.expression import Expression
 from funken.table.logical import LogicalSink
 from funken.table.types import LocalZonedTimestampType
+from funken.types.info import TypeInformation, Types
 from funken.types.parsing import instant_of_datetime
 from funken.types.row import Row
+from funken.types.text import written
 
 # ---- environments
 
@@ -54,6 +58,7 @@ class EnvironmentSettings(native.EnvironmentSettings):
 class TableEnvironment(native.TableEnvironment):
     """A session of SQL and the Table API.
 
+    >>> from funken.table.expressions import col
     >>> t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     >>> t_env.from_elements([(1, "a")], ["n", "text"]).select(col("n")).get_schema().get_field_names()
     ['n']
@@ -75,6 +80,12 @@ class TableEnvironment(native.TableEnvironment):
     def register_catalog(self, catalog_name: str, catalog: Any) -> None:
         """Add a catalog."""
         super().register_catalog(catalog_name, catalog.catalog if isinstance(catalog, Catalog) else catalog)
+
+    def collect(self, plan: Any, name: str | None = None) -> Any:
+        """Submit the job of a query; values of its rows are as PyFlink gives them."""
+        result = super().collect(plan, name)
+        result._rows = _Collected(result._rows, [_collected(type_) for type_ in plan.row_type.types])
+        return result
 
     def fresh_environment(self) -> Any:
         """Return an empty environment with the options of this one, and its Python files."""
@@ -174,6 +185,60 @@ class TableEnvironment(native.TableEnvironment):
         return _Pipeline(self, sink)
 
 
+Convert = Callable[[Any], Any]
+_float_text = written(Types.FLOAT())
+
+
+class _Collected:
+    """Rows whose values are those of PyFlink: a FLOAT has its shortest digits, nested rows have no names."""
+
+    def __init__(self, rows: Any, converts: list[Convert | None]) -> None:
+        self._rows = rows
+        self._converts = [(place, convert) for place, convert in enumerate(converts) if convert is not None]
+
+    def __iter__(self) -> _Collected:
+        return self
+
+    def __next__(self) -> Row:
+        row: Row = next(self._rows)
+        for place, convert in self._converts:
+            value = row[place]
+            if value is not None:
+                row[place] = convert(value)
+        return row
+
+    def close(self) -> None:
+        """Cancel the job."""
+        self._rows.close()
+
+
+def _collected(type_: Any) -> Convert | None:
+    """Return what makes PyFlink's values of a type; ``None``: they are the same."""
+    kind = type(type_).__name__
+    if kind == "FloatType":
+        return lambda value: float(_float_text(value)) if math.isfinite(value) else value
+    if kind == "RowType":
+        fields = [_or_same(each) for each in type_.types]
+        return lambda row: Row(*(convert(value) for convert, value in zip(fields, row, strict=True)))
+    if kind == "ArrayType":
+        one = _collected(type_.element)
+        return None if one is None else _for_each(_or_same(type_.element))
+    if kind == "MapType":
+        item = _collected(type_.value)
+        kept = _or_same(type_.value)
+        return None if item is None else lambda value: {key: kept(each) for key, each in value.items()}
+    return None
+
+
+def _or_same(type_: Any) -> Convert:
+    convert = _collected(type_)
+    return lambda value: value if convert is None or value is None else convert(value)
+
+
+def _for_each(convert: Convert) -> Convert:
+    return lambda values: [convert(value) for value in values]
+
+
 class _Pipeline(tables.TablePipeline):
     """A pipeline that either ``execute()`` of the environment submits, or the program."""
 
@@ -215,6 +280,14 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
                 found.get_config().set(key, value)
         return found
 
+    def from_data_stream(self, data_stream: Any, *fields_or_schema: Any) -> Table:
+        """Return a stream of insertions as a table."""
+        return _table(super().from_data_stream(data_stream, *fields_or_schema))
+
+    def from_changelog_stream(self, data_stream: Any, schema: Any = None, changelog_mode: Any = None) -> Table:
+        """Return a stream of rows with kinds as a table."""
+        return _table(super().from_changelog_stream(data_stream, schema, changelog_mode))
+
     def to_data_stream(self, table: Any, target_data_type: Any = None) -> Any:
         """Return the rows of a table that only grows as a stream; a TIMESTAMP_LTZ is an ``Instant``."""
         return _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
@@ -223,11 +296,60 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         """Return the changes of a table as a stream of rows with kinds; a TIMESTAMP_LTZ is an ``Instant``."""
         return _with_instants(table, adopt(super().to_changelog_stream(table, target_schema, changelog_mode)))
 
+    def to_append_stream(self, table: Any, type_info: Any = None) -> Any:
+        """Return the rows of a table that only grows as a stream (until 1.14)."""
+        return _with_instants(table, adopt(super().to_append_stream(table, type_info)))
+
+    def to_retract_stream(self, table: Any, type_info: Any = None) -> Any:
+        """Return the changes of a table as pairs: whether the row is added, and the row with the names of ``type_info``."""
+        names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
+        return adopt(super().to_retract_stream(table, type_info)).map(ToNamedPairs(tuple(names))).name("pairs")
+
 
 def _with_instants(table: Any, stream: Any) -> Any:
-    types = table.plan.row_type.types
-    places = tuple(place for place, type_ in enumerate(types) if isinstance(type_, LocalZonedTimestampType))
-    return stream.map(ToInstants(places)).name("instants") if places else stream
+    """Return a stream whose rows have ``Instant``s, and whose type is known, so that sinks write rows as Flink does."""
+    row_type = table.plan.row_type
+    places = tuple(place for place, type_ in enumerate(row_type.types) if isinstance(type_, LocalZonedTimestampType))
+    made = stream.map(ToInstants(places)).name("instants") if places else stream
+    return typed(made, Types.ROW_NAMED(list(row_type.names), [info_of(type_) for type_ in row_type.types]))
+
+
+_INFOS: dict[str, Callable[[], TypeInformation]] = {
+    "BooleanType": Types.BOOLEAN, "TinyIntType": Types.BYTE, "SmallIntType": Types.SHORT, "IntType": Types.INT,
+    "BigIntType": Types.LONG, "FloatType": Types.FLOAT, "DoubleType": Types.DOUBLE, "VarCharType": Types.STRING,
+    "CharType": Types.STRING, "DecimalType": Types.BIG_DEC, "LocalZonedTimestampType": Types.INSTANT,
+}  # fmt: skip
+
+
+def info_of(type_: Any) -> TypeInformation:
+    """Return the type of a record's field for the type of a column.
+
+    >>> from funken.table import DataTypes
+    >>> info_of(DataTypes.ARRAY(DataTypes.INT()))
+    ListTypeInfo<Integer>
+    """
+    kind = type(type_).__name__
+    if kind in _INFOS:
+        return _INFOS[kind]()
+    if kind == "ArrayType":
+        return Types.LIST(info_of(type_.element))
+    if kind == "MapType":
+        return Types.MAP(info_of(type_.key), info_of(type_.value))
+    if kind == "RowType":
+        return Types.ROW_NAMED(list(type_.names), [info_of(each) for each in type_.types])
+    return Types.PICKLED_BYTE_ARRAY()
+
+
+@dataclass(frozen=True)
+class ToNamedPairs:
+    """Gives names to the rows of pairs."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, pair: tuple[bool, Row]) -> tuple[bool, Row]:
+        """Return the pair."""
+        pair[1].set_field_names(self.names)
+        return pair
 
 
 @dataclass(frozen=True)

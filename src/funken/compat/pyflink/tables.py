@@ -105,10 +105,64 @@ class ResolvedExpression(Expression):
 
 
 class UserDefinedType:
-    """A type whose values are objects of a class."""
+    """A type whose values are objects of a class; a column has its ``sql_type()`` instead.
 
-    def __init__(self, *args: Any) -> None:
-        refuse("UserDefinedType", "Use a ROW type, or ARRAY and MAP, for the parts of the object.")
+    >>> class Point(UserDefinedType):
+    ...     @classmethod
+    ...     def sql_type(cls):
+    ...         return DataTypes.ARRAY(DataTypes.DOUBLE())
+    ...
+    ...     def serialize(self, obj):
+    ...         return [obj.real, obj.imag]
+    >>> Point().to_sql_type(1 + 2j), Point.type_name()
+    ([1.0, 2.0], 'point')
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    @classmethod
+    def type_name(cls) -> str:
+        """Return the name."""
+        return cls.__name__.lower()
+
+    @classmethod
+    def sql_type(cls) -> Any:
+        """Return the type of what is stored."""
+        raise NotImplementedError("UDT must implement sql_type().")
+
+    @classmethod
+    def module(cls) -> str:
+        """Return the module of the class."""
+        raise NotImplementedError("UDT must implement module().")
+
+    @classmethod
+    def java_udt(cls) -> str:
+        """Return that there is no class of Java."""
+        return ""
+
+    def need_conversion(self) -> bool:
+        """Return that values are converted."""
+        return True
+
+    def to_sql_type(self, obj: Any) -> Any:
+        """Return what is stored of an object."""
+        return None if obj is None else self.serialize(obj)
+
+    def from_sql_type(self, obj: Any) -> Any:
+        """Return the object of what is stored."""
+        return None if obj is None else self.deserialize(obj)
+
+    def serialize(self, obj: Any) -> Any:
+        """Return what is stored of an object."""
+        raise NotImplementedError("UDT must implement serialize().")
+
+    def deserialize(self, datum: Any) -> Any:
+        """Return the object of what is stored."""
+        raise NotImplementedError("UDT must implement deserialize().")
 
 
 __all__ = [

@@ -390,6 +390,18 @@ class RowType(LogicalType):
         """Return the names of the fields."""
         return tuple(each.name for each in self.fields)
 
+    def add(self, field: str | RowField, data_type: LogicalType | None = None) -> RowType:
+        """Return the row type with one field more, as PyFlink's builder of rows does.
+
+        >>> RowType().add("a", IntType()).add(RowField("b", IntType()))
+        ROW<`a` INT, `b` INT>
+        """
+        if isinstance(field, str):
+            if data_type is None:
+                raise TypeError(f"field {field!r} has no type; pass one as the second argument.")
+            field = RowField(field, data_type)
+        return replace(self, fields=(*self.fields, field))
+
     def field_names(self) -> list[str]:
         """Return the names of the fields, as PyFlink does."""
         return list(self.names)

@@ -62,7 +62,10 @@ from funken.table.rules.properties import (
     monotonic,
 )
 from funken.table.rules.ranks import over, ranked
+from funken.table.types import LocalZonedTimestampType, TimestampType
 from funken.types.row import RowKind
+
+_ALL_ROWS = 1 << 62
 
 
 class Converter:
@@ -236,6 +239,8 @@ class Converter:
         below = self.of(node.input)
         if node.fetch is None and not node.offset:
             return self.sorted(node, below)
+        if node.fetch is None and self.batch:
+            node = replace(node, fetch=_ALL_ROWS)
         if node.fetch is None:
             refuse("OFFSET without FETCH keeps every row for ever: add FETCH or LIMIT.")
         if node.fetch == 0:
@@ -318,14 +323,15 @@ class Converter:
         """Assign windows."""
         below = self.of(node.input)
         column = below.row_type[node.window.time]
-        if column.time is None:
+        times = self.batch and isinstance(column.type, TimestampType | LocalZonedTimestampType)
+        if column.time is None and not times:  # a batch has all rows before the first window ends
             refuse(
                 f"The window function requires the timecol is a time attribute type, but is {column.type} "
                 f"of column '{column.name}'."
             )
         columns = list(node.row_type.columns)
         columns[: len(below.row_type)] = below.row_type.columns
-        columns[-1] = replace(columns[-1], time=column.time)
+        columns[-1] = replace(columns[-1], time=TimeAttribute.ROWTIME if times else column.time)
         if node.window.kind is WindowKind.SESSION:
             below = exchange(below, node.window.partition)
         return nodes.ExecWindowTable(below, node.window, row_type=RelationType(tuple(columns)), mode=below.mode)

@@ -27,12 +27,14 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
     accepts = table.changelog_mode
     names = [column.name for column in node.table.persisted]
     key = tuple(names.index(name) for name in node.table.table.primary_key if name in names)
-    _check(node, below, accepts)
+    if not batch:  # a batch writes the rows that are left at the end
+        _check(node, below, accepts)
     conflict = _conflict(node, below, accepts, key)
     materialize = not batch and _materialized(node, below, accepts, key, conflict, config)
     partial = bool(getattr(table, "deletes_by_key", False)) or accepts.key_only_deletes
     exact = any(each == set(key) for each in below.upsert_keys)
-    needs = _needs(accepts, materialize or conflict is not None or bool(key and not exact))
+    history = materialize or conflict is not None or bool(key and not exact) or (batch and not key)
+    needs = _needs(accepts, history)
     found = None
     for need in needs:
         found = settler.of(below, need, partial and not materialize)

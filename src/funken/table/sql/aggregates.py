@@ -28,7 +28,9 @@ from funken.table.logical import (
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
 from funken.table.sql.scopes import OuterRef, fail
-from funken.table.types import DayTimeIntervalType
+from funken.table.types import DayTimeIntervalType, LocalZonedTimestampType, TimestampType
+
+_TIMES = (TimestampType, LocalZonedTimestampType)
 
 
 class ColumnList:
@@ -155,6 +157,8 @@ class Aggregation:
             fail(tree, f"{name} needs a time attribute as its first argument")
         lengths = [milliseconds(self.select.binder.folded(binder.bind(each)), each) for each in tree.expressions[1:]]
         attribute = self.select.node.row_type[time.index].time
+        if attribute is None and getattr(self.select.binder.config, "batch", False) and isinstance(time.type, _TIMES):
+            attribute = TimeAttribute.ROWTIME  # a batch has all rows before the first window ends
         if attribute is None:
             fail(
                 tree, f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered."
