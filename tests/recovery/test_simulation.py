@@ -45,7 +45,14 @@ def test_every_program_survives_crashes_of_tasks_and_drivers(program):
 @pytest.mark.simulation
 @pytest.mark.parametrize("number", range(0, len(PLANS), 6))
 def test_what_sql_plans_leave_is_the_same_whatever_fails(number):
-    conditions = {"interval": 20, "timeout": 600_000, "tolerable": 1, "task_crashes": 4, "driver_crashes": 2, "stops": 1}
+    conditions = {
+        "interval": 20,
+        "timeout": 600_000,
+        "tolerable": 1,
+        "task_crashes": 4,
+        "driver_crashes": 2,
+        "stops": 1,
+    }
     conditions |= {"exactly_once": True, "aligned_timeout": None, "rescales": True, "storage_faults": 0.01}
     run = Simulation(number, program=f"plan {number}", records=30, calm_after=2000, **conditions).run()
 

@@ -8,7 +8,7 @@ import pytest
 from funken.connectors.sql.source import SqlSource
 from funken.expr.ir import Call, InputRef, Literal
 from funken.table import EnvironmentSettings, TableEnvironment
-from funken.table.connectors.conditions import Comparison, SourceCondition, conjuncts
+from funken.table.connectors.conditions import FieldComparison, SourceCondition, conjuncts
 from funken.table.types import DataTypes
 
 
@@ -194,13 +194,13 @@ def test_comparisons():
     ref, value = InputRef(0, type=big), Literal(3, type=big)
     less = Call("<", (value, ref), type=DataTypes.BOOLEAN())
 
-    assert SourceCondition(less, names).comparison() == Comparison("id", ">", (3,), big)
+    assert SourceCondition(less, names).comparison() == FieldComparison("id", ">", (3,), big)
     both = Call("AND", (less, Call("AND", (less, less), type=less.type)), type=less.type)
     assert conjuncts(both) == [less] * 3
     assert SourceCondition(Call("<", (ref, ref), type=less.type), names).comparison() is None
     assert SourceCondition(Call("=", (ref, Literal(None, type=big)), type=less.type), names).comparison() is None
-    assert Comparison("item", "=", ("a'b",), text).sql('"item"', True) == "\"item\" = 'a''b'"
-    assert Comparison("item", "=", ("a\\b",), text).sql('"item"', True) is None
-    assert Comparison("item", "=", ("a'b",), text).iceberg() is None
-    assert Comparison("day", "<>", (20455,), DataTypes.DATE()).iceberg() == "day != '2026-01-02'"
-    assert Comparison("day", "=", (20455,), DataTypes.DATE()).python_values() == [datetime.date(2026, 1, 2)]
+    assert FieldComparison("item", "=", ("a'b",), text).sql('"item"', True) == "\"item\" = 'a''b'"
+    assert FieldComparison("item", "=", ("a\\b",), text).sql('"item"', True) is None
+    assert FieldComparison("item", "=", ("a'b",), text).iceberg() is None
+    assert FieldComparison("day", "<>", (20455,), DataTypes.DATE()).iceberg() == "day != '2026-01-02'"
+    assert FieldComparison("day", "=", (20455,), DataTypes.DATE()).python_values() == [datetime.date(2026, 1, 2)]

@@ -30,7 +30,7 @@ class SourceCondition:
         """The columns that it needs."""
         return {self.names[place] for place in input_refs(self.node)}
 
-    def comparison(self) -> Comparison | None:
+    def comparison(self) -> FieldComparison | None:
         """Return the condition as a comparison of one column with constants; ``None`` if it is none."""
         node = self.node
         if not isinstance(node, Call) or not node.args:
@@ -45,11 +45,11 @@ class SourceCondition:
         values = tuple(one.value for one in others if isinstance(one, Literal))
         if any(value is None for value in values):
             return None
-        return Comparison(self.names[first.index], operator, values, first.type)
+        return FieldComparison(self.names[first.index], operator, values, first.type)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FieldComparison:
     """A column, an operator of SQL (or IN, IS NULL, IS NOT NULL), and the constants to compare with."""
 
     column: str
@@ -135,4 +135,4 @@ def fulfilled(
     return [all(each) for each in zip(*(array.to_pylist() for array in found), strict=True)]
 
 
-__all__ = ["Comparison", "SourceCondition", "conjuncts", "fulfilled"]
+__all__ = ["FieldComparison", "SourceCondition", "conjuncts", "fulfilled"]

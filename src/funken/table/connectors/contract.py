@@ -90,7 +90,9 @@ class SinkTable:
     deletes_by_key = False
     """Whether deletions may come with only their key."""
     supports_overwrite = False
-    """Whether ``overwriting`` gives a sink that replaces what is there."""
+    """Whether ``overwriting`` gives a sink that replaces what is there, once all rows of a batch are written."""
+    overwrites_by_streams = False
+    """Whether streams may replace what is there too: the sink begins anew with each job."""
     block_sink: Any = None
     """A ``Sink`` whose writer takes ``TableBlock``s as the values of ``write``; ``None``: ``sink`` is given ``Row``s."""
 

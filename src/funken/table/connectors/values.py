@@ -11,7 +11,7 @@ import glob
 import itertools
 import pickle
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -280,7 +280,9 @@ class InOrder:
 
 
 class ValuesSink(SinkTable):
-    """Writes rows to where the test finds them."""
+    """Writes rows to where the test finds them: what a job before has written is not there."""
+
+    overwrites_by_streams = True
 
     def __init__(self, context: TableContext, options: OptionValues) -> None:
         upsert = bool(context.primary_key)
@@ -299,6 +301,10 @@ class ValuesSink(SinkTable):
         asked = [key for key, _ in context.metadata]
         places = [len(context.names) + asked.index(key) for key in order if key in asked]
         self._order = (*range(len(context.names)), *places)
+
+    def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
+        """Return this sink."""
+        return self
 
     def sink(self, stream: Any) -> Any:
         """Keep the rows, metadata in the order in which the connector lists it."""

@@ -65,12 +65,12 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
 def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
     """Refuse INSERT OVERWRITE of a stream, and of a table that can only be appended to."""
     assert node.table is not None
-    if not batch:
+    if not (batch or table.overwrites_by_streams):
         refuse(
             f"INSERT OVERWRITE of '{node.table.path}': a stream never knows that it has written all rows, so it cannot replace a "
             "table. Use EnvironmentSettings.in_batch_mode(), or INSERT INTO."
         )
-    if not table.supports_overwrite:
+    if not (table.supports_overwrite or table.overwrites_by_streams):
         refuse(
             f"INSERT OVERWRITE of '{node.table.path}': connector {dict(node.table.table.options).get('connector', '')!r} cannot "
             "replace what a table has. Use INSERT INTO, or 'filesystem'."
