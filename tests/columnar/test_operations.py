@@ -54,7 +54,9 @@ SIZES = st.integers(-3, 70)
 def values_of(rule: OperationRule, case: Case, kind: Type) -> st.SearchStrategy[Any]:
     if isinstance(kind, ListOf):
         return st.lists(values_of(rule, case, kind.element), max_size=4)
-    if kind == INT and (rule.name in ("**", "<<", "range") or (STR in case.types and rule.group in ("text", "operators"))):
+    if kind == INT and (
+        rule.name in ("**", "<<", "range") or (STR in case.types and rule.group in ("text", "operators"))
+    ):
         return SIZES
     return st.none() | values_of(rule, case, kind.required) if kind.is_optional else VALUES[kind]
 
@@ -98,7 +100,9 @@ def compare(case: Case, records: list[Any]) -> bool:
 def test_columns_give_what_python_gives(rule: OperationRule, data: st.DataObject) -> None:
     known = _cases(rule.name)
     case = data.draw(st.sampled_from(known))
-    records = data.draw(st.lists(st.tuples(*(values_of(rule, case, kind) for kind in case.types)), min_size=1, max_size=6))
+    records = data.draw(
+        st.lists(st.tuples(*(values_of(rule, case, kind) for kind in case.types)), min_size=1, max_size=6)
+    )
     times = data.draw(st.sampled_from([1, 1, 20]))  # streams have many records of one value
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
