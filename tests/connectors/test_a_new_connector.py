@@ -16,7 +16,19 @@ from tests import test_architecture
 from tests.connectors.toy import ShopSink, ShopSource, Till, entries_of
 
 SOURCE = Path(funken.__file__).parent
-CONNECTORS = ("delta", "elasticsearch", "hadoop", "http", "iceberg", "kafka", "kinesis", "postgresql", "rabbitmq", "redis", "sql")
+CONNECTORS = (
+    "delta",
+    "elasticsearch",
+    "hadoop",
+    "http",
+    "iceberg",
+    "kafka",
+    "kinesis",
+    "postgresql",
+    "rabbitmq",
+    "redis",
+    "sql",
+)
 LINES = [{"item": f"tea-{number}", "n": number} for number in range(40)]
 
 
