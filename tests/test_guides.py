@@ -124,3 +124,7 @@ def test_a_broken_link_is_noticed(tmp_path):
     page.write_text(f"# A page\n\n## With `a` heading\n\n{links}\n```\n[e](no.md)\n```\n")
 
     assert list(broken(page)) == ["other.md", "#none"]
+
+
+def test_the_first_page_stays_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
