@@ -257,3 +257,10 @@ def test_a_star_import_of_expressions_leaves_modules_usable():
     assert pickle.loads(pickle.dumps(names["json"])).dumps([1]) == "[1]"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = names["json"].nothing
+
+
+def test_a_state_backend_may_be_the_class_of_its_factory():
+    from pyflink.common import Configuration
+
+    factory = "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory"
+    assert Configuration().set_string("state.backend", factory).to_dict() == {"state.backend.type": "rocksdb"}
