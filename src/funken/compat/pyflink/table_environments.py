@@ -364,8 +364,9 @@ class ToInstants:
         for place in self.places:
             values[place] = None if values[place] is None else instant_of_datetime(values[place])
         made = Row.of_kind(row.get_row_kind(), *values)
-        if getattr(row, "_fields", None):
-            made.set_field_names(row._fields)
+        names = row._fields
+        if names:
+            made.set_field_names(names)
         return made
 
 
