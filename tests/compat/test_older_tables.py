@@ -257,3 +257,22 @@ def test_a_star_import_of_expressions_leaves_modules_usable():
     assert pickle.loads(pickle.dumps(names["json"])).dumps([1]) == "[1]"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = names["json"].nothing
+
+
+def test_a_state_backend_may_be_the_class_of_its_factory():
+    from pyflink.common import Configuration
+
+    factory = "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory"
+    assert Configuration().set_string("state.backend", factory).to_dict() == {"state.backend.type": "rocksdb"}
+
+
+def test_options_of_tables_in_the_configuration_take_effect(t_env):
+    configuration = t_env.get_config().get_configuration()
+    configuration.set_string("table.exec.state.ttl", "1 h").set_string("table.local-time-zone", "Europe/Vienna")
+    assert t_env.get_config().option("table.exec.state.ttl") == 3_600_000
+    assert t_env.get_config().get_local_timezone() == "Europe/Vienna"
+    assert t_env.get_config().get("table.exec.state.ttl", "") == "1 h"
+    t_env.get_config().set("table.exec.state.ttl", "2 h")
+    assert t_env.get_config().option("table.exec.state.ttl") == 7_200_000
+    t_env.get_config().reset("table.exec.state.ttl")
+    assert t_env.get_config().option("table.exec.state.ttl") == 0

@@ -81,7 +81,8 @@ class Configuration:
         """
         name = key.key if isinstance(key, Option) else key
         self._check(name, value)
-        if declared(name) is None and (reason := no_effect(name)) is not None:
+        of_tables = name.startswith(("table.", "sql-client."))  # a table environment over this configuration reads them
+        if declared(name) is None and not of_tables and (reason := no_effect(name)) is not None:
             warn(f"option {name!r} has no effect here because {reason}.")
         self._values[name] = value
         return self

@@ -133,16 +133,24 @@ class TableConfig:
     def get(self, key: str, default_value: str | None = None) -> str | None:
         """Return what an option is set to, as text; ``default_value`` if it is not."""
         name = _RENAMED.get(key, key)
+        if name.startswith(_OWN):
+            found = self._given(name)
+            return default_value if found is None else found
+        return str(self._configuration.to_dict()[name]) if self._configuration.contains_key(name) else default_value
+
+    def _given(self, name: str) -> str | None:
+        """Return what an option of tables is set to: here, or in the options of the job, which may be changed directly."""
         if name in self._values:
             return self._values[name]
-        if name.startswith(_OWN) or not self._configuration.contains_key(name):
-            return default_value
-        return str(self._configuration.to_dict()[name])
+        job = self._configuration.to_dict()
+        names = [name, *(older for older, newer in _RENAMED.items() if newer == name)]
+        return next((str(job[each]) for each in names if each in job), None)
 
     def option(self, key: str) -> Any:
         """Return an option's value, parsed, or its default (durations: ms); raises ``KeyError`` for one that is not read."""
         parse, default = _OPTIONS[key]
-        return parse(self._values[key]) if key in self._values else default
+        found = self._given(key)
+        return default if found is None else parse(found)
 
     def reset(self, key: str | None = None) -> None:
         """Forget the setting of an option, or all.
@@ -156,6 +164,7 @@ class TableConfig:
             self._values.clear()
         elif key.startswith(_OWN):
             self._values.pop(_RENAMED.get(key, key), None)
+            self._configuration.remove_config(key)
         else:
             self._configuration.remove_config(key)
 

@@ -40,6 +40,17 @@ _OLDER = {
 }
 
 
+def _backend(value: Any) -> Any:
+    """Return the name of a state backend that may be given as the class of Java's factory.
+
+    >>> _backend("org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory"), _backend("filesystem")
+    ('rocksdb', 'filesystem')
+    """
+    if not isinstance(value, str) or not value.startswith("org.apache.flink."):
+        return value
+    return "rocksdb" if "RocksDB" in value else "hashmap"
+
+
 class Configuration(NativeConfiguration):
     """A set of option values; a key of the program itself is kept, and an environment that is given it warns.
 
@@ -76,7 +87,8 @@ class Configuration(NativeConfiguration):
         ...
         funken.errors.InvalidConfiguration: option 'parallelism.default': 'two' is no whole number. ...
         """
-        super().set(_newer(key.key if isinstance(key, Option) else key), value)
+        name = _newer(key.key if isinstance(key, Option) else key)
+        super().set(name, _backend(value) if name == "state.backend.type" else value)
         return self
 
     def _unknown(self, name: str) -> None:
