@@ -128,6 +128,14 @@ def test_the_operators_of_a_query_and_their_changes(tables, query, expected):
     assert modes(tables, query) == expected
 
 
+def test_an_equality_that_all_choices_of_a_condition_have_is_the_key_of_a_join(tables):
+    query = "SELECT a.id FROM a, a2 WHERE (a.k = a2.k AND a.v > 1 AND a2.v < 5) OR (a2.v > 7 AND a.k = a2.k)"
+    lines = physical(tables, query)
+    assert [line for line in lines if line.startswith("Exchange(distribution=[hash[k]]")] != []
+    (join,) = [line for line in lines if line.startswith("Join(")]
+    assert "where=[AND(=(k, k0), OR(" in join
+
+
 def test_the_join_of_two_aggregates_by_their_keys_needs_no_rows_before_updates(tables):
     query = (
         "INSERT INTO keyed SELECT x.k, y.n FROM (SELECT k, COUNT(*) AS n FROM a GROUP BY k) AS x "

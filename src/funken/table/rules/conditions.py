@@ -30,6 +30,25 @@ def conjunction(parts: Sequence[Node]) -> Node | None:
     return unique[0] if len(unique) == 1 else FUNCTIONS.call("AND", unique)
 
 
+def factored(node: Node) -> list[Node]:
+    """Return the conjuncts of a condition, of an OR those that all its choices have, and the OR of what is left of them.
+
+    >>> a, b, c = (Literal(name, type=None) for name in "abc")
+    >>> both = lambda *args: Call("AND", args, type=None)
+    >>> [str(part) for part in factored(Call("OR", (both(a, b), both(c, a)), type=None))]
+    ["'a'", "OR('b', 'c')"]
+    """
+    if not isinstance(node, Call) or node.function != "OR" or not is_deterministic(node):
+        return conjuncts(node)
+    choices = [conjuncts(choice) for choice in node.args]
+    common = [part for part in choices[0] if all(part in choice for choice in choices)]
+    rest = [conjunction([part for part in choice if part not in common]) for choice in choices]
+    left = [choice for choice in rest if choice is not None]
+    if not common or len(left) < len(rest):  # a choice of which nothing is left is TRUE
+        return common or [node]
+    return [*common, Call("OR", tuple(left), type=node.type)]
+
+
 def is_deterministic(node: Node) -> bool:
     """Return True if an expression gives the same value whenever it is computed."""
     for each in walk(node):

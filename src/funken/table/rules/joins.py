@@ -37,7 +37,7 @@ from funken.table.rules.building import (
     refuse,
     with_time,
 )
-from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, moved, substituted
+from funken.table.rules.conditions import conjunction, conjuncts, factored, is_deterministic, moved, substituted
 from funken.table.rules.properties import join_keys, ordered_keys, windows_of
 from funken.table.types import DayTimeIntervalType
 
@@ -68,7 +68,10 @@ def sides_of(left: ExecNode, right: ExecNode, kind: JoinType, condition: Node | 
     total = width + len(right.row_type)
     keys: list[tuple[Node, Node, bool, Node]] = []
     rest: list[Node] = []
-    for part in conjuncts(condition):
+    parts = conjuncts(condition)
+    if not any(_pair(part, width) for part in parts):
+        parts = [each for part in parts for each in factored(part)]
+    for part in parts:
         pair = _pair(part, width)
         if pair is None:
             rest.append(part)
