@@ -176,10 +176,8 @@ class DataFrame:
 
         >>> from funken.dataframe import from_records
         >>> seen = from_records([(1, 5), (1, 2), (2, 9)], schema=["id", "at"])
-        >>> seen.drop_duplicates("id", order_by="at", keep="last").to_pandas()
-           id  at
-        0   1   5
-        1   2   9
+        >>> sorted(seen.drop_duplicates("id", order_by="at", keep="last").to_pandas().values.tolist())
+        [[1, 5], [2, 9]]
         """
         if keep not in ("first", "last"):
             raise ValueError(f"keep must be 'first' or 'last', but got {keep!r}.")
@@ -318,8 +316,8 @@ class DataFrame:
         >>> from funken.dataframe import from_records
         >>> orders = from_records([(1, 10), (2, 20)], schema=["user", "amount"])
         >>> users = from_records([(1, "Ann")], schema=["user", "name"])
-        >>> orders.join(users, on="user").collect(), orders.join(users, on="user", how="anti").collect()
-        ([<Row(1, 10, 'Ann')>], [<Row(2, 20)>])
+        >>> orders.join(users, on="user").collect(), orders.join(users, on="user", how="anti").to_pandas().values.tolist()
+        ([<Row(1, 10, 'Ann')>], [[2, 20]])
         """
         if not isinstance(other, DataFrame):
             raise TypeError(f"join() takes another DataFrame, but got a {type(other).__name__}.")

@@ -15,7 +15,7 @@ from funken.table.statement_set import StatementSet
 class FrameConfig:
     """Options of the table environment that the next frame creates.
 
-    >>> from funken.dataframe import config
+    >>> set_table_environment(None)
     >>> FrameConfig().set("pipeline.name", "orders").get("pipeline.name")
     'orders'
     """

@@ -243,7 +243,7 @@ _AFFINITIES: tuple[tuple[str, str], ...] = (
     (r".*int.*", "BIGINT"),
     (r".*(char|clob|text).*", "STRING"),
     (r".*blob.*|", "BYTES"),
-    (r".*(real|floa|doub|numeric|decimal).*", "DOUBLE"),
+    (r".*(real|float|double|numeric|decimal).*", "DOUBLE"),
     (r"date", "DATE"),
     (r"time", "TIME(0)"),
     (r"(datetime|timestamp).*", "TIMESTAMP(6)"),

@@ -130,7 +130,7 @@ def test_small_files_are_put_together(tmp_path, form):
         ({"sink.partition-commit.policy.kind": "success-file"}, False, "no partitions"),
         ({"sink.partition-commit.trigger": "partition-time"}, True, "must be one of process-time"),
         (
-            {"sink.partition-commit.polcy.kind": "success-file"},
+            {"sink.partition-commit.policy.kindd": "success-file"},
             True,
             "did you mean 'sink.partition-commit.policy.kind'",
         ),
