@@ -41,8 +41,8 @@ CHECKPOINT_TABS = ("Overview", "History", "Summary", "Configuration")
 GAVE_UP = "Job failed during initialization"
 """What the dashboard shows in place of a job that it does not understand."""
 WAIT_MS = 15_000
-_SETTLE_MS = 450
-_ZOOM_MS = 1500
+_SETTLE_MS = 700
+_ZOOM_MS = 4000
 
 
 def static_files(version: str) -> dict[str, bytes]:
