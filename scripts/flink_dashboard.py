@@ -40,9 +40,9 @@ MACHINE_TABS = ("metrics", "logs", "stdout", "log-list", "thread-dump", "profile
 CHECKPOINT_TABS = ("Overview", "History", "Summary", "Configuration")
 GAVE_UP = "Job failed during initialization"
 """What the dashboard shows in place of a job that it does not understand."""
-WAIT_MS = 5_000
-_SETTLE_MS = 450
-_ZOOM_MS = 1500
+WAIT_MS = 15_000
+_SETTLE_MS = 700
+_ZOOM_MS = 4000
 
 
 def static_files(version: str) -> dict[str, bytes]:
@@ -146,6 +146,7 @@ class Walk:
         self.visited: list[str] = []
         self.problems: list[str] = []
         page.set_default_timeout(WAIT_MS)
+        page.set_default_navigation_timeout(4 * WAIT_MS)
         page.on("pageerror", lambda error: self._problem(f"exception: {error}"))
         page.on("console", lambda message: message.type == "error" and self._problem(f"console: {message.text}"))
         page.on("requestfailed", self._gave_up)

@@ -182,6 +182,16 @@ def test_the_options_of_checkpoints_include_defaults():
     assert (found["interval"], found["mode"], found["timeout"]) == (5000, "exactly_once", 600_000)
 
 
+def test_a_vertex_has_figures_over_its_subtasks():
+    found = vertices.details(picture(), SUMS)["aggregated"]
+
+    assert found["metrics"]["read-records"] == {
+        "min": 40, "max": 60, "avg": 50, "sum": 100, "median": 60, "p25": 40, "p75": 60, "p95": 60,
+    }  # fmt: skip
+    assert found["status-duration"]["RUNNING"]["min"] == 8500
+    assert set(found["status-duration"]) == {state.name for state in ExecutionState}
+
+
 def test_the_time_that_is_neither_busy_nor_back_pressured_is_idle():
     job = picture()
     job = replace(

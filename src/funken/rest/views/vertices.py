@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from funken.errors import RequestRejected
@@ -10,6 +11,7 @@ from funken.rest.views.jobs import Json, io_metrics, times_of, vertex_id, vertic
 from funken.runtime.job.graph import VertexInfo
 from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexSnapshot, aggregated
+from funken.runtime.job.states import ExecutionState
 
 _LOW, _HIGH = 0.1, 0.5
 """Above which share of time a subtask counts as back-pressured a little, or a lot; Flink's bounds."""
@@ -34,14 +36,43 @@ def find_subtask(job: JobSnapshot, vertex: str, subtask: int) -> SubtaskSnapshot
 def details(job: JobSnapshot, vertex: str) -> Json:
     """Return ``/jobs/:jobid/vertices/:vertexid``."""
     info, state = find_vertex(job, vertex)
+    subtasks = [_subtask(job, each) for each in state.subtasks]
     return {
         "id": vertex,
         "name": info.name,
         "parallelism": info.parallelism,
         "maxParallelism": info.max_parallelism,
         "now": job.taken,
-        "subtasks": [_subtask(job, each) for each in state.subtasks],
+        "subtasks": subtasks,
+        "aggregated": _aggregated(subtasks),
     }
+
+
+def _aggregated(subtasks: list[Json]) -> Json:
+    """Return figures over the subtasks of a vertex: of what came in and went out, and of the time in each state."""
+
+    def over(field: str, names: Iterable[str]) -> Json:
+        return {name: _figures([each[field].get(name, 0) for each in subtasks]) for name in names}
+
+    counted = [name for name in subtasks[0]["metrics"] if not name.endswith("-complete")] if subtasks else []
+    return {
+        "metrics": over("metrics", counted),
+        "status-duration": over("status-duration", [state.name for state in ExecutionState]),
+    }
+
+
+def _figures(values: list[float]) -> Json:
+    """Return minimum, maximum, average, sum and percentiles, as whole numbers.
+
+    >>> _figures([4, 1, 7])
+    {'min': 1, 'max': 7, 'avg': 4, 'sum': 12, 'median': 4, 'p25': 1, 'p75': 7, 'p95': 7}
+    """
+    ordered = sorted(values) or [0]
+    total = sum(ordered)
+    found = {"min": ordered[0], "max": ordered[-1], "avg": total / len(ordered), "sum": total}
+    for name, share in (("median", 0.5), ("p25", 0.25), ("p75", 0.75), ("p95", 0.95)):
+        found[name] = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return {name: round(value) for name, value in found.items()}
 
 
 def _subtask(job: JobSnapshot, subtask: SubtaskSnapshot) -> Json:
