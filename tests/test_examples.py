@@ -167,7 +167,7 @@ def test_an_example_on_spark_prints_what_it_should(name, tmp_path):
 
 
 def test_every_example_is_run_and_described():
-    modules = {"turnstiles/counting.py"}
+    modules = {"turnstiles/counting.py", "sql/sentiment.py"}
     described = re.findall(r"\]\((\S+\.(?:py|ipynb)|\S+)\)", (EXAMPLES / "README.md").read_text())
     notebooks = {path.name for path in EXAMPLES.glob("*.ipynb")}
 

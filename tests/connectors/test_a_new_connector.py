@@ -112,6 +112,7 @@ def test_nothing_else_knows_a_connector():
     assert set(importers()) == {
         ("sql", ("connectors", "postgresql")),  # it is built on that of SQL
         ("kafka", ("api", "reading.py")),  # env.read_kafka()
+        ("iceberg", ("table", "stored_catalogs.py")),  # CREATE CATALOG WITH ('type' = 'iceberg')
     }
 
 

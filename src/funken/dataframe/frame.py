@@ -421,14 +421,16 @@ class DataFrame:
         from funken.dataframe.functions import record_function  # noqa: PLC0415 - only for functions of the program
 
         function, type_ = record_function(func, return_dtype, self.columns, emits=False)
-        return DataFrame(self._table.map(function).alias(*given.field_names(type_)))
+        called = function(*map(table_col, self.columns))
+        return DataFrame(self._table.map(called).alias(*given.field_names(type_)))
 
     def map_batches(self, func: Any, *, return_dtype: Any, batch_format: str = "pandas") -> DataFrame:
         """Compute rows of batches: ``func`` gets a DataFrame of pandas (or ``pyarrow.Table``), and returns one as long."""
         from funken.dataframe.functions import batch_function  # noqa: PLC0415 - only for functions of the program
 
         function = batch_function(func, return_dtype, self.columns, batch_format)
-        return DataFrame(self._table.map(function).alias(*given.field_names(function.result_type([]))))
+        called = function(*map(table_col, self.columns))
+        return DataFrame(self._table.map(called).alias(*given.field_names(function.result_type([]))))
 
     def flat_map(self, func: Any, *, return_dtype: Any = None) -> DataFrame:
         """Compute any number of rows of each row: ``func`` gets a dict, and yields or returns dicts, tuples or values.

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 ArrowTable: TypeAlias = Any
 """A ``pyarrow.Table``. PyArrow has no types, so a strict checker would report every method that names its class."""
+ArrowSchema: TypeAlias = Any
+"""A ``pyarrow.Schema``."""
 
 
 def parquet_file(source: Any) -> Any:

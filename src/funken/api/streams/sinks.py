@@ -18,7 +18,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
-from funken.types.arrow import ArrowTable
+from funken.types.arrow import ArrowSchema, ArrowTable
 from funken.types.generics import Generic, T_co
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class StreamEnds(Generic[T_co]):
         self._environment.execute(job_execution_name or "to_spark()")
         return files.frame_of_folder(folder, sink.schema, self._environment._session)
 
-    def _known_columns(self) -> Any:
+    def _known_columns(self) -> ArrowSchema | None:
         """Return the columns of the DataFrame that the program reads, as a schema of Arrow; ``None`` if it reads none."""
         frame = self._environment._frame
         return None if frame is None else importlib.import_module(f"funken.{_FRAMES[1]}").arrow_schema(frame.schema)

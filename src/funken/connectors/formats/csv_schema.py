@@ -494,8 +494,7 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
     elif field.kind == BOOL:
         found = arrow.array([write(False), write(True)]).take(arrow.array(field.data).cast(arrow.int8()))
     elif field.kind == FLOAT and of.is_float64(kind) and _is_plain(field.data):
-        forms = importlib.import_module("funken.columnar.kernels.number_forms").FORMS
-        written = forms["str"](field)
+        written = importlib.import_module("funken.columnar.kernels.number_forms").written(field)
         found = None if written is None else written.data
     elif field.kind == STR and of.is_string(kind):
         found = quoting.quoted(field.data)
