@@ -120,4 +120,4 @@ def _of_struct(made: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return convert
 
 
-__all__ = ["ArrowTable", "parquet_file", "python_rows", "python_values"]
+__all__ = ["ArrowSchema", "ArrowTable", "parquet_file", "python_rows", "python_values"]
