@@ -1,6 +1,7 @@
 """Top-N, LIMIT, deduplication and sorting by time: their changelogs."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -27,7 +28,7 @@ def rank(order=DESC, partition=(0,), start=1, end=2, number=False, strategy="app
     output = BlockSchema([*source.names, "rn"], [*source.types, BigIntType()]) if number else source
     return Run(
         Rank, [source], output, partition=partition, order=order, start=start, end=end, number=number,
-        strategy=strategy, update_before=True, **arguments,
+        strategy=strategy, **({"update_before": True} | arguments),
     )  # fmt: skip
 
 
@@ -162,3 +163,21 @@ def test_rows_in_the_order_of_arrival_are_emitted_at_the_end_of_the_input():
     by_arrival.feed("+I(1,a,@9)").again().feed("+I(2,a,@8)")
     assert by_arrival.text() == ""
     assert by_arrival.end().text() == "+I(1,a,@9) +I(2,a,@8)"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_no_row_is_at_two_positions_that_are_not_shown(before):
+    dice = random.Random(3)
+    arguments = {"partition": (), "order": ASC, "start": 2, "end": 3, "strategy": "retract", "update_before": before}
+    there, changes = [], []
+    for number in range(60):
+        if there and dice.random() < 0.4:
+            changes.append(f"-D({there.pop(dice.randrange(len(there)))})")
+        else:
+            there.append(f"k{number},{dice.randrange(5)}")
+            changes.append(f"+I({there[-1]})")
+    seen = Counter()
+    for text in play(rank(**arguments), " ".join(changes)).split():
+        seen[text[2:]] += 1 if text[0] == "+" else -1
+        assert set(seen.values()) <= {0, 1}
+    assert seen.total() == min(2, max(0, len(there) - 1))

@@ -67,7 +67,7 @@ class Rank(KeyedTableOperator):
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         #: the sort keys of rows as they were stored last, so that they need not be made again
         self._sort_keys: dict[Any, tuple[list[Tuple], list[Any]]] = {}
-        self._positions = self._number or self._start > 1
+        self._has_offset = self._start > 1 and not self._number
         bounded = self._strategy == "append" and self._end is not None and self._end_column is None
         whole = bool(self._order) and self.inputs[0].types[self._order[0].index].root in _WHOLE
         self._sifts = bounded and whole and not self._ttl
@@ -184,7 +184,7 @@ class Rank(KeyedTableOperator):
         at = bisect_right(part.keys, key)
         part.rows.insert(at, row)
         part.keys.insert(at, key)
-        if self._positions:
+        if self._number or self._has_offset:
             self._emit_changes(old, self._visible(part), part)
         elif before != row:
             if self._before:
@@ -208,7 +208,10 @@ class Rank(KeyedTableOperator):
         return part.rows[self._start - 1 : part.end]
 
     def _emit_changes(self, old: list[Tuple], new: list[Tuple], part: _Partition) -> None:
-        if not self._positions:
+        if self._has_offset:
+            self._emit_window(old, new)
+            return
+        if not self._number:
             self._emit_difference(old, new)
             return
         for place in range(max(len(old), len(new))):
@@ -241,6 +244,22 @@ class Rank(KeyedTableOperator):
                 found.append((*rows[at], at + 1))
                 kinds.append(UPDATE_AFTER)
         self.collect_changes(found, kinds)
+
+    def _emit_window(self, old: list[Tuple], new: list[Tuple]) -> None:
+        """Emit changes of positions that are not shown: all retractions first, so that no row is at two of them meanwhile.
+
+        A join by the key of these rows takes two for one. Without rows before updates, those that leave are deleted.
+        """
+        if self._before:
+            places = [place for place in range(min(len(old), len(new))) if old[place] != new[place]]
+            left = [(old[place], UPDATE_BEFORE) for place in places] + [(row, DELETE) for row in old[len(new) :]]
+            came = [(new[place], UPDATE_AFTER) for place in places] + [(row, INSERT) for row in new[len(old) :]]
+        else:
+            before, after = set(map(id, old)), set(map(id, new))
+            left = [(row, DELETE) for row in old if id(row) not in after]
+            came = [(row, INSERT) for row in new if id(row) not in before]
+        for row, kind in (*left, *came):
+            self._emit(row, 0, kind)
 
     def _emit_difference(self, old: list[Tuple], new: list[Tuple]) -> None:
         """Emit the row that leaves and the row that comes, of rows whose positions do not matter."""
