@@ -240,7 +240,7 @@ _LOOKED_INTO = (float, tuple, list, dict, set, frozenset, Row)
 def all_same(values: Sequence[Any], known: Sequence[Any]) -> bool:
     """Whether two lists of records are alike, record by record; ``same`` says when.
 
-    Fields are compared one after the other: 256 records of seven take 70 us then, and one by one 900.
+    Fields are compared one after the other: 256 records of seven take 230 us then, and one by one 900.
 
     >>> all_same([(1, "a"), (2, None)], [(1, "a"), (2, None)]), all_same([(1,), (2,)], [(1,), (2.0,)])
     (True, False)

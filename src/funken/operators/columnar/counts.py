@@ -29,7 +29,7 @@ from funken.operators.columnar.contents import (
     listed,
     reach,
 )
-from funken.operators.columnar.path import SMALL_BLOCKS, TOO_OFTEN
+from funken.operators.columnar.path import why_in_rows
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.windows import KeyedWindowArrays
 from funken.operators.window.counts import CountWindows
@@ -88,7 +88,7 @@ class CountArrays(KeyedWindowArrays):
         self._size_of_blocks += (len(block) - self._size_of_blocks) / _BLOCKS
         self._are_small = self._size_of_blocks < (_LARGE if self._are_small else _SMALL)
         if self._are_small or self.returns >= self.most_returns:
-            self._path.left(block, SMALL_BLOCKS if self._are_small else TOO_OFTEN)
+            self._path.left(block, why_in_rows(batch=False, small=self._are_small))
             return False
         fired = self._path(block)
         if fired is None:

@@ -34,8 +34,17 @@ _SMALLEST = 64
 """Pieces of a block that are this small are not divided further."""
 _MOST_REASONS, _OTHER_REASONS = 16, "others"
 _FAULT = "a fault of a kernel"
-SMALL_BLOCKS, TOO_OFTEN = "small blocks", "it has gone over to records too often"
-"""Why blocks of an operator with state go record by record, although its functions are read."""
+_SMALL_BLOCKS, _IN_BATCH = "small blocks", "BATCH sorts records by time"
+_TOO_OFTEN = "it has gone over to records too often, or waits until that pays"
+
+
+def why_in_rows(batch: bool, small: bool = False) -> str:
+    """Say why blocks of an operator with state go record by record, although its functions are read.
+
+    >>> why_in_rows(batch=False, small=True)
+    'small blocks'
+    """
+    return _IN_BATCH if batch else _SMALL_BLOCKS if small else _TOO_OFTEN
 
 
 class ColumnsDiffer(FunkenError):
@@ -353,4 +362,4 @@ def _in_one(parts: list[Block]) -> list[Block]:
     return [joined(columns)]
 
 
-__all__ = ["SMALL_BLOCKS", "TOO_OFTEN", "ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath", "WayCounts"]
+__all__ = ["ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath", "WayCounts", "why_in_rows"]

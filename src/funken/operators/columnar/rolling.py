@@ -28,14 +28,14 @@ from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fi
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.contents import Contribution, KeyedArrays, leaf_columns
-from funken.operators.columnar.path import TOO_OFTEN, ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
 from funken.state.delta_tables import ExtendedDeltaTable
 
 _MOST_RETURNS = 8
 _MOST_IN_FILES = 1 << 17
-"""If state is in files, so many keys are in the arrays at most."""
+"""If state is in files, arrays are emptied before a block once they have more keys than this."""
 _MISSING = object()
 
 
@@ -73,7 +73,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
         """Reduce a block."""
         usable = self._returns < _MOST_RETURNS and not self.context.batch
         if not usable:
-            self._path.left(block, TOO_OFTEN)
+            self._path.left(block, why_in_rows(self.context.batch))
         reduced = self._path(block) if usable else None
         if reduced is None:
             self.process(*block.rows())

@@ -24,7 +24,7 @@ from funken.columnar.records import fits
 from funken.expr.types import INT, LOWEST, STR, Atomic, Tuple, Type, atomic_fields
 from funken.operators.columnar.contents import ColumnPane, Contribution, KeyedArrays, ListPane, listed_records
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.path import TOO_OFTEN, ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.aligned import AlignedWindows
@@ -54,7 +54,7 @@ class WindowArrays:
     def take(self, block: Block) -> bool:
         """Add a block; ``False``: nothing was changed, and its records have to be added one by one."""
         if self.returns >= self.most_returns:
-            self._path.left(block, TOO_OFTEN)
+            self._path.left(block, why_in_rows(batch=False))
             return False
         return self._path(block) is not None
 

@@ -28,7 +28,7 @@ from funken.columnar.records import fits
 from funken.expr.types import INT, Type, atomic_fields
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.path import SMALL_BLOCKS, TOO_OFTEN, ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
 from funken.operators.join.interval_join import IntervalJoinLogic
 from funken.operators.stateful.specs import ColumnarIntervalJoin
 
@@ -149,7 +149,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
             not self._are_small and self._wait <= 0 and self._returns < _MOST_RETURNS and not self.context.batch
         )
         if not in_columns:
-            self._paths[side].left(block, SMALL_BLOCKS if self._are_small else TOO_OFTEN)
+            self._paths[side].left(block, why_in_rows(self.context.batch, self._are_small))
         if not (in_columns and self._paths[side](block)):
             in_rows(*block.rows())
 

@@ -23,7 +23,7 @@ from funken.columnar.stateful.typed import parts_of
 from funken.expr.types import INT, Atomic, ListOf, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.columnar.path import SMALL_BLOCKS, TOO_OFTEN, ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
 from funken.operators.context import OperatorContext
 from funken.operators.process.keyed_map import KeyedMapLogic
 from funken.operators.process.one_input import KeyedProcessLogic
@@ -56,7 +56,7 @@ more, and of wide records, as many times so much as ``_weight`` says.
 _FEW_SLOTS = 1 << 16
 """So many keys may be in the arrays, whether they have state or not."""
 _MOST_SLOTS, _MOST_ITEMS = 1 << 17, 1 << 20
-"""If state is in files, so many keys, and items of lists, are in the arrays at most: some 32 MB."""
+"""If state is in files, arrays are emptied before a block once they have more keys, or items of lists, than this."""
 _MOST_CLEANED = 1024
 """A block looks at expired values in the tables as so many accesses do, at most: each of them at a few."""
 
@@ -88,7 +88,7 @@ class _States:
             number: StateArrays([number], spec.fills, spec.kinds, spec.whole, self._of_key, lives) for number in maps
         }
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
-        self._in_files = False
+        self._in_files = self._batch = False
         self._limit = _FEW_SLOTS
         #: when all arrays were looked through for what has expired, which is done twice in a lifetime
         self._cleaned = MIN_TIMESTAMP
@@ -101,6 +101,7 @@ class _States:
 
     def open(self, context: OperatorContext) -> None:
         """Find the states, as ``open()`` has declared them."""
+        self._batch = context.batch
         self._usable = not context.batch and all(each.is_in(self._target) for each in self._spec.states)
         self._store, self._timers, self._now = context.keyed, context.timers, context.next_time
         self._in_files = self._store is not None and isinstance(self._store.backend, FileSnapshotBackend)
@@ -114,7 +115,7 @@ class _States:
         self._are_small = self._size < (_LARGE if self._are_small else _SMALL) * self._weight
         if self._takes_blocks():
             return self._paths[number](block)
-        self._paths[number].left(block, SMALL_BLOCKS if self._are_small else TOO_OFTEN)
+        self._paths[number].left(block, why_in_rows(self._batch, self._are_small))
         return None
 
     def _takes_blocks(self) -> bool:

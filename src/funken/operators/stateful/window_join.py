@@ -21,7 +21,7 @@ from funken.columnar.records import fits
 from funken.expr.types import ListOf, Tuple, Type
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.columnar.flat_map import given_of
-from funken.operators.columnar.path import TOO_OFTEN, ColumnPath, TracedFunction
+from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
 from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join.window_join import CoGroup, JoinPairs, TaggedUnion, WindowJoinLogic
 from funken.operators.stateful.interval_join import leaves_used
@@ -140,7 +140,7 @@ class JoinPanes(ColumnPanes):
         """File a block of one side away; ``False``: it has to be given in rows."""
         may = self.returns < self.most_returns and not self.driver.context.batch
         if not may:
-            self._paths[side].left(block, TOO_OFTEN)
+            self._paths[side].left(block, why_in_rows(self.driver.context.batch))
         return may and self._paths[side](block) is not None
 
     def _take_side(self, side: int, block: Columns) -> bool:
