@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from funken.expr.ir import Call, InputRef
 from funken.expr.sql.types import (
     BigIntType,
     BooleanType,
@@ -14,9 +13,9 @@ from funken.expr.sql.types import (
     TimestampType,
     VarCharType,
 )
-from funken.table.logical import AggregateCall, JoinType, SortKey, WindowKind, WindowProperty, WindowShape
+from funken.table.logical import AggregateCall, SortKey, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime import changes as changing
-from funken.table.runtime import group, joins, rank, window_aggregate
+from funken.table.runtime import group, rank, window_aggregate
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.partials import PartialCalls
 from funken.table.runtime.running import RunningCalls
@@ -170,29 +169,6 @@ def test_windows_may_come_as_columns(monkeypatch):
         found.append(sorted(run.watermark(99_000).text().split()))
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 9
-
-
-@pytest.mark.parametrize("unique", [None, (0, 1)])
-@pytest.mark.parametrize("condition", [None, "<", "%"])
-def test_an_inner_join_of_new_rows_is_that_of_rows_one_by_one(unique, condition):
-    chance = random.Random(5)
-    kind = BooleanType()
-    one, other = InputRef(1, type=SOURCE.types[1]), InputRef(9, type=SOURCE.types[1])
-    tree = None if condition is None else Call("<", (one, other), type=kind)
-    if condition == "%":  # nothing that Python computes for a pair
-        tree = Call("=", (Call("+", (one, other), type=BigIntType()), InputRef(9, type=BigIntType())), type=kind)
-    output = BlockSchema([f"c{place}" for place in range(16)], [*SOURCE.types, *SOURCE.types])
-    changes = changelog(chance, 200, False)
-    found = []
-    for marked in (False, True):
-        run = Run(
-            joins.RegularJoin, [SOURCE, SOURCE], output, kind=JoinType.INNER, keys=((0,), (0,)), condition=tree,
-            unique=(unique, None), parameters={},
-        )  # fmt: skip
-        run.harness.operator._dicts = run.harness.operator._dicts and not marked
-        found.append(changes_of(run, changes, 25, sides=(0, 1)))
-    assert found[0] == found[1]
-    assert found[0]
 
 
 @pytest.mark.parametrize("seed", range(4))

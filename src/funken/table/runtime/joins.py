@@ -3,33 +3,39 @@
 State per side and key: each row with how often it is there and, where the side is padded, with how many rows of the other side
 it is joined. A row of a side with a unique key is kept under that: a new one takes the place of the old one, also where the old
 one is not taken back before. NULL equals nothing, unless the comparison is null-safe.
+
+In memory both sides are columns (``join_rows.py``), and a block meets the other side at once. State in files, state that expires,
+and sides that do not take back what a row replaces go row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import compress, repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from funken.expr.ir import Node
+import numpy as np
+import pyarrow as pa
+
+from funken.columnar.keyed.groups import Partners
+from funken.expr.ir import Node, input_refs
+from funken.operators.base import Output
+from funken.operators.context import OperatorContext
+from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
-from funken.table.runtime.exchange import hashable, key_tuples
+from funken.table.runtime.join_rows import COUNT, PARTNERS, ROW, Entry, JoinRows, RowNames
+from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 from funken.table.runtime.predicates import predicate_of
 from funken.table.runtime.stateless import Expressions
 
+Array = Any
 Tuple = tuple[Any, ...]
-Entry = list[Any]
-"""A row, how often it is there, with how many rows of the other side it is joined."""
-ROW, COUNT, PARTNERS = range(3)
-PLAIN_KEYS = frozenset(
-    {
-        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DATE", "TIME",
-        "TIMESTAMP", "TIMESTAMP_LTZ",
-    }
-)  # fmt: skip
-"""Types whose plain values are keys as they are."""
+_PAIRS = 1 << 14
+"""About so many pairs are computed at a time."""
+_NAMES = ("left", "right")
+_NONE = np.empty(0, np.int64)
 
 
 class JoinBase(KeyedTableOperator):
@@ -120,20 +126,37 @@ class RegularJoin(JoinBase):
         super().__init__(kind, keys, null_safe, condition, parameters)
         self._ttl, self._unique, self._upserts = ttl, unique, upserts
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Choose columns or rows."""
+        super().setup(context, output)
+        self._exists = self._kind in (JoinType.SEMI, JoinType.ANTI)
+        self._rows: list[JoinRows] = []
+        if self.in_files or any(self._ttl) or any(self._upserts):
+            return
+        for index, name in enumerate(_NAMES):
+            counts = self.is_outer(index) or (self._exists and index == 0)
+            rows = JoinRows(self.inputs[index], self._keys[index], self._unique[index], counts)
+            self._rows.append(rows)
+            self.store.register(name, StateKind.MAP, rows)
+
     def open(self) -> None:
         """Open the state."""
         super().open()
-        self._states = (self.map_state("left", self._ttl[0]), self.map_state("right", self._ttl[1]))
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
-        self._exists = self._kind in (JoinType.SEMI, JoinType.ANTI)
-        tables = [state.table for state in self._states]
-        self._dicts = self._kind is JoinType.INNER and not any(self._ttl) and all(isinstance(t, dict) for t in tables)
-        self._plain = [all(each.root in PLAIN_KEYS for each in schema.types) for schema in self.inputs]
+        if self._rows:
+            if self._condition is not None:
+                self._kept = Expressions([self._condition], self, self._parameters)
+                width, read = len(self.inputs[0]), input_refs(self._condition)
+                self._read = ({at for at in read if at < width}, {at - width for at in read if at >= width})
+            return
+        self._states = (self.map_state(_NAMES[0], self._ttl[0]), self.map_state(_NAMES[1], self._ttl[1]))
+        self._name_of = [RowNames(schema, unique) for schema, unique in zip(self.inputs, self._unique, strict=True)]
 
     def side(self, block: TableBlock, index: int) -> None:
-        """Handle the rows of a block one by one."""
-        if self._dicts and block.kinds is None and not self._upserts[index]:
-            self._inner(block, index)
+        """Handle the rows of a block."""
+        if self._rows:
+            if len(block):
+                self._whole(block, index)
             return
         handle = (
             self._exists_left if self._exists and index == 0 else self._exists_right if self._exists else self._joined
@@ -142,45 +165,122 @@ class RegularJoin(JoinBase):
             self.store.current_key = key
             handle(row, kind, index, self.has_partners(key))
 
-    def _inner(self, block: TableBlock, index: int) -> None:
-        """Let new rows meet those of the other side: an inner join, whose state is in dicts."""
-        self.context.next_time()
-        own, other = self._states[index].table, self._states[1 - index].table
-        find, matching, unique = other.get, self.matching, self._unique[index] is not None
-        plain = self._plain[index] and not unique
-        always = self._condition is None
-        nulls = any(block.batch.column(self._keys[index][place]).null_count for place in self._not_null)
-        found: list[Tuple] = []
-        changed: dict[Tuple, dict[Any, Entry]] = {}
-        for key, row in zip(
-            key_tuples(block.batch, self._keys[index]), self.inputs[index].tuples(block.batch), strict=True
-        ):
-            if nulls and not self.has_partners(key):
-                continue
-            met = find(key)
-            if met:
-                entries = list(met.values())
-                if not always:
-                    mask = matching(row, [entry[ROW] for entry in entries], index)
-                    entries = list(compress(entries, mask))
-                for entry in entries:
-                    pair = (*row, *entry[ROW]) if index == 0 else (*entry[ROW], *row)
-                    found.extend(repeat(pair, entry[COUNT]) if entry[COUNT] > 1 else (pair,))
-            mine = changed.get(key)
-            if mine is None:
-                mine = changed[key] = own.get(key) or {}
-            name = row if plain else self._name(row, index)
-            before = mine.get(name)
-            mine[name] = [row, 1 if before is None or unique else before[COUNT] + 1, 0]
-        for key, mine in changed.items():
-            own[key] = mine
-        self.collect_rows(found)
+    # ---- in columns: the other side stays as it is while a block comes
 
-    # ---- state
+    def _whole(self, block: TableBlock, index: int) -> None:
+        self.context.next_time()
+        there = self._joinable(block.batch, index)
+        some = block if there is None else block.take(there)
+        rows = KeyedRows(some.batch, self._keys[index]) if len(some) else None
+        pairs = iter(()) if rows is None else self._pairs(some.batch, rows, index)
+        partners = None
+        if self._kind is JoinType.INNER:
+            others = self._rows[1 - index]
+            for probed, places in pairs:
+                kinds = None if some.kinds is None else some.kinds.take(probed)
+                self._emit(_columns_of(some.batch, probed), others.columns(places), kinds, index)
+        else:
+            parts = [(_NONE, _NONE), *pairs]
+            probed, places = (np.concatenate(each) for each in zip(*parts, strict=True))
+            partners = np.bincount(probed, minlength=len(some))
+            emit = self._emit_existing if self._exists else self._emit_padded
+            emit(block, index, probed if there is None else there.take(probed), places)
+        if rows is not None:
+            unknown = self._rows[index].change(rows, some.batch, _adds(some), partners)
+            if unknown:
+                self._unknown.inc(unknown)
+
+    def _joinable(self, batch: pa.RecordBatch, index: int) -> Array | None:
+        """Return which rows may have partners; ``None``: all of them."""
+        there = None
+        for place in self._not_null:
+            column = batch.column(self._keys[index][place])
+            if column.null_count:
+                valid = column.is_valid().to_numpy(zero_copy_only=False)
+                there = valid if there is None else there & valid
+        return None if there is None else np.flatnonzero(there)
+
+    def _pairs(self, batch: pa.RecordBatch, rows: KeyedRows, index: int) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows of a block meet which of the other side, in the order of the block."""
+        others = self._rows[1 - index]
+        counts, found = others.find(rows.keys)
+        if not len(found):
+            return
+        ends, of_rows = np.cumsum(counts), rows.groups.of_records()
+        for probed, places in Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(_PAIRS):
+            if self._kept is not None:
+                mine = _columns_of(batch, probed, self._read[index])
+                theirs = others.columns(places, self._read[1 - index])
+                both = mine + theirs if index == 0 else theirs + mine
+                mask = self._kept.mask(pa.RecordBatch.from_arrays(both, schema=self._both.arrow))
+                fit = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+                probed, places = probed.take(fit), places.take(fit)  # noqa: PLW2901
+            if len(probed):
+                yield probed, places
+
+    def _emit_existing(self, block: TableBlock, index: int, probed: Array, places: Array) -> None:
+        """Emit left rows that have partners, or have none."""
+        semi = self._kind is JoinType.SEMI
+        if index == 0:
+            met = np.zeros(len(block), np.bool_)
+            met[probed] = True
+            some = block.take(np.flatnonzero(met if semi else ~met))
+            self.emit(some.with_columns(some.batch.columns, self.schema.arrow))
+            return
+        comes = _every(_adds(block), block).take(probed)
+        before = self._rows[0].count_partners(places, np.where(comes, 1, -1))
+        at = np.flatnonzero(before == np.where(comes, 0, 1))
+        kinds = _kinds(block).take(probed) if semi else np.where(comes, DELETE, INSERT)
+        if len(at):
+            columns, marks = self._rows[0].columns(places.take(at)), kinds.take(at).astype(np.int8)
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+            self.emit(TableBlock(batch, marks if marks.any() else None))
+
+    def _emit_padded(self, block: TableBlock, index: int, probed: Array, places: Array) -> None:
+        """Emit pairs, rows that have no partner, and what becomes of the rows of the other side that had none, or have none."""
+        adds, others = _every(_adds(block), block), self._rows[1 - index]
+        comes = adds.take(probed)
+        first = last = np.zeros(len(probed), np.bool_)
+        if self.is_outer(1 - index):
+            before = others.count_partners(places, np.where(comes, 1, -1))
+            first, last = comes & (before == 0), ~comes & (before == 1)
+        goes = DELETE if self.is_outer(index) else _kinds(block).take(probed)
+        of_pairs = np.where(comes, INSERT, goes)
+        # of each pair: the pad that goes before it, itself, the pad that comes behind it
+        which = np.flatnonzero(np.stack((first, np.ones_like(first), last), 1).ravel())
+        pair, part = which // 3, which % 3
+        order = probed.take(pair)
+        mine, theirs = np.where(part == 1, order, -1), places.take(pair)
+        kinds = np.choose(part, (DELETE, of_pairs.take(pair), INSERT))
+        if self.is_outer(index):
+            alone = np.ones(len(block), np.bool_)
+            alone[probed] = False
+            at = np.flatnonzero(alone)
+            by_row = np.argsort(np.concatenate((order, at)), kind="stable")
+            mine, theirs, kinds = (
+                np.concatenate(each).take(by_row)
+                for each in (
+                    (mine, at),
+                    (theirs, np.full(len(at), -1)),
+                    (kinds, np.where(adds.take(at), INSERT, DELETE)),
+                )
+            )
+        for begin in range(0, len(mine), _PAIRS):
+            some = slice(begin, begin + _PAIRS)
+            self._emit(
+                _padded(partial(_columns_of, block.batch), mine[some]), _padded(others.columns, theirs[some]), kinds[some],
+                index,
+            )  # fmt: skip
+
+    def _emit(self, mine: list[pa.Array], theirs: list[pa.Array], kinds: Array | None, index: int) -> None:
+        batch = pa.RecordBatch.from_arrays(mine + theirs if index == 0 else theirs + mine, schema=self.schema.arrow)
+        marks = None if kinds is None or not kinds.any() else kinds.astype(np.int8)
+        self.emit(TableBlock(batch, marks))
+
+    # ---- row by row: state
 
     def _name(self, row: Tuple, index: int) -> Any:
-        unique = self._unique[index]
-        return hashable(row) if unique is None else hashable([row[place] for place in unique])
+        return self._name_of[index](row)
 
     def _partners(self, row: Tuple, index: int, has: bool) -> list[tuple[Any, Entry]]:
         """Return the entries of the other side that a row is joined with, by their names."""
@@ -338,6 +438,37 @@ class RegularJoin(JoinBase):
                 for _ in range(entry[COUNT]):
                     self.collect(entry[ROW], (kind if semi else DELETE) if adds else (kind if semi else INSERT))
         self._change_partners(partners, 0, 1 if adds else -1)
+
+
+def _columns_of(batch: pa.RecordBatch, places: Array, read: set[int] | None = None) -> list[pa.Array]:
+    """Return the columns of some rows; those that are not read are NULL."""
+    at = pa.array(places)
+    return [
+        column.take(at) if read is None or place in read else pa.nulls(len(at), column.type)
+        for place, column in enumerate(batch.columns)
+    ]
+
+
+def _padded(columns: Callable[[Array], list[pa.Array]], places: Array) -> list[pa.Array]:
+    """Return the columns of some rows; those of -1 are NULL."""
+    there = places >= 0
+    if there.all():
+        return columns(places)
+    at = pa.array(np.cumsum(there) - 1, mask=~there)
+    return [column.take(at) for column in columns(places[there])]
+
+
+def _kinds(block: TableBlock) -> Array:
+    return np.zeros(len(block), np.int8) if block.kinds is None else block.kinds
+
+
+def _adds(block: TableBlock) -> Array | None:
+    """Return which rows of a block are added; ``None``: all of them."""
+    return None if block.kinds is None else (block.kinds == INSERT) | (block.kinds == UPDATE_AFTER)
+
+
+def _every(marks: Array | None, block: TableBlock) -> Array:
+    return np.ones(len(block), np.bool_) if marks is None else marks
 
 
 __all__ = ["JoinBase", "RegularJoin"]
