@@ -2,7 +2,7 @@
 
 State per key: how many rows the group has (if rows may be taken back), and the accumulators. A row that takes back what no group
 has is ignored and counted. Where the functions allow it, a block is handled at once (``running.py``), with the same changes in
-the same order.
+the same order; state in memory is in arrays then (``group_arrays.py``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
+from funken.state.descriptors import StateKind
 from funken.table.logical import AggregateCall
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
+from funken.table.runtime.group_arrays import GroupArrays
 from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 from funken.table.runtime.running import GroupedRows, RunningCalls
@@ -27,6 +29,7 @@ from funken.table.runtime.running import GroupedRows, RunningCalls
 Tuple = tuple[Any, ...]
 _FEW = 32
 """Blocks of fewer rows are handled row by row."""
+_STATE = "acc"
 
 
 class Bundle:
@@ -116,15 +119,26 @@ class GroupAggregate(Bundled):
         self.bundle = bundle
         self._nothing = result_of_nothing
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Choose arrays or objects."""
+        super().setup(context, output)
+        schema = self.inputs[0]
+        self._running: RunningCalls | None = None
+        self._groups: GroupArrays | None = None
+        if self.bundle is None and not self._ttl and RunningCalls.serve(self._calls, schema, self._retracts):
+            self._running = RunningCalls(self._calls, schema)
+            if not self.in_files:
+                create = AggregateCalls(self._calls, schema, context, self._retracts).create
+                self._groups = GroupArrays(self._calls, schema, create)
+                self.store.register(_STATE, StateKind.VALUE, self._groups)
+
     def open(self) -> None:
         """Open the functions."""
         self._aggregates = AggregateCalls(self._calls, self.inputs[0], self.context, self._retracts)
-        self._state = self.value_state("acc", self._ttl)
+        if self._groups is None:
+            self._state = self.value_state(_STATE, self._ttl)
         self._ignored = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._any = False
-        self._running: RunningCalls | None = None
-        if self.bundle is None and not self._ttl and RunningCalls.serve(self._calls, self.inputs[0], self._retracts):
-            self._running = RunningCalls(self._calls, self.inputs[0])
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block; accumulators are read and written once per key."""
@@ -138,35 +152,40 @@ class GroupAggregate(Bundled):
         for key, row, kind in self.keyed_rows(block, self._keys):
             group = known.get(key)
             if group is None:
-                self.store.current_key = key
-                group = known[key] = self._load()
-            self._one(group, row, kind)
+                group = known[key] = self._load(key)
+            self._one(key, group, row, kind)
         for key, group in known.items():
-            self.store.current_key = key
-            self._save(group)
+            self._save(key, group)
 
     def _whole(self, block: TableBlock, running: RunningCalls) -> bool:
         """Handle a block at once; return False if a row takes back what its group does not have."""
         rows = KeyedRows(block.batch, self._keys)
-        groups, table = rows.groups, self._state.table
         signs = (
             None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)
         )
-        stored = [table.get(key) for key in rows.keys]
-        scan = GroupedRows(block.batch, groups, signs)
-        counts = scan.summed(
-            np.array([0 if each is None else each[0] for each in stored], np.int64),
-            np.ones(len(block), np.int64) if signs is None else signs.astype(np.int64),
-        )
+        scan = GroupedRows(block.batch, rows.groups, signs)
+        slots, stored = None, list[Any]()
+        if self._groups is not None:
+            slots = self._groups.slots(rows.keys)
+            before = self._groups.counts.take(slots)
+        else:
+            table = self._state.table
+            stored = [table.get(key) for key in rows.keys]
+            before = np.array([0 if each is None else each[0] for each in stored], np.int64)
+        counts = scan.summed(before, np.ones(len(block), np.int64) if signs is None else signs.astype(np.int64))
         if signs is not None and counts.min() < 0:
             return False
-        create = self._aggregates.create
-        results, left = running.states(scan, [create() if each is None else each[1] for each in stored])
-        for key, count, accumulators in zip(rows.keys, scan.last(counts).tolist(), left, strict=True):
-            if count or not self._retracts:
-                table[key] = count, accumulators
-            else:
-                table.pop(key, None)
+        if self._groups is not None:
+            results = self._groups.states(scan, slots)
+            self._groups.set_counts(slots, scan.last(counts), self._retracts)
+        else:
+            create = self._aggregates.create
+            results, left = running.states(scan, [create() if each is None else each[1] for each in stored])
+            for key, count, accumulators in zip(rows.keys, scan.last(counts).tolist(), left, strict=True):
+                if count or not self._retracts:
+                    table[key] = count, accumulators
+                else:
+                    table.pop(key, None)
         self._changes(block, scan, counts, results)
         return True
 
@@ -208,27 +227,31 @@ class GroupAggregate(Bundled):
             found |= differs
         return found
 
-    def _load(self) -> list[Any]:
+    def _load(self, key: Tuple) -> list[Any]:
         """Return a group: number of rows, accumulators (``None``: there is no group), last results."""
-        stored = self._state.value()
+        self.store.current_key = key
+        stored = self._state.value() if self._groups is None else self._groups.load_group(key)
         if stored is None:
             return [0, None, None]
         return [stored[0], stored[1], self._aggregates.values(stored[1])]
 
-    def _save(self, group: list[Any]) -> None:
-        if group[1] is None:
+    def _save(self, key: Tuple, group: list[Any]) -> None:
+        self.store.current_key = key
+        if self._groups is not None:
+            self._groups.save_group(key, None if group[1] is None else (group[0], group[1]))
+        elif group[1] is None:
             self._state.clear()
         else:
             self._state.update((group[0], group[1]))
 
-    def _add(self, group: list[Any], row: Tuple, kind: int) -> bool:
+    def _add(self, key: Tuple, group: list[Any], row: Tuple, kind: int) -> bool:
         """Change a group by a row; return False if there is nothing to take it back from."""
         adds = is_accumulate(kind)
         if group[1] is None:
             if not adds:
                 self._ignored.inc()
                 return False
-            group[0], group[1] = 0, self._aggregates.create()
+            group[0], group[1] = 0, self._aggregates.create() if self._groups is None else self._groups.create(key)
         if adds:
             group[0] += 1
             self._aggregates.accumulate(group[1], row)
@@ -237,9 +260,9 @@ class GroupAggregate(Bundled):
             self._aggregates.retract(group[1], row)
         return True
 
-    def _one(self, group: list[Any], row: Tuple, kind: int) -> None:
+    def _one(self, key: Tuple, group: list[Any], row: Tuple, kind: int) -> None:
         first = group[1] is None
-        if self._add(group, row, kind):
+        if self._add(key, group, row, kind):
             self._emit(group, tuple(row[place] for place in self._keys), first)
 
     def _emit(self, group: list[Any], key: Tuple, first: bool) -> None:
@@ -259,7 +282,7 @@ class GroupAggregate(Bundled):
 
     def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
         """Change a group by the rows of a bundle, and emit what has become of it."""
-        group = self._load()
+        group = self._load(key)
         first = group[1] is None
         if first:  # what comes before the first row of a new group takes nothing back
             while rows and not is_accumulate(rows[0][1]):
@@ -267,10 +290,10 @@ class GroupAggregate(Bundled):
                 rows.pop(0)
         changed = False
         for row, kind in rows:
-            changed |= self._add(group, row, kind)
+            changed |= self._add(key, group, row, kind)
         if changed:
             self._emit(group, tuple(rows[0][0][place] for place in self._keys), first)
-            self._save(group)
+            self._save(key, group)
 
     def process_block(self, block: Any) -> None:
         """Note that there is input."""

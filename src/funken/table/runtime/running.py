@@ -92,23 +92,35 @@ class GroupedRows:
         return found
 
 
-class _Running:
-    """A call over whole blocks."""
+class Running:
+    """A call over whole blocks. What it keeps of a group is an item of each of some arrays, whose types are ``dtypes``."""
+
+    dtypes: tuple[Any, ...] = (np.int64,)
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         self.args, self.filter, self.type, self.schema = call.args, call.filter, call.type, schema
+        self.distinct = call.distinct
         self.arrow = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
-    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
-        """Return the result in each state, and the new accumulators; ``counts``: which rows count, if not all that may."""
+    def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
+        """Return the result in each state, and what to keep; ``counts``: which rows count, if not all that may."""
         raise NotImplementedError
 
+    def held(self, stored: list[Any]) -> list[Array]:
+        """Return accumulators as arrays."""
+        return [np.array(stored, np.int64)]
 
-class _RunningCount(_Running):
-    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def stored(self, held: list[Array]) -> list[Any]:
+        """Return arrays as accumulators."""
+        found: list[Any] = held[0].tolist()
+        return found
+
+
+class _RunningCount(Running):
+    def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
         counts = scan.counted(self.args, self.filter) if counts is None else counts
-        found = scan.summed(np.array(stored, np.int64), scan.signed(counts.astype(np.int64)))
-        return pa.array(found), scan.last(found).tolist()
+        found = scan.summed(held[0], scan.signed(counts.astype(np.int64)))
+        return pa.array(found), [scan.last(found)]
 
 
 class SumResults:
@@ -139,35 +151,43 @@ class SumResults:
         return pa.array(sums, mask=missing if self._nullable else None).cast(self._type, safe=False)
 
 
-class _RunningSum(_Running):
+class _RunningSum(Running):
     """A sum and how many values are in it; AVG, too."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         super().__init__(call, schema)
         self.sums = SumResults(call)
+        self.dtypes = (self.sums.dtype, np.int64)
 
-    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
         counts = scan.counted(self.args, self.filter) if counts is None else counts
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
-        dtype = self.sums.dtype
-        values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(dtype)
-        sums = scan.summed(np.array([each[0] for each in stored], dtype), scan.signed(values))
-        sums = self.sums.wrapped(sums)
-        numbers = scan.summed(np.array([each[1] for each in stored], np.int64), scan.signed(counts.astype(np.int64)))
-        left = [list(each) for each in zip(scan.last(sums).tolist(), scan.last(numbers).tolist(), strict=True)]
-        return self.sums(sums, numbers), left
+        values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(self.sums.dtype)
+        sums = self.sums.wrapped(scan.summed(held[0], scan.signed(values)))
+        numbers = scan.summed(held[1], scan.signed(counts.astype(np.int64)))
+        return self.sums(sums, numbers), [scan.last(sums), scan.last(numbers)]
+
+    def held(self, stored: list[Any]) -> list[Array]:
+        """Return accumulators as arrays."""
+        return [np.array([each[at] for each in stored], dtype) for at, dtype in enumerate(self.dtypes)]
+
+    def stored(self, held: list[Array]) -> list[Any]:
+        """Return arrays as accumulators."""
+        return [list(each) for each in zip(*(each.tolist() for each in held), strict=True)]
 
 
-class _RunningExtreme(_Running):
+class _RunningExtreme(Running):
     """The least or the greatest value, as a place in the order of all that there are."""
+
+    dtypes = (np.object_,)
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         super().__init__(call, schema)
         self.greatest = call.function == "MAX"
 
-    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
+    def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
         place = self.args[0]
-        before = self.schema.array([each[0] if each else None for each in stored], place)
+        before = self.schema.array(held[0].tolist(), place)
         every = pa.concat_arrays([before, scan.batch.column(place)])
         encoded = every.dictionary_encode("mask")
         order = "ascending" if self.greatest else "descending"
@@ -188,45 +208,62 @@ class _RunningExtreme(_Running):
         of_rank = np.zeros(len(ranks) + 1, np.int64)
         of_rank[ranks] = np.arange(len(ranks))
         results = encoded.dictionary.take(pa.array(of_rank.take(states), mask=states == 0))
-        left = self.schema.values(results.take(pa.array(scan.groups.ends + count)), place)
-        return results.cast(self.arrow), [[] if each is None else [each] for each in left]
+        left = np.empty(count, np.object_)
+        left[:] = self.schema.values(results.take(pa.array(scan.groups.ends + count)), place)
+        return results.cast(self.arrow), [left]
+
+    def held(self, stored: list[Any]) -> list[Array]:
+        """Return accumulators as arrays."""
+        found = np.empty(len(stored), np.object_)
+        found[:] = [each[0] if each else None for each in stored]
+        return [found]
+
+    def stored(self, held: list[Array]) -> list[Any]:
+        """Return arrays as accumulators."""
+        return [[] if each is None else [each] for each in held[0].tolist()]
 
 
-class _RunningDistinct(_Running):
-    """A call over each value once, in rows that only come: which are there is kept, and how often does not matter."""
+class DistinctRows:
+    """The different values of some columns in each group of a block, for DISTINCT calls over rows that only come.
 
-    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
-        super().__init__(call, schema)
-        self.inner = _inner(call, schema)
+    Which values a group has seen is kept, not how often. Calls that differ in their filters only share a number per value, which
+    has a bit for each of them.
+    """
 
-    def states(self, scan: GroupedRows, stored: list[Any], counts: Array | None = None) -> tuple[pa.Array, list[Any]]:
-        counts = np.zeros(scan.batch.num_rows, np.bool_)
-        counts[self._new(scan, [each[0] for each in stored])] = True
-        if self.args:
-            counts &= scan.counted(self.args, None)
-        results, left = self.inner.states(scan, [each[1] for each in stored], counts)
-        return results, [[each[0], inner] for each, inner in zip(stored, left, strict=True)]
+    def __init__(self, scan: GroupedRows, args: tuple[int, ...], schema: BlockSchema) -> None:
+        self._scan, self._args = scan, args
+        self._codes, self._count = scan.pairs(args)
+        self._values, self._groups = scan.pair_values(args, schema)
 
-    def _new(self, scan: GroupedRows, maps: list[dict[Any, int]]) -> Array:
-        """Add values to the maps of their groups; return the rows with which those come that were not there."""
-        codes, count = scan.pairs(self.args)
-        values, groups = scan.pair_values(self.args, self.schema)
-        rows = np.flatnonzero(scan.passing(self.filter))
-        firsts = np.full(count, -1, np.int64)
-        firsts[codes.take(rows[::-1])] = rows[::-1]
-        there = np.flatnonzero(firsts >= 0)
+    def new(self, maps: list[dict[Any, int]], filters: Sequence[int | None]) -> list[Array]:
+        """Add values to the numbers of their groups; return of each call which rows have one that is new and no NULL."""
         # Hot: a look-up per different value of a block.
-        new = [code for code in there.tolist() if values[code] not in maps[groups[code]]]
-        for code in new:
-            maps[groups[code]][values[code]] = 1
-        return firsts.take(np.array(new, np.int64))
+        seen = [maps[group].get(value, 0) for group, value in zip(self._groups, self._values, strict=True)]
+        before = np.array(seen, np.int64)
+        if len(filters) == 1:  # the number may be how often a value was there, where rows are counted one by one
+            before = np.minimum(before, 1)
+        bits, found = before.copy(), []
+        there = self._scan.counted(self._args, None)
+        for number, filter_column in enumerate(filters):
+            rows = np.flatnonzero(self._scan.passing(filter_column))
+            firsts = np.full(self._count, -1, np.int64)
+            firsts[self._codes.take(rows[::-1])] = rows[::-1]
+            counts = np.zeros(len(there), np.bool_)
+            counts[firsts[(firsts >= 0) & (before >> number & 1 == 0)]] = True
+            found.append(counts & there)
+            bits |= (firsts >= 0).astype(np.int64) << number
+        changed = np.flatnonzero(bits != before)
+        for at, number in zip(changed.tolist(), bits.take(changed).tolist(), strict=True):
+            maps[self._groups[at]][self._values[at]] = number
+        return found
 
 
 def _is_number(type_: LogicalType) -> bool:
     return isinstance(type_, IntegralType | FloatType | DoubleType)
 
 
-def _inner(call: AggregateCall, schema: BlockSchema) -> _Running:
+def running(call: AggregateCall, schema: BlockSchema) -> Running:
+    """Return what computes a call; of a DISTINCT one, given the rows that count."""
     if call.function == "COUNT":
         return _RunningCount(call, schema)
     return _RunningSum(call, schema) if call.function in SUMS else _RunningExtreme(call, schema)
@@ -236,7 +273,7 @@ class RunningCalls:
     """The calls of an operator over whole blocks."""
 
     def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema) -> None:
-        self._calls = [_RunningDistinct(call, schema) if call.distinct else _inner(call, schema) for call in calls]
+        self._calls, self._schema = [running(call, schema) for call in calls], schema
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
@@ -247,9 +284,18 @@ class RunningCalls:
         """Return the results of each call in each state, and the new accumulators of each group."""
         results, left = [], []
         for number, call in enumerate(self._calls):
-            found, accumulators = call.states(scan, [each[number] for each in stored])
+            given, counts = [each[number] for each in stored], None
+            if call.distinct:
+                maps = [each[0] for each in given]
+                counts = DistinctRows(scan, call.args, self._schema).new(maps, [call.filter])[0]
+                given = [each[1] for each in given]
+            found, held = call.states(scan, call.held(given), counts)
+            accumulators = call.stored(held)
             results.append(found)
-            left.append(accumulators)
+            if call.distinct:
+                left.append([[seen, inner] for seen, inner in zip(maps, accumulators, strict=True)])
+            else:
+                left.append(accumulators)
         return results, [list(each) for each in zip(*left, strict=True)] if left else [[] for _ in stored]
 
 
@@ -278,4 +324,4 @@ def _hashed_otherwise(type_: LogicalType) -> bool:
     return type_.root in _HASHED
 
 
-__all__ = ["SUMS", "GroupedRows", "RunningCalls", "SumResults"]
+__all__ = ["SUMS", "DistinctRows", "GroupedRows", "Running", "RunningCalls", "SumResults", "running"]

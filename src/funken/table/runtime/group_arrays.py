@@ -1,0 +1,269 @@
+"""The groups of ``GroupAggregate`` in arrays: what is kept of a group is an item of each, at the group's slot.
+
+Of DISTINCT calls the values that a group has seen are in a dict of the group, one for calls that differ in their filters only.
+In snapshots all of it is keyed state: of each key how many rows there are, and the accumulators of ``aggregates.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from funken.columnar.keyed.kept import grown
+from funken.state.delta_tables import StateRow, TableSnapshot
+from funken.table.logical import AggregateCall
+from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.running import DistinctRows, GroupedRows, running
+
+Array = Any
+Tuple = tuple[Any, ...]
+Stored = tuple[int, list[Any]]
+"""How many rows a group has, and its accumulators."""
+_FEWEST = 64
+_AT_ONCE = 256
+
+
+class _Seen:
+    """The values that a DISTINCT call has seen, among those of several calls: each is there once."""
+
+    def __init__(self, numbers: dict[Any, int], bit: int) -> None:
+        self._numbers, self._bit = numbers, bit
+
+    def get(self, value: Any, default: int) -> int:
+        """Return how often a value is there."""
+        return 1 if self._numbers.get(value, 0) & self._bit else default
+
+    def __setitem__(self, value: Any, count: int) -> None:
+        self._numbers[value] = self._numbers.get(value, 0) | self._bit
+
+
+class GroupArrays:
+    """An ``OperatorTable`` of the groups."""
+
+    def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema, create: Callable[[], list[Any]]) -> None:
+        self._calls, self._schema, self._create = [running(call, schema) for call in calls], schema, create
+        self._slots: dict[Tuple, int] = {}
+        self._keys: list[Tuple | None] = []
+        self._free: list[int] = []
+        #: of each slot: how many rows the group has, and what each call keeps of it
+        self.counts: Array = np.empty(0, np.int64)
+        self._held: list[list[Array]] = [[np.empty(0, dtype) for dtype in call.dtypes] for call in self._calls]
+        #: of DISTINCT calls: which see the same values, and by slot which have seen a value
+        self._distinct: dict[tuple[int, ...], list[int]] = {}
+        for number, call in enumerate(self._calls):
+            if call.distinct:
+                self._distinct.setdefault(call.args, []).append(number)
+        self._seen: dict[tuple[int, ...], list[dict[Any, int]]] = {args: [] for args in self._distinct}
+        #: of each slot: whether it has changed since the last snapshot, and whether it is in one
+        self._changed, self._saved = (np.zeros(0, np.bool_) for _ in range(2))
+        self._gone: dict[Tuple, None] = {}
+        #: the slots that a snapshot still has to write, and what is called if one is touched before
+        self._pending: dict[int, None] = {}
+        self._before_write: Callable[[StateRow], None] = _ignore
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    # ---- a block
+
+    def slots(self, keys: Sequence[Tuple]) -> Array:
+        """Return the slots of keys, which may be changed from now on; new keys get empty ones."""
+        found = []
+        known = self._slots
+        for key in keys:
+            slot = known.get(key)
+            if slot is None:
+                slot = known[key] = self._new(key)
+            found.append(slot)
+        if self._pending:
+            self._write_first(found)
+        slots = np.array(found, np.int64)
+        self._changed[slots] = True
+        return slots
+
+    def states(self, scan: GroupedRows, slots: Array) -> list[pa.Array]:
+        """Return the results of each call in each state, and keep what they come to."""
+        counts: dict[int, Array] = {}
+        for args, numbers in self._distinct.items():
+            seen = self._seen[args]
+            maps = [seen[slot] for slot in slots.tolist()]
+            filters = [self._calls[number].filter for number in numbers]
+            new = DistinctRows(scan, args, self._schema).new(maps, filters)
+            counts.update(zip(numbers, new, strict=True))
+        results = []
+        for number, (call, held) in enumerate(zip(self._calls, self._held, strict=True)):
+            found, left = call.states(scan, [each.take(slots) for each in held], counts.get(number))
+            for array, values in zip(held, left, strict=True):
+                array[slots] = values
+            results.append(found)
+        return results
+
+    def set_counts(self, slots: Array, counts: Array, forgets: bool) -> None:
+        """Keep how many rows groups have; ``forgets``: those without rows are no more."""
+        self.counts[slots] = counts
+        if forgets:
+            for slot in slots[counts == 0].tolist():
+                self._forget(slot)
+
+    # ---- one group
+
+    def load_group(self, key: Tuple) -> Stored | None:
+        """Return a group, to be given to ``save_group``."""
+        slot = self._slots.get(key)
+        if slot is None or not self.counts[slot]:
+            return None
+        self._write_first((slot,))
+        found = []
+        for number, (call, held) in enumerate(zip(self._calls, self._held, strict=True)):
+            accumulator = call.stored([each[slot : slot + 1] for each in held])[0]
+            found.append([self._seen_by(number, slot), accumulator] if call.distinct else accumulator)
+        return int(self.counts[slot]), found
+
+    def save_group(self, key: Tuple, group: Stored | None) -> None:
+        """Keep a group; ``None``: there is none."""
+        if group is None:
+            slot = self._slots.get(key)
+            if slot is not None:
+                self._write_first((slot,))
+                self._forget(slot)
+            return
+        slots = self.slots([key])
+        self.counts[slots] = group[0]
+        for call, held, accumulator in zip(self._calls, self._held, group[1], strict=True):
+            given = accumulator[1] if call.distinct else accumulator
+            for array, values in zip(held, call.held([given]), strict=True):
+                array[slots] = values
+
+    def create(self, key: Tuple) -> list[Any]:
+        """Return the accumulators of a new group."""
+        slot = int(self.slots([key])[0])
+        found = self._create()
+        for numbers in self._distinct.values():
+            for number in numbers:
+                found[number] = [self._seen_by(number, slot), found[number][1]]
+        return found
+
+    def _seen_by(self, number: int, slot: int) -> _Seen:
+        args = self._calls[number].args
+        return _Seen(self._seen[args][slot], 1 << self._distinct[args].index(number))
+
+    # ---- slots
+
+    def _new(self, key: Tuple) -> int:
+        saved = key in self._gone
+        self._gone.pop(key, None)
+        if self._free:
+            slot = self._free.pop()
+            self._keys[slot] = key
+        else:
+            slot = len(self._keys)
+            self._keys.append(key)
+            for seen in self._seen.values():
+                seen.append({})
+            if slot >= len(self.counts):
+                self._grow(max(_FEWEST, 2 * slot))
+        self._saved[slot] = saved
+        return slot
+
+    def _grow(self, room: int) -> None:
+        size = len(self.counts)
+        self.counts, self._changed, self._saved = (
+            grown(each, room) for each in (self.counts, self._changed, self._saved)
+        )
+        for held in self._held:
+            held[:] = [grown(each, room) for each in held]
+        self._empty(slice(size, room), room - size)
+
+    def _empty(self, slots: slice, count: int) -> None:
+        """Let slots be those of groups without rows."""
+        nothing = self._create()
+        for call, held, accumulator in zip(self._calls, self._held, nothing, strict=True):
+            given = accumulator[1] if call.distinct else accumulator
+            for array, values in zip(held, call.held([given]), strict=True):
+                array[slots] = np.repeat(values, count)
+
+    def _forget(self, slot: int) -> None:
+        key = self._keys[slot]
+        assert key is not None
+        del self._slots[key]
+        self._keys[slot] = None
+        if self._saved[slot]:
+            self._gone[key] = None
+        self._changed[slot] = self._saved[slot] = False
+        self.counts[slot] = 0
+        self._empty(slice(slot, slot + 1), 1)
+        for seen in self._seen.values():
+            seen[slot] = {}
+        self._free.append(slot)
+
+    # ---- snapshots
+
+    def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
+        """Begin a snapshot of everything, or of the groups that have changed since the last one."""
+        self._write_first(list(self._pending))
+        count = len(self._keys)
+        slots = list(self._slots.values()) if complete else np.flatnonzero(self._changed[:count]).tolist()
+        gone, self._gone = self._gone, {}
+        self._changed[:count] = False
+        self._saved[slots] = True
+        self._pending, self._before_write = dict.fromkeys(slots), before_write
+        return TableSnapshot(self._rest(self._pending), iter(()) if complete else ((key, None) for key in gone))
+
+    def _rest(self, pending: dict[int, None]) -> Iterator[StateRow]:
+        while pending:
+            slots = list(islice(pending, _AT_ONCE))
+            for slot in slots:
+                del pending[slot]
+            yield from self._rows(slots)
+
+    def _write_first(self, slots: Iterable[int]) -> None:
+        """Write what a snapshot needs of some slots, before they change."""
+        wanted = [slot for slot in slots if slot in self._pending]
+        if wanted:
+            for slot in wanted:
+                del self._pending[slot]
+            for row in self._rows(wanted):
+                self._before_write(row)
+
+    def _rows(self, slots: list[int]) -> list[StateRow]:
+        at = np.array(slots, np.int64)
+        columns = []
+        for number, (call, held) in enumerate(zip(self._calls, self._held, strict=True)):
+            found = call.stored([each.take(at) for each in held])
+            if call.distinct:
+                bit = 1 << self._distinct[call.args].index(number)
+                maps = [self._seen[call.args][slot] for slot in slots]
+                values = [{value: 1 for value, bits in seen.items() if bits & bit} for seen in maps]
+                found = [list(each) for each in zip(values, found, strict=True)]
+            columns.append(found)
+        accumulators = [list(each) for each in zip(*columns, strict=True)] if columns else [[] for _ in slots]
+        counts = self.counts.take(at).tolist()
+        return [
+            (self._keys[slot], None, each)
+            for slot, each in zip(slots, zip(counts, accumulators, strict=True), strict=True)
+        ]
+
+    def load(self, rows: Iterable[StateRow]) -> None:
+        """Add groups of a snapshot."""
+        for key, _, stored in rows:
+            # one that had a lifetime, which these groups have not, is a pair of what was stored and its time
+            count, accumulators = stored[0] if type(stored[0]) is tuple else stored
+            self.save_group(key, (count, accumulators))
+            slot = self._slots[key]
+            for args, numbers in self._distinct.items():
+                seen = self._seen[args][slot]
+                for at, number in enumerate(numbers):
+                    for value in accumulators[number][0]:
+                        seen[value] = seen.get(value, 0) | 1 << at
+            self._changed[slot], self._saved[slot] = False, True
+
+
+def _ignore(row: StateRow) -> None:
+    """No snapshot is under way."""
+
+
+__all__ = ["GroupArrays"]
