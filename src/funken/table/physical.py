@@ -29,7 +29,7 @@ from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
-from funken.table.logical import AggregateCall, LogicalNode, RelationType, TimeAttribute
+from funken.table.logical import AggregateCall, LogicalNode, RelationType, TimeAttribute, WindowKind, walk
 from funken.table.rules.notation import Notation
 from funken.table.rules.printing import Printer
 from funken.table.runtime import (
@@ -132,6 +132,8 @@ class Translation:
         self._built: dict[int, Built] = {}
         self._uids: set[str] = {node.uid for node in env.graph if node.uid is not None}
         self._kept: list[ExecNode] = []
+        #: whether it matters that a row right behind a watermark comes after it: to sessions, and to programs
+        self.touches = True
         self.parameters: dict[str, Any] = {
             "time_zone": self.zone,
             "legacy_cast": config.option("table.exec.legacy-cast-behaviour").upper() == "ENABLED",
@@ -317,6 +319,7 @@ def _watermark(self: Translation, node: nodes.ExecWatermark) -> Built:
         interval=200 if self.config.get("pipeline.auto-watermark-interval") is None else _interval(self.config),
         idle=node.settings.idle,
         parameters=self.parameters,
+        touches=self.touches,
     )
 
 
@@ -416,7 +419,7 @@ def _window_table(self: Translation, node: nodes.ExecWindowTable) -> Built:
 
 
 def _is_session(node: nodes.ExecWindowTable) -> bool:
-    return node.window.kind.name == "SESSION"
+    return _has_sessions(node)
 
 
 def _window_aggregate(self: Translation, node: nodes.ExecWindowAggregate) -> Built:
@@ -688,7 +691,12 @@ def translate(
     Returns what each sink came to: a ``DataStreamSink`` of a table, the stream of ``Row``s with kinds of a sink of the API.
     """
     translation = Translation(env, config, batch, uids)
+    translation.touches = any(root.table is None or any(map(_has_sessions, walk(root))) for root in roots)
     return [_sink(translation, root) for root in roots]
+
+
+def _has_sessions(node: Any) -> bool:
+    return getattr(getattr(node, "window", None), "kind", None) is WindowKind.SESSION
 
 
 def _sink(self: Translation, node: ExecSink) -> Any:

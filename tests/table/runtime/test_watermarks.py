@@ -30,10 +30,10 @@ TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])
 # ---- the assigner
 
 
-def assigner(per_record, interval=10_000, idle=25_000):
+def assigner(per_record, interval=10_000, idle=25_000, **more):
     return Run(
         WatermarkAssigner, [TIMED], TIMED, time=1, expression=InputRef(1, type=TIMED.types[1]), per_record=per_record,
-        interval=interval, idle=idle, parameters={},
+        interval=interval, idle=idle, parameters={}, **more,
     )  # fmt: skip
 
 
@@ -108,11 +108,19 @@ def test_a_row_that_is_late_by_a_watermark_within_its_block_is_behind_it():
     assert found == [(1, second), (2, 9 * second), (3, 10 * second), 10_000, (4, 4 * second), (5, 20 * second), 20_000]
 
 
+@pytest.mark.parametrize(("touches", "expected"), [(True, [1000, 2000]), (False, [2000])])
+def test_a_row_right_behind_a_watermark_comes_after_it_only_where_it_may_touch_a_session(touches, expected):
+    run = assigner(per_record=False, interval=200, touches=touches)
+    run.harness.operator.process_block(TIMED.block([(1, 10**9), (2, 10**9 + 10**6), (3, 2 * 10**9)]))
+    assert run.harness.watermarks == expected
+
+
+@pytest.mark.parametrize("touches", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_the_same_rows_are_late_as_if_each_row_were_a_block(seed):
+def test_the_same_rows_are_late_as_if_each_row_were_a_block(seed, touches):
     rng = random.Random(seed)
     interval, spread = rng.choice([0, 1, 200, 5000]), rng.choice([1, 3000, 60_000])
-    run = assigner(per_record=False, interval=interval)
+    run = assigner(per_record=False, interval=interval, touches=touches)
     found, rows, now = events(run), [], 0
     for _ in range(4):
         block = []

@@ -116,14 +116,21 @@ class WatermarkAssigner(TableOperator):
 
     ``per_record``: after every record. Otherwise behind the row with which it has risen by more than ``interval`` ms, and
     every ``interval`` ms of processing time if it has risen. A block is cut only where a row before the next watermark is at
-    this one or behind it; elsewhere the last watermark follows the block. ``idle`` (ms): so long without a record, the source
-    counts as idle; 0: never.
+    this one or behind it, or right before it and may touch a session that it closes (``touches``); elsewhere the last watermark
+    follows the block. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
     """
 
     def __init__(
-        self, time: int, expression: Node, per_record: bool, interval: int, idle: int, parameters: dict[str, Any]
+        self,
+        time: int,
+        expression: Node,
+        per_record: bool,
+        interval: int,
+        idle: int,
+        parameters: dict[str, Any],
+        touches: bool = True,
     ) -> None:
-        self._time, self._expression, self._parameters = time, expression, parameters
+        self._time, self._expression, self._parameters, self._touches = time, expression, parameters, touches
         self._per_record, self._interval, self._idle_after = per_record, max(interval, 0), idle
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -185,9 +192,9 @@ class WatermarkAssigner(TableOperator):
         ends = due[:-1] if due and due[-1] == len(marks) else due
         if not ends:
             return []
-        # The lowest time between an emission and the next; a row right behind a watermark may touch a session that it closes.
+        # The lowest time between an emission and the next.
         lowest = np.minimum.reduceat(millis_array(times), ends).tolist()
-        return [end for end, low in zip(ends, lowest, strict=True) if low <= marks[end - 1] + 1]
+        return [end for end, low in zip(ends, lowest, strict=True) if low <= marks[end - 1] + self._touches]
 
     def _advance(self, reached: int) -> None:
         if reached > self._emitted:
