@@ -210,3 +210,27 @@ def test_the_first_rows_of_partitions_are_those_of_blocks(monkeypatch, seed, asc
         found.append(changes_of(Run(rank.Rank, [SOURCE], output, **given), changes, size))
     assert found[0] == found[1]
     assert found[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("number", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+def test_the_best_rows_of_partitions_are_those_of_blocks(monkeypatch, seed, number, before):
+    chance = random.Random(seed)
+    order = [
+        SortKey(place, chance.random() < 0.5, chance.random() < 0.5)
+        for place in chance.sample((1, 2, 4, 5, 7), chance.choice((1, 2, 3)))
+    ]
+    output = BlockSchema([*SOURCE.names, "place"], [*SOURCE.types, BigIntType()]) if number else SOURCE
+    given = {
+        "partition": ((0,), (0, 4), ())[seed % 3], "order": tuple(order), "start": 1, "end": 1, "number": number,
+        "strategy": "append", "update_before": before,
+    }  # fmt: skip
+    changes, found = changelog(chance, 300, False), []
+    for few, size in ((2, 40), (1000, 1)):
+        monkeypatch.setattr(rank, "_FEW", few)
+        run = Run(rank.Rank, [SOURCE], output, **given)
+        assert run.harness.operator._bests
+        found.append(changes_of(run, changes, size))
+    assert found[0] == found[1]
+    assert len(found[0]) > 1

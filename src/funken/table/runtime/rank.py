@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from funken.columnar.keyed.groups import running_most
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
-from funken.table.runtime.order import sort_key
+from funken.table.runtime.order import places_of, sort_key
 
 Tuple = tuple[Any, ...]
 _NANOS = 1_000_000
@@ -27,6 +29,8 @@ _FEW = 32
 _CACHED = 100_000
 """The sort keys of about so many partitions are kept."""
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_ORDERED = _WHOLE | {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "CHAR", "VARCHAR"}
+"""Types whose values Arrow orders as ``sort_key`` does."""
 _MOST = (1 << 63) - 1
 
 
@@ -72,11 +76,17 @@ class Rank(KeyedTableOperator):
         whole = bool(self._order) and self.inputs[0].types[self._order[0].index].root in _WHOLE
         self._sifts = bounded and whole and not self._ttl
         self._top1 = self._strategy != "retract" and (self._start, self._end) == (1, 1)
+        ordered = bool(self._order) and all(self.inputs[0].types[key.index].root in _ORDERED for key in self._order)
+        self._bests = bounded and self._top1 and ordered and not self._ttl
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block; a partition is read and written once."""
-        if self._sifts and block.kinds is None and len(block) >= _FEW:
-            block = self._sifted(block)
+        if block.kinds is None and len(block) >= _FEW:
+            if self._bests:
+                self._best_rows(block)
+                return
+            if self._sifts:
+                block = self._sifted(block)
         known: dict[Any, _Partition] = {}
         for key, row, kind in self.keyed_rows(block, self._columns):
             part = known.get(key)
@@ -115,6 +125,56 @@ class Rank(KeyedTableOperator):
         if column.null_count:
             behind &= column.is_valid().to_numpy(zero_copy_only=False)
         return block.take(np.flatnonzero(~behind)) if behind.any() else block
+
+    def _best_rows(self, block: TableBlock) -> None:
+        """Emit, of each partition, each row that comes before all that were there; of equal ones the first stays."""
+        self.context.next_time()
+        rows, table, schema = KeyedRows(block.batch, self._columns), self._state.table, self.inputs[0]
+        stored = [table.get(key) for key in rows.keys]
+        known = np.flatnonzero(np.array([each is not None for each in stored]))
+        bests = schema.batch([each[0][0] for each in stored if each is not None])
+        count, groups = len(known), rows.groups
+        columns = [pa.concat_arrays([bests.column(key.index), block.batch.column(key.index)]) for key in self._order]
+        places = places_of(columns, self._order)
+        # the greater, the better; 0: there is none
+        values = (len(places) - places[count:]).take(groups.order)
+        initial = np.zeros(len(groups.slots), np.int64)
+        initial[known] = len(places) - places[:count]
+        lifted = values.copy()
+        lifted[groups.begins] = np.maximum(lifted[groups.begins], initial)
+        most = running_most(lifted, groups, 0, len(places))
+        assert most is not None
+        before = np.concatenate((most[:1], most[:-1]))
+        before[groups.begins] = initial
+        wins = np.flatnonzero(values > before)
+        if not len(wins):
+            return
+        of_wins = np.repeat(np.arange(len(groups.slots)), groups.counts).take(wins)
+        # of each row that wins, the one whose place it takes: among the bests, then those of the block; -1: none
+        of_groups = np.full(len(groups.slots), -1)
+        of_groups[known] = np.arange(count)
+        at = groups.order.take(wins)
+        replaced = np.concatenate(([-1], at[:-1] + count))
+        firsts = np.append(True, of_wins[1:] != of_wins[:-1])
+        replaced[firsts] = of_groups.take(of_wins[firsts])
+        in_order = np.argsort(at)
+        self._emit_bests(pa.concat_batches([bests, block.batch]), at.take(in_order) + count, replaced.take(in_order))
+        lasts = np.flatnonzero(np.append(firsts[1:], True))
+        left = schema.tuples(block.batch.take(pa.array(at.take(lasts))))
+        for group, row in zip(of_wins.take(lasts).tolist(), left, strict=True):
+            table[rows.keys[group]] = [row], self._end
+
+    def _emit_bests(self, batch: pa.RecordBatch, came: Any, replaced: Any) -> None:
+        """Emit rows of a batch that take the places of others (-1: of none)."""
+        wanted = np.stack(((replaced >= 0) & self._before, np.ones(len(came), np.bool_)), 1).ravel()
+        rows = np.stack((replaced, came), 1).ravel()[wanted]
+        kinds = np.stack((np.full(len(came), UPDATE_BEFORE), np.where(replaced >= 0, UPDATE_AFTER, INSERT)), 1).ravel()
+        marks = kinds[wanted].astype(np.int8)
+        columns = batch.take(pa.array(rows)).columns
+        if self._number:
+            columns.append(pa.array(np.ones(len(rows), np.int64)).cast(self.schema.arrow.field(len(columns)).type))
+        made = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        self.emit(TableBlock(made, marks if marks.any() else None))
 
     def _load(self, row: Tuple) -> _Partition:
         stored = self._state.value()
