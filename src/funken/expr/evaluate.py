@@ -5,7 +5,7 @@ A computed node is an array as long as the batch, or a scalar if it is constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -29,20 +29,22 @@ class EvaluationContext:
     """What calls keep from block to block: the generator of RAND with a seed."""
 
 
-def evaluate(nodes: Sequence[Node], batch: Any, context: EvaluationContext) -> list[Any]:
-    """Return an Arrow array per node, each as long as the batch."""
-    evaluator = Evaluator(batch, context)
+def evaluate(
+    nodes: Sequence[Node], batch: Any, context: EvaluationContext, known: dict[Node, Any] | None = None
+) -> list[Any]:
+    """Return an Arrow array per node, each as long as the batch; ``known``: values of nodes that need not be computed."""
+    evaluator = Evaluator(batch, context, known)
     return [evaluator.column(node) for node in nodes]
 
 
 class Evaluator:
     """The values of nodes over one batch."""
 
-    def __init__(self, batch: Any, context: EvaluationContext) -> None:
+    def __init__(self, batch: Any, context: EvaluationContext, known: dict[Node, Any] | None = None) -> None:
         self.batch = batch
         self.context = context
         self.rows: int = batch.num_rows
-        self._known: dict[Any, Any] = {}
+        self._known: dict[Any, Any] = dict(known or ())
 
     def column(self, node: Node) -> Any:
         """Return a node's values as an array."""
@@ -54,6 +56,10 @@ class Evaluator:
         if found is None:
             found = self._known[node] = self._compute(node)
         return found
+
+    def computed(self, nodes: Iterable[Node]) -> dict[Node, Any]:
+        """Return the arrays of those nodes that were computed."""
+        return {node: self.column(node) for node in nodes if node in self._known}
 
     def known(self, name: Any, compute: Callable[[], Any]) -> Any:
         """Return what kernels of several nodes need, and is computed once; ``name`` is no node."""

@@ -197,6 +197,12 @@ def to_python(array: Any, type_: LogicalType) -> list[Any]:
     return [python_value(each, type_) for each in to_internal(array, type_)]
 
 
+_AS_GIVEN = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR"})
+"""Types whose internal values are what users give."""
+
+
 def from_python(values: Iterable[Any], type_: LogicalType) -> Any:
     """Return the column of what users gave."""
+    if type_.root in _AS_GIVEN:
+        return from_internal(list(values), type_)
     return from_internal([internal_value(each, type_) for each in values], type_)

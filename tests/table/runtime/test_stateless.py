@@ -2,12 +2,13 @@
 
 import pytest
 
-from funken.expr.ir import InputRef, Literal
+from funken.expr.ir import Call, InputRef, Literal
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import ArrayType, BigIntType, TimestampType
 from funken.table.logical import JoinType, OutputColumn, RelationType, TableCall
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.stateless import Calc, Correlate, DropUpdateBefore, Expand
+from funken.table.udf import udf
 from tests.table.runtime.changelogs import Run, schema
 
 KV = schema("k:s v:i")
@@ -23,6 +24,17 @@ def test_calc_keeps_kinds():
     run = Run(Calc, [KV], KV, expressions=(K, doubled), condition=FUNCTIONS.call(">", [V, number(1)]))
     run.feed("+I(a,1) +I(a,2) -U(a,2) +U(a,3) -D(N,N) -D(a,5)", one_by_one=False)
     assert run.text() == "+I(a,4) -U(a,4) +U(a,6) -D(a,10)"
+
+
+@pytest.mark.parametrize(("deterministic", "seen"), [(True, [1, 2, 3, 5]), (False, [1, 2, 3, 5, 2, 3, 5])])
+def test_a_function_of_the_program_in_condition_and_columns_is_called_once_per_row(deterministic, seen):
+    called = []
+    doubled = udf(lambda n: called.append(n) or n * 2, result_type="BIGINT", deterministic=deterministic)
+    node = Call("doubled", (V,), type=BigIntType(), handle=doubled)
+    run = Run(Calc, [KV], KV, expressions=(K, node), condition=FUNCTIONS.call(">", [node, number(3)]))
+    run.feed("+I(a,1) -U(a,2) +U(a,3) -D(a,5)", one_by_one=False)
+    assert run.text() == "-U(a,4) +U(a,6) -D(a,10)"
+    assert called == seen
 
 
 def test_expand_makes_a_row_per_projection_row_by_row():

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.columnar.block import Block, RowBlock
-from funken.expr.evaluate import EvaluationContext, evaluate
-from funken.expr.ir import Node
+from funken.expr.evaluate import EvaluationContext, Evaluator, evaluate, is_deterministic
+from funken.expr.ir import Call, Node, walk
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.context import OperatorContext
@@ -46,9 +46,19 @@ class Expressions:
             parameters,
         )
 
-    def arrays(self, batch: pa.RecordBatch) -> list[Any]:
-        """Return a column per expression."""
-        return [_whole(array) for array in evaluate(self.nodes, batch, self.context)]
+    def arrays(self, batch: pa.RecordBatch, known: dict[Node, Any] | None = None) -> list[Any]:
+        """Return a column per expression; ``known``: values that need not be computed."""
+        return [_whole(array) for array in evaluate(self.nodes, batch, self.context, known)]
+
+    def shared_with(self, others: Sequence[Node]) -> list[Node]:
+        """Return the calls of deterministic functions of the program that others have, too."""
+        theirs = {each for node in others for each in walk(node)}
+        return [
+            each
+            for each in dict.fromkeys(each for node in self.nodes for each in walk(node))
+            if isinstance(each, Call) and each.handle is not None and each in theirs
+            and is_deterministic(each, self.context.functions)
+        ]  # fmt: skip
 
     def mask(self, batch: pa.RecordBatch) -> Any:
         """Return where the first expression is TRUE."""
@@ -138,19 +148,25 @@ class Calc(TableOperator):
         """Open the functions."""
         self._computed = Expressions(self._nodes, self, self._parameters)
         self._kept = None
+        self._shared: list[Node] = []
         if self._condition is not None:
             self._kept = Expressions([self._condition], self, self._parameters)
+            self._shared = self._kept.shared_with(self._nodes)
 
     def block(self, block: TableBlock) -> None:
         """Compute a block."""
+        known = {}
         if self._kept is not None:
-            mask = self._kept.mask(block.batch)
+            evaluator = Evaluator(block.batch, self._kept.context)
+            mask = pc.fill_null(_whole(evaluator.column(self._kept.nodes[0])), False)
             kept = mask.true_count
             if not kept:
                 return
+            known = evaluator.computed(self._shared)
             if kept < len(block):
+                known = {node: array.filter(mask) for node, array in known.items()}
                 block = block.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
-        self.emit(block.with_columns(_cast(self._computed.arrays(block.batch), self.schema), self.schema.arrow))
+        self.emit(block.with_columns(_cast(self._computed.arrays(block.batch, known), self.schema), self.schema.arrow))
 
     def close(self) -> None:
         """Close the functions."""
