@@ -30,10 +30,10 @@ TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])
 # ---- the assigner
 
 
-def assigner(per_record, interval=10_000, idle=25_000, **more):
+def assigner(per_record, interval=10_000, idle=25_000, touches=False):
     return Run(
         WatermarkAssigner, [TIMED], TIMED, time=1, expression=InputRef(1, type=TIMED.types[1]), per_record=per_record,
-        interval=interval, idle=idle, parameters={}, **more,
+        interval=interval, idle=idle, parameters={}, touches=touches,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def events(run):
     return found
 
 
-def flinks(rows, interval):
+def flinks(rows, interval, less=0):
     """What an assigner that looks at each row emits: rows and watermarks."""
     found, reached, emitted = [], 0, 0
     for row in rows:
@@ -85,7 +85,7 @@ def flinks(rows, interval):
         found.append(row)
         if reached - emitted > interval:
             emitted = reached
-            found.append(emitted)
+            found.append(emitted - less)
     return found
 
 
@@ -108,11 +108,17 @@ def test_a_row_that_is_late_by_a_watermark_within_its_block_is_behind_it():
     assert found == [(1, second), (2, 9 * second), (3, 10 * second), 10_000, (4, 4 * second), (5, 20 * second), 20_000]
 
 
-@pytest.mark.parametrize(("touches", "expected"), [(True, [1000, 2000]), (False, [2000])])
-def test_a_row_right_behind_a_watermark_comes_after_it_only_where_it_may_touch_a_session(touches, expected):
-    run = assigner(per_record=False, interval=200, touches=touches)
-    run.harness.operator.process_block(TIMED.block([(1, 10**9), (2, 10**9 + 10**6), (3, 2 * 10**9)]))
+@pytest.mark.parametrize(("interval", "touches", "expected"), [
+    (200, False, [2000]), (200, True, [1999]), (0, False, [2000]), (0, True, [1000, 1001, 2000]),
+])  # fmt: skip
+def test_where_sessions_are_a_watermark_is_behind_what_may_touch_those_that_it_closes(interval, touches, expected):
+    run = assigner(per_record=False, interval=interval, touches=touches)
+    run.harness.operator.process_block(
+        TIMED.block([(1, 10**9), (2, 10**9 + 10**6), (3, 10**9 + 2 * 10**6), (4, 2 * 10**9)])
+    )
     assert run.harness.watermarks == expected
+    run.clock(10_000)
+    assert run.harness.watermarks[-1] == 2000
 
 
 @pytest.mark.parametrize("touches", [False, True])
@@ -129,7 +135,7 @@ def test_the_same_rows_are_late_as_if_each_row_were_a_block(seed, touches):
             block.append((len(rows) + len(block), max(1, now - rng.choice([0, 0, rng.randrange(spread)])) * 1_000_000))
         rows += block
         run.harness.operator.process_block(TIMED.block(block))
-    expected = flinks(rows, interval)
+    expected = flinks(rows, interval, touches and interval > 0)
     assert [each for each in found if isinstance(each, tuple)] == rows
     assert late(found) == late(expected)
     assert max((each for each in found if isinstance(each, int)), default=0) == max(

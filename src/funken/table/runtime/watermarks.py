@@ -115,9 +115,10 @@ class WatermarkAssigner(TableOperator):
     """Emits the running maximum of an expression as watermark, and drops those that come from before it.
 
     ``per_record``: after every record. Otherwise behind the row with which it has risen by more than ``interval`` ms, and
-    every ``interval`` ms of processing time if it has risen. A block is cut only where a row before the next watermark is at
-    this one or behind it, or right before it and may touch a session that it closes (``touches``); elsewhere the last watermark
-    follows the block. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
+    every ``interval`` ms of processing time if it has risen. A block is cut only where a row before the next watermark is late by
+    this one; elsewhere the last watermark follows the block. ``touches``: rows right behind a watermark may touch a session that
+    it closes. So that this depends on the rows alone, and not on where blocks end, a watermark within the interval is 1 ms less
+    then. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
     """
 
     def __init__(
@@ -132,12 +133,14 @@ class WatermarkAssigner(TableOperator):
     ) -> None:
         self._time, self._expression, self._parameters, self._touches = time, expression, parameters, touches
         self._per_record, self._interval, self._idle_after = per_record, max(interval, 0), idle
+        self._less = int(touches and not per_record and interval > 0)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
         self._reached = int(MIN_TIMESTAMP)
-        self._emitted = int(MIN_TIMESTAMP)
+        #: the last watermark, and from where the interval to the next one counts
+        self._emitted = self._since = int(MIN_TIMESTAMP)
         self._due: int | None = None
         self._seen = 0
         self._is_idle = False
@@ -174,15 +177,15 @@ class WatermarkAssigner(TableOperator):
         for end in emissions:
             self.emit(block[start:end])
             start = end
-            self._advance(int(reached[end - 1]))
+            self._advance(int(reached[end - 1]), self._less)
         self.emit(block[start:])
         if self._behind is not None:
-            self._advance(self._behind)
+            self._advance(self._behind, self._less)
         self._reached = int(reached[-1])
 
     def _emissions(self, reached: Any, times: pa.Array) -> list[int]:
         """Return behind which rows a watermark is due that later rows of the block are not ahead of."""
-        marks, at, emitted = reached.tolist(), 0, max(self._emitted, 0)
+        marks, at, emitted = reached.tolist(), 0, max(self._since, 0)
         due = []
         while (at := bisect_right(marks, emitted + self._interval, at)) < len(marks):
             emitted = marks[at]
@@ -194,12 +197,14 @@ class WatermarkAssigner(TableOperator):
             return []
         # The lowest time between an emission and the next.
         lowest = np.minimum.reduceat(millis_array(times), ends).tolist()
-        return [end for end, low in zip(ends, lowest, strict=True) if low <= marks[end - 1] + self._touches]
+        ahead = self._touches - self._less
+        return [end for end, low in zip(ends, lowest, strict=True) if low <= marks[end - 1] + ahead]
 
-    def _advance(self, reached: int) -> None:
-        if reached > self._emitted:
-            self._emitted = self.current_watermark = reached
-            self.output.watermark(reached)
+    def _advance(self, reached: int, less: int = 0) -> None:
+        self._since = max(self._since, reached)
+        if reached - less > self._emitted:
+            self._emitted = self.current_watermark = reached - less
+            self.output.watermark(self._emitted)
 
     def watermark(self, watermark: int) -> None:
         """Take the end of event time only."""
