@@ -29,18 +29,21 @@ from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
-from funken.table.logical import AggregateCall, LogicalNode, RelationType, TimeAttribute
+from funken.table.logical import AggregateCall, LogicalNode, LookupSettings, RelationType, TimeAttribute
 from funken.table.rules.notation import Notation
+from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Printer
 from funken.table.runtime import (
     changes,
     group,
     joins,
+    lookups,
     over,
     process,
     rank,
     stateless,
     time_joins,
+    two_phases,
     watermarks,
     window_aggregate,
     window_rows,
@@ -78,7 +81,7 @@ def schema_of(row_type: RelationType) -> BlockSchema:
 
 _NOT_DESCRIBED = {
     *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
-    *("watermark", "settings", "pushed", "versions"),
+    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted"),
 }
 
 
@@ -162,6 +165,11 @@ class Translation:
         self._uids.add(uid)
         return uid
 
+    def unpinned(self, node: Any, below: Built) -> str:
+        """Return a uid of an operator without state, which compiled plans of one phase do not have."""
+        text = "|".join([type(node).__name__, described(node, True), below.uid])
+        return self._unique(hashlib.sha256(text.encode()).hexdigest()[:24])
+
     def _unique(self, wanted: str) -> str:
         uid, twin = wanted, 1
         while uid in self._uids:
@@ -172,10 +180,11 @@ class Translation:
 
     def add(
         self, node: Any, logic: type[TableOperator], output: BlockSchema, *inputs: Built, keyed: bool = False, part: str = "",
-        **arguments: Any,
+        uid: str | None = None, **arguments: Any,
     ) -> Built:  # fmt: skip
         """Add an operator behind others."""
-        uid = self.uid_of(node, inputs, part or logic.__name__)
+        if uid is None:
+            uid = self.uid_of(node, inputs, part or logic.__name__)
         parallelism = self._joint(inputs)
         spread: list[NodeInput] = []
         for index, built in enumerate(inputs):
@@ -236,11 +245,7 @@ class Translation:
             return Bundle(0, 0)
         if not self.config.option("table.exec.mini-batch.enabled"):
             return None
-        size, latency = (
-            self.config.option("table.exec.mini-batch.size"),
-            self.config.option("table.exec.mini-batch.allow-latency"),
-        )
-        return Bundle(max(0, size), latency)
+        return Bundle(*checked_bundle(self.config))
 
 
 def _updates_before(node: ExecNode) -> bool:
@@ -406,6 +411,49 @@ def _group(self: Translation, node: nodes.ExecGroupAggregate) -> Built:
     )  # fmt: skip
 
 
+def _assigner(self: Translation, node: nodes.ExecMiniBatchAssigner) -> Built:
+    below = self.of(node.input)
+    if not node.rowtime:  # operators look at the clock themselves
+        return below
+    added = self.add(
+        node, two_phases.RowtimeMarks, below.schema, below, uid=self.unpinned(node, below), interval=node.interval
+    )
+    return replace(added, uid=below.uid)
+
+
+def _local(self: Translation, node: nodes.ExecLocalGroupAggregate) -> Built:
+    return _local_behind(self, node, self.of(node.input), self.bundle())
+
+
+def _local_behind(self: Translation, node: nodes.ExecLocalGroupAggregate, below: Built, bundle: Bundle | None) -> Built:
+    added = self.add(
+        node, two_phases.LocalGroupAggregate, schema_of(node.row_type), below, uid=self.unpinned(node, below),
+        keys=node.keys, calls=node.calls, retracts=node.retracts, bundle=bundle,
+    )  # fmt: skip
+    return replace(added, uid=below.uid)  # as if the phase were not there
+
+
+def _global(self: Translation, node: nodes.ExecGlobalGroupAggregate) -> Built:
+    below = self.of(node.input)
+    return self.add(
+        node, two_phases.GlobalGroupAggregate, schema_of(node.row_type), below, keyed=True,
+        uid=self.uid_of(node.in_one_phase(), (below,), group.GroupAggregate.__name__),
+        source=schema_of(node.source), keys=tuple(range(len(node.keys))), calls=node.calls, retracts=node.retracts,
+        update_before=_updates_before(node), ttl=node.ttl, bundle=self.bundle(),
+    )  # fmt: skip
+
+
+def _incremental(self: Translation, node: nodes.ExecIncrementalGroupAggregate) -> Built:
+    partial = nodes.ExecGlobalGroupAggregate(
+        node.input, node.keys, node.calls, node.source, node.retracts, node.ttl, "PARTIAL", row_type=node.partial,
+        mode=ChangelogMode.all(),
+    )  # fmt: skip
+    final = nodes.ExecLocalGroupAggregate(
+        partial, node.final_keys, node.final_calls, True, "FINAL", row_type=node.row_type
+    )
+    return _local_behind(self, final, self.of(partial), None)
+
+
 def _window_table(self: Translation, node: nodes.ExecWindowTable) -> Built:
     row_type = node.input.row_type
     time = row_type[node.window.time].time
@@ -544,10 +592,22 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
     names = list(node.table_type.names)
     keys = sorted(node.keys, key=lambda key: key.column)
     table = lookup_of(node.table, names, [names[key.column] for key in keys], self.config, node.options)
-    return self.one(
-        node, time_joins.LookupJoin, kind=node.kind, table=table, table_schema=schema_of(node.table_type), keys=tuple(keys),
-        calc=node.calc, calc_condition=node.calc_condition, condition=node.condition, parameters=self.parameters,
-    )  # fmt: skip
+    settings = node.settings or LookupSettings()
+    arguments: dict[str, Any] = {
+        "kind": node.kind,
+        "table": table,
+        "table_schema": schema_of(node.table_type),
+        "keys": tuple(keys),
+        "calc": node.calc,
+        "calc_condition": node.calc_condition,
+        "condition": node.condition,
+        "parameters": self.parameters,
+    }
+    if node.keep is not None:
+        ttl = self.config.option("table.exec.state.ttl")
+        return self.one(node, lookups.KeptLookupJoin, keyed=True, left=node.keep, ttl=ttl, **arguments)
+    unordered = bool(settings.unordered) and node.mode.is_insert_only
+    return self.one(node, lookups.LookupJoin, retry=settings.retry, unordered=unordered, **arguments)
 
 
 # ---- functions over tables
@@ -738,6 +798,10 @@ _BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
     nodes.ExecDropUpdateBefore: _drop,
     nodes.ExecChangelogNormalize: _normalize,
     nodes.ExecGroupAggregate: _group,
+    nodes.ExecMiniBatchAssigner: _assigner,
+    nodes.ExecLocalGroupAggregate: _local,
+    nodes.ExecGlobalGroupAggregate: _global,
+    nodes.ExecIncrementalGroupAggregate: _incremental,
     nodes.ExecWindowTable: _window_table,
     nodes.ExecWindowAggregate: _window_aggregate,
     nodes.ExecGroupWindowAggregate: _group_window,

@@ -20,6 +20,7 @@ from funken.table.logical import (
     WindowProperty,
     WindowShape,
 )
+from funken.table.rules.buckets import over_buckets
 from funken.table.rules.building import (
     ALL,
     INSERTS,
@@ -74,7 +75,19 @@ def grouped(
         found = _window(below, info, keys, calls)
         if found is not None:
             return found
-    return _group(below, keys, calls, converter.ttl if ttl is None else ttl)
+    lifetime = converter.ttl if ttl is None else ttl
+    split = over_buckets(
+        converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime)
+    )
+    if split is not None:
+        return split
+    names = [
+        name
+        for hint in (node.hints if node is not None else ())
+        if hint.name == "STATE_TTL"
+        for name, _ in hint.options
+    ]
+    return replace(_group(below, keys, calls, lifetime), hinted=None if ttl is None or not names else (names[0], ttl))
 
 
 def _check_retraction(below: ExecNode, calls: Sequence[AggregateCall]) -> None:
@@ -92,7 +105,9 @@ def _call_columns(calls: Sequence[AggregateCall]) -> tuple[OutputColumn, ...]:
     return tuple(OutputColumn(call.name, call.type) for call in calls)
 
 
-def _group(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int) -> ExecNode:
+def _group(
+    below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int
+) -> nodes.ExecGroupAggregate:
     columns = tuple(below.row_type[key].ordinary() for key in keys)
     retracts = not below.mode.is_insert_only
     places = {key: place for place, key in enumerate(keys)}

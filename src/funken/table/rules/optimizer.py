@@ -9,6 +9,7 @@ from funken.table.exec_nodes import ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.changes import Settler
 from funken.table.rules.convert import Converter
+from funken.table.rules.phases import in_mini_batches
 from funken.table.rules.pruning import pruned
 from funken.table.rules.pushdown import with_filters
 from funken.table.rules.rewrites import Rewriter
@@ -23,4 +24,4 @@ def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> 
         sink(root, converter.of(relation), settler, config, batch)
         for root, relation in zip(sinks, relations, strict=True)
     ]
-    return with_filters(roots, config) if batch else roots
+    return with_filters(roots, config) if batch else in_mini_batches(roots, config)

@@ -100,13 +100,14 @@ class Printer:
     def call(self, call: AggregateCall, row_type: RelationType, retracts: bool) -> str:
         """Return the call of an aggregate."""
         args = ", ".join(row_type[place].name for place in call.args) or "*"
-        if call.order:
-            args += ""
-        name = "$SUM0" if call.function.upper() == "SUM0" else call.function.upper()
-        if retracts and _RETRACTS.get(call.function, True):
-            name += "_RETRACT"
-        text = f"{name}({'DISTINCT ' if call.distinct else ''}{args})"
+        text = f"{self.function(call, retracts)}({'DISTINCT ' if call.distinct else ''}{args})"
         return text + (f" FILTER {row_type[call.filter].name}" if call.filter is not None else "")
+
+    @staticmethod
+    def function(call: AggregateCall, retracts: bool) -> str:
+        """Return the name of an aggregate's function."""
+        name = "$SUM0" if call.function.upper() == "SUM0" else call.function.upper()
+        return name + "_RETRACT" if retracts and _RETRACTS.get(call.function, True) else name
 
     def calls(self, node: Any, properties: Sequence[tuple[str, str]] = ()) -> str:
         """Return the keys and calls of an aggregate."""
@@ -203,7 +204,64 @@ class Printer:
     def group(self, node: nodes.ExecGroupAggregate) -> tuple[str, list[str]]:
         """Describe a group aggregate."""
         keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
-        return "GroupAggregate", [*keys, f"select={self.calls(node)}"]
+        hinted = [] if node.hinted is None else _lifetimes([node.hinted])
+        return "GroupAggregate", [*keys, *_phase(node), f"select={self.calls(node)}", *hinted]
+
+    def assigner(self, node: nodes.ExecMiniBatchAssigner) -> tuple[str, list[str]]:
+        """Describe the marks of mini-batches."""
+        mode = "RowTime" if node.rowtime else "ProcTime"
+        return "MiniBatchAssigner", [f"interval=[{node.interval}ms]", f"mode=[{mode}]"]
+
+    def local_group(self, node: nodes.ExecLocalGroupAggregate) -> tuple[str, list[str]]:
+        """Describe the local phase of a group aggregate."""
+        rows = node.input.row_type
+        parts = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
+        shown = [rows[key].name for key in node.keys]
+        shown += self._accumulated(node, rows)
+        return "LocalGroupAggregate", [*parts, *_phase(node), f"select={_listed(shown)}"]
+
+    def _accumulated(self, node: Any, rows: RelationType) -> list[str]:
+        """Return the calls of a local aggregate with the names of their accumulators."""
+        names = AccumulatorNames(node.calls, node.retracts)
+        shown = []
+        for call, name, distinct in zip(node.calls, names.calls, names.distinct, strict=True):
+            text = self.call(call, rows, node.retracts).replace("DISTINCT ", f"{distinct} " if distinct else "")
+            shown.append(f"{text} AS {name}")
+        if names.rows is not None:
+            shown.append(f"COUNT_RETRACT(*) AS {names.rows}")
+        for values, name in names.values.items():
+            shown.append(f"DISTINCT({', '.join(rows[place].name for place in values)}) AS {name}")
+        return shown
+
+    def global_group(self, node: nodes.ExecGlobalGroupAggregate) -> tuple[str, list[str]]:
+        """Describe the global phase of a group aggregate."""
+        names = AccumulatorNames(node.calls, node.retracts)
+        keys = [node.source[key].name for key in node.keys]
+        parts = [f"groupBy={_listed(keys)}"] if keys else []
+        shown = list(keys)
+        columns = node.row_type.columns[len(keys) :]
+        for call, name, distinct, column in zip(node.calls, names.calls, names.distinct, columns, strict=True):
+            given = f"{distinct} {name}" if distinct else name
+            shown.append(f"{self.function(call, node.retracts)}({given}) AS {column.name}")
+        index = [f"indexOfCountStar=[{names.place_of_rows}]"] if node.retracts else []
+        return "GlobalGroupAggregate", [*parts, *_phase(node), f"select={_listed(shown)}", *index]
+
+    def incremental(self, node: nodes.ExecIncrementalGroupAggregate) -> tuple[str, list[str]]:
+        """Describe the aggregate between the buckets and their groups."""
+        names = AccumulatorNames(node.calls, node.retracts)
+        keys = [node.source[key].name for key in node.keys]
+        shown = [node.partial[key].name for key in node.final_keys]
+        for call, name, distinct in zip(node.calls, names.calls, names.distinct, strict=True):
+            given = f"{distinct} {name}" if distinct else name
+            shown.append(f"{self.function(call, node.retracts)}({given}) AS {name}")
+        if names.rows is not None:
+            shown.append(f"COUNT_RETRACT({names.rows}) AS {names.rows}")
+        final = [node.partial[key].name for key in node.final_keys]
+        return "IncrementalGroupAggregate", [
+            f"partialAggGrouping={_listed(keys)}",
+            f"finalAggGrouping={_listed(final)}",
+            f"select={_listed(shown)}",
+        ]
 
     def window_text(self, window: WindowShape, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
         """Return a window."""
@@ -351,6 +409,7 @@ class Printer:
             *self.join_parts(node),
             f"leftInputSpec=[{spec(node.left_unique, node.left_key_is_unique)}]",
             f"rightInputSpec=[{spec(node.right_unique, node.right_key_is_unique)}]",
+            *_lifetimes([("LEFT", node.hinted[0]), ("RIGHT", node.hinted[1])]),
         ]
 
     def interval_join(self, node: nodes.ExecIntervalJoin) -> tuple[str, list[str]]:
@@ -387,7 +446,7 @@ class Printer:
             parts.append(f"joinCondition=[{self.notation.text(node.condition, names)}]")
         if node.calc_condition is not None:
             parts.append(f"where=[{self.notation.text(node.calc_condition, node.table_type.names)}]")
-        return "LookupJoin", [*parts, f"select={_listed(node.row_type.names)}"]
+        return "LookupJoin", [*parts, f"select={_listed(node.row_type.names)}", *_lookup_settings(node)]
 
     # -- the rest
 
@@ -433,6 +492,68 @@ class Printer:
         return "Sink", parts
 
 
+class AccumulatorNames:
+    """The names that accumulators have in the plans of Flink: ``count1$0``, ``(sum$1, count$2)``, ``distinct$0``."""
+
+    def __init__(self, calls: Sequence[AggregateCall], retracts: bool) -> None:
+        self.calls: list[str] = []
+        self.distinct: list[str] = []
+        self.values: dict[tuple[int, ...], str] = {}
+        self.rows: str | None = None
+        self.place_of_rows = 0
+        self._count = 0
+        counts_rows = False
+        for place, call in enumerate(calls):
+            if call.function == "COUNT" and not call.args and call.filter is None:
+                counts_rows, self.place_of_rows = True, place
+            self.calls.append(self._of(call, retracts))
+            name = ""
+            if call.distinct:
+                name = self.values.setdefault(call.args, f"distinct${len(self.values)}")
+            self.distinct.append(name)
+        if retracts and not counts_rows:
+            self.place_of_rows = len(self.calls)
+            self.rows = self._next("count1")
+
+    def _of(self, call: AggregateCall, retracts: bool) -> str:
+        function = call.function.upper()
+        if call.definition is not None:
+            return self._next("acc")
+        if function == "COUNT":
+            return self._next("count" if call.args else "count1")
+        if function == "AVG" or (function == "SUM" and retracts):
+            return f"({self._next('sum')}, {self._next('count')})"
+        return self._next({"SUM": "sum", "SUM0": "sum", "MIN": "min", "MAX": "max"}.get(function, "acc"))
+
+    def _next(self, name: str) -> str:
+        self._count += 1
+        return f"{name}${self._count - 1}"
+
+
+def _lookup_settings(node: nodes.ExecLookupJoin) -> list[str]:
+    """Return how a table outside is asked, as far as a hint says so."""
+    settings = node.settings
+    parts = []
+    if settings is not None and settings.asynchronous:
+        order = "UNORDERED" if settings.unordered and node.mode.is_insert_only else "ORDERED"
+        parts.append(f"async=[{order}, KEY_ORDERED: false, {settings.timeout}ms, {settings.capacity}]")
+    if settings is not None and settings.retry is not None:
+        parts.append(f"retry=[lookup_miss, FIXED_DELAY, {settings.retry.delay}ms, {settings.retry.attempts}]")
+    if node.keep is not None:
+        parts += ["upsertMaterialize=[true]", f"upsertKey=[[{', '.join(map(str, node.keep))}]]"]
+    return parts
+
+
+def _lifetimes(given: Sequence[tuple[str, int | None]]) -> list[str]:
+    """Return the lifetimes (ms) that a STATE_TTL hint gives."""
+    shown = [f"{name}={length_text(ttl).replace(' ', '') if ttl else '0s'}" for name, ttl in given if ttl is not None]
+    return [f"stateTtlHints=[[[STATE_TTL options:{{{', '.join(shown)}}}]]]"] if shown else []
+
+
+def _phase(node: Any) -> list[str]:
+    return [f"partialFinalType=[{node.phase}]"] if node.phase else []
+
+
 def _mode(node: ExecNode) -> str:
     text = str(node.mode)
     return text.replace("D]", "PD]") if node.mode.key_only_deletes else text
@@ -466,6 +587,10 @@ _LINES: dict[type, Any] = {
     nodes.ExecExpand: Printer.expand,
     nodes.ExecCorrelate: Printer.correlate,
     nodes.ExecGroupAggregate: Printer.group,
+    nodes.ExecMiniBatchAssigner: Printer.assigner,
+    nodes.ExecLocalGroupAggregate: Printer.local_group,
+    nodes.ExecGlobalGroupAggregate: Printer.global_group,
+    nodes.ExecIncrementalGroupAggregate: Printer.incremental,
     nodes.ExecWindowTable: Printer.window_table,
     nodes.ExecWindowAggregate: Printer.window_aggregate,
     nodes.ExecGroupWindowAggregate: Printer.legacy,

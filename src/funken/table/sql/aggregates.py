@@ -27,6 +27,7 @@ from funken.table.logical import (
 )
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
+from funken.table.sql.hints import lifetime
 from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import DayTimeIntervalType, LocalZonedTimestampType, TimestampType
 
@@ -190,6 +191,7 @@ class Aggregation:
         if window is not None:
             time = InputRef(window.time, type=select.node.row_type[window.time].type)
             window = replace(window, time=columns.place(time))
+        relations = select.scope.relations
         aggregate = LogicalAggregate(
             columns.node(),
             keys,
@@ -198,6 +200,7 @@ class Aggregation:
             window,
             tuple(self.property(each, place) for place, each in enumerate(properties)),
             select.hints,
+            ttl=lifetime(select.hints, relations[0] if len(relations) == 1 else None, select.tree),
         )
         select.node = aggregate
         row_type = aggregate.row_type
