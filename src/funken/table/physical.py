@@ -33,6 +33,7 @@ from funken.table.logical import AggregateCall, LogicalNode, LookupSettings, Rel
 from funken.table.rules.notation import Notation
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Printer
+from funken.table.rules.properties import gives_rows
 from funken.table.runtime import (
     changes,
     group,
@@ -42,6 +43,7 @@ from funken.table.runtime import (
     process,
     rank,
     stateless,
+    table_aggregate,
     time_joins,
     two_phases,
     watermarks,
@@ -404,8 +406,9 @@ def _normalize(self: Translation, node: nodes.ExecChangelogNormalize) -> Built:
 
 
 def _group(self: Translation, node: nodes.ExecGroupAggregate) -> Built:
+    logic = table_aggregate.GroupTableAggregate if gives_rows(node.calls) else group.GroupAggregate
     return self.one(
-        node, group.GroupAggregate, keyed=True, keys=node.keys, calls=node.calls, retracts=node.retracts,
+        node, logic, keyed=True, part=group.GroupAggregate.__name__, keys=node.keys, calls=node.calls, retracts=node.retracts,
         update_before=_updates_before(node), ttl=node.ttl, bundle=self.bundle(),
         result_of_nothing=self.batch and not node.keys,
     )  # fmt: skip

@@ -23,17 +23,19 @@ from funken.table.logical import (
 from funken.table.rules.buckets import over_buckets
 from funken.table.rules.building import (
     ALL,
+    DELETES,
     INSERTS,
     UPDATES,
     PlanConversion,
     calc,
     check_orderable,
     exchange,
+    insert_only,
     refs,
     refuse,
     with_time,
 )
-from funken.table.rules.properties import WindowColumns, limited, ordered_keys, windows_of
+from funken.table.rules.properties import WindowColumns, gives_rows, limited, ordered_keys, windows_of
 from funken.table.types import BigIntType, TimestampType
 
 _BIGINT = BigIntType(nullable=False)
@@ -120,7 +122,7 @@ def _group(
         retracts,
         ttl,
         row_type=RelationType(columns + _call_columns(calls)),
-        mode=ALL if retracts else UPDATES,
+        mode=DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
         upsert_keys=limited(found),
     )
 
@@ -292,6 +294,10 @@ def _legacy(converter: PlanConversion, below: ExecNode, node: LogicalAggregate) 
             f"Window can only be defined over a time attribute column, but '{below.row_type[window.time].name}' "
             f"is {below.row_type[window.time].type}."
         )
+    if window.rows:
+        if time is TimeAttribute.ROWTIME:
+            refuse("Event-time grouping windows on row intervals are currently not supported: use a processing time.")
+        insert_only(below, "GroupWindowAggregate")
     option = converter.config.option
     early = option("table.exec.emit.early-fire.delay") if option("table.exec.emit.early-fire.enabled") else None
     late = option("table.exec.emit.late-fire.delay") if option("table.exec.emit.late-fire.enabled") else None

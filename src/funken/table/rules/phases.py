@@ -14,6 +14,7 @@ from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import AggregateCall, OutputColumn, RelationType
 from funken.table.rules.building import exchange
+from funken.table.rules.properties import gives_rows
 from funken.table.types import parse_type
 
 _ACCUMULATORS = OutputColumn("accumulators", parse_type("BYTES NOT NULL"))
@@ -83,12 +84,17 @@ def _rewritten(roots: Sequence[Any], change: Callable[[Any], Any]) -> list[Any]:
 # ---- two phases
 
 
-def _in_two_phases(node: Any) -> Any:
+def could_have_two_phases(node: Any) -> bool:
+    """Whether an operator is a group aggregate in one phase whose rows travel, and whose accumulators could."""
     if not isinstance(node, nodes.ExecGroupAggregate) or not isinstance(node.input, nodes.ExecExchange):
+        return False
+    return all(map(_merges, node.calls)) and hashed_by(node.input.input) != node.keys
+
+
+def _in_two_phases(node: Any) -> Any:
+    if not could_have_two_phases(node):
         return node
     below = node.input.input
-    if not all(map(_merges, node.calls)) or hashed_by(below) == node.keys:
-        return node
     columns = tuple(below.row_type[key].ordinary() for key in node.keys)
     local = nodes.ExecLocalGroupAggregate(
         below, node.keys, node.calls, node.retracts, node.phase, row_type=RelationType((*columns, _ACCUMULATORS))
@@ -108,7 +114,7 @@ def _in_two_phases(node: Any) -> Any:
 
 
 def _merges(call: AggregateCall) -> bool:
-    if call.order or call.function in _IN_ORDER:
+    if call.order or call.function in _IN_ORDER or gives_rows([call]):
         return False
     return call.definition is None or bool(getattr(call.definition, "merges", False))
 
@@ -192,4 +198,4 @@ def _marked(roots: Sequence[Any], latency: int) -> list[Any]:
     return _rewritten(roots, assigned)
 
 
-__all__ = ["checked_bundle", "hashed_by", "in_mini_batches"]
+__all__ = ["checked_bundle", "could_have_two_phases", "hashed_by", "in_mini_batches"]

@@ -33,10 +33,17 @@ def _listed(names: Sequence[str]) -> str:
 class Printer:
     """Prints the tree below an operator."""
 
-    def __init__(self, notation: Notation, details: set[str], shared: dict[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        notation: Notation,
+        details: set[str],
+        shared: dict[int, int] | None = None,
+        advice: dict[int, list[int]] | None = None,
+    ) -> None:
         self.notation = notation
         self.details = details
         self.shared = shared or {}
+        self.advice = advice or {}
         self._count = 0
 
     def lines(self, node: ExecNode) -> list[str]:
@@ -60,6 +67,8 @@ class Printer:
     def line(self, node: ExecNode) -> str:
         """Return the line of an operator."""
         name, parts = self.described(node)
+        if id(node) in self.advice:
+            parts = [f"advice=[{','.join(map(str, self.advice[id(node)]))}]", *parts]
         if "CHANGELOG_MODE" in self.details:
             mode = "[NONE]" if isinstance(node, ExecSink) else _mode(node)
             parts = [*parts, f"changelogMode={mode}"]

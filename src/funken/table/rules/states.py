@@ -128,6 +128,8 @@ def _lookup(node: nodes.ExecLookupJoin) -> list[_State]:
 def _windows(what: str) -> _Describe:
     def describe(node: Any) -> list[_State]:
         shape = getattr(node, "window", None)
+        if shape is not None and shape.rows:
+            return [("the rows of each group's windows that are not full", _NEVER, not node.keys)]
         rowtime = getattr(node, "rowtime", getattr(shape, "rowtime", True))
         return [(what, _WINDOW if rowtime else _PROCTIME_WINDOW, True)]
 
