@@ -390,6 +390,24 @@ class ExecJoin(EquiJoin):
         return any(key <= set(self.right_keys) for key in self.right_unique)
 
 
+@dataclass(frozen=True)
+class ExecMultiJoin(ExecNode):
+    """Joins several relations by a key that they all have, from left to right; output: the columns of all.
+
+    ``kinds``, ``pairs`` (equal columns beside the key: one of all so far, one of the relation) and ``conditions`` (over all
+    columns so far) are those of the second relation and of each behind it.
+    """
+
+    relations: tuple[ExecNode, ...]
+    kinds: tuple[JoinType, ...]
+    keys: tuple[Keys, ...]
+    pairs: tuple[tuple[tuple[int, int], ...], ...]
+    conditions: tuple[Node | None, ...]
+    unique: tuple[Keys | None, ...]
+    ttls: tuple[int, ...]
+    hinted: tuple[int | None, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExecIntervalJoin(EquiJoin):
     """Rows meet if ``right_time + lower <= left_time <= right_time + upper``, in milliseconds."""

@@ -39,6 +39,7 @@ from funken.table.runtime import (
     group,
     joins,
     lookups,
+    multi_join,
     over,
     process,
     rank,
@@ -83,7 +84,7 @@ def schema_of(row_type: RelationType) -> BlockSchema:
 
 _NOT_DESCRIBED = {
     *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
-    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted"),
+    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted", "ttls"),
 }
 
 
@@ -634,6 +635,32 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
     return self.add(node, MatchesToTable, schema, matched, part="matches")
 
 
+def _multi_join(self: Translation, node: nodes.ExecMultiJoin) -> Built:
+    schemas = [schema_of(each.row_type) for each in node.relations]
+    return self.add(
+        node, multi_join.MultiJoin, schema_of(node.row_type), _together(self, node, node.relations), keyed=True, schemas=schemas,
+        keys=node.keys, kinds=node.kinds, pairs=node.pairs, conditions=node.conditions, unique=node.unique, ttls=node.ttls,
+        parameters=self.parameters,
+    )  # fmt: skip
+
+
+def _together(self: Translation, node: Any, relations: Sequence[ExecNode]) -> Built:
+    """Return several relations as one input; the blocks of each are marked with its number."""
+    built = []
+    for place, relation in enumerate(relations):
+        source = relation.input if isinstance(relation, nodes.ExecExchange) else relation
+        below = self.of(source)
+        tagged = process.tagged_schema(below.schema, place)
+        marked = self.add(node, process.Tagged, tagged, below, part=f"input {place}", index=place)
+        if isinstance(relation, nodes.ExecExchange) and not (
+            below.parallelism == SINGLE and self.parallelism == SINGLE
+        ):
+            marked = _spread(marked, table_hash(relation.keys, tagged.arrow), self.parallelism)
+        built.append(marked)
+    uid = "|".join(each.uid for each in built)
+    return Built(tuple(given for each in built for given in each.inputs), self._joint(built), uid, built[0].schema)
+
+
 def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
     name, scalars = node.function.upper(), dict(node.scalars)
     if name == "TO_CHANGELOG":
@@ -816,6 +843,7 @@ _BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
     nodes.ExecTemporalSort: _temporal_sort,
     nodes.ExecSort: _sort,
     nodes.ExecJoin: _join,
+    nodes.ExecMultiJoin: _multi_join,
     nodes.ExecIntervalJoin: _interval_join,
     nodes.ExecTemporalJoin: _temporal_join,
     nodes.ExecWindowJoin: _window_join,

@@ -64,7 +64,7 @@ def _rows(node: Any, given: list[float]) -> float:
         if not node.kind.keeps_right:
             return given[0] * 0.5
         return max(given) if node.left_keys else given[0] * given[1] * _share(node.condition)
-    return sum(given)
+    return max(given) if isinstance(node, nodes.ExecMultiJoin) else sum(given)
 
 
 def _share(condition: Any) -> float:
@@ -77,7 +77,7 @@ def _share(condition: Any) -> float:
 
 def _kept(node: Any, given: float, rows: float) -> float:
     """The rows of state of an operator."""
-    if isinstance(node, nodes.EquiJoin | nodes.ExecChangelogNormalize):
+    if isinstance(node, nodes.EquiJoin | nodes.ExecMultiJoin | nodes.ExecChangelogNormalize):
         return given
     kept = (nodes.ExecGroupAggregate, nodes.ExecGlobalGroupAggregate, nodes.ExecIncrementalGroupAggregate)
     if isinstance(node, (*kept, nodes.ExecRank, nodes.ExecDeduplicate)):

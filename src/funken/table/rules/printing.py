@@ -421,6 +421,47 @@ class Printer:
             *_lifetimes([("LEFT", node.hinted[0]), ("RIGHT", node.hinted[1])]),
         ]
 
+    def multi_join(self, node: nodes.ExecMultiJoin) -> tuple[str, list[str]]:
+        """Describe a join of several relations."""
+        names = _numbered([name for each in node.relations for name in each.row_type.names])
+        key = [node.relations[0].row_type[place].name for place in node.keys[0]]
+        unique = []
+        for relation, places in zip(node.relations, node.unique, strict=True):
+            columns = ", ".join(relation.row_type[place].name for place in places or ())
+            unique.append("noUniqueKey" if places is None else f"({columns})")
+        conditions = [self._joined(node, names, place) for place in range(len(node.kinds))]
+        lifetimes = []
+        if any(each is not None for each in node.hinted):
+            shown = ["0s" if not each else length_text(each).replace(" ", "") for each in node.hinted]
+            lifetimes.append(f"stateTtlHints=[[[STATE_TTL options:{_listed(shown)}]]]")
+        return "MultiJoin", [
+            f"commonJoinKey={_listed(key)}",
+            f"joinTypes={_listed([kind.name for kind in node.kinds])}",
+            f"inputUniqueKeys={_listed(unique)}",
+            *lifetimes,
+            f"joinConditions={_listed(conditions)}",
+            f"select=[{','.join(names)}]",
+        ]
+
+    def _joined(self, node: nodes.ExecMultiJoin, names: Sequence[str], place: int) -> str:
+        """Return the condition by which a relation is joined to those before it."""
+        starts = [0]
+        for relation in node.relations:
+            starts.append(starts[-1] + len(relation.row_type))
+        start = starts[place + 1]
+        key, first = node.keys[place + 1], node.keys[0]
+        parts = [
+            self.notation.equal(names[one], names[start + other], False) for one, other in zip(first, key, strict=True)
+        ]
+        pairs = [
+            (left, right) for left, right in node.pairs[place] if (left, right) not in zip(first, key, strict=True)
+        ]
+        parts += [self.notation.equal(names[left], names[start + right], False) for left, right in pairs]
+        condition = node.conditions[place]
+        if condition is not None:
+            parts.append(self.notation.text(condition, names))
+        return self.notation.conjunction(parts)
+
     def interval_join(self, node: nodes.ExecIntervalJoin) -> tuple[str, list[str]]:
         """Describe an interval join."""
         kind, where, select = self.join_parts(node)
@@ -575,9 +616,13 @@ def _hints(options: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _side_names(node: nodes.EquiJoin) -> list[str]:
-    """The names of both sides; those that come twice get a number, as in the result."""
+    return _numbered([*node.left.row_type.names, *node.right.row_type.names])
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names of several relations; those that come twice get a number, as in the result."""
     found: list[str] = []
-    for name in [*node.left.row_type.names, *node.right.row_type.names]:
+    for name in names:
         unique, count = name, 0
         while unique in found:
             unique, count = f"{name}{count}", count + 1
@@ -609,6 +654,7 @@ _LINES: dict[type, Any] = {
     nodes.ExecWindowRank: Printer.window_rank,
     nodes.ExecWindowDeduplicate: Printer.window_deduplicate,
     nodes.ExecJoin: Printer.join,
+    nodes.ExecMultiJoin: Printer.multi_join,
     nodes.ExecIntervalJoin: Printer.interval_join,
     nodes.ExecWindowJoin: Printer.window_join,
     nodes.ExecTemporalJoin: Printer.temporal_join,

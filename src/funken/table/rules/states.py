@@ -98,6 +98,10 @@ def _join(node: nodes.ExecJoin) -> list[_State]:
     return [_ttl("the rows of the left side", node.left_ttl), _ttl("the rows of the right side", node.right_ttl)]
 
 
+def _multi_join(node: nodes.ExecMultiJoin) -> list[_State]:
+    return [_ttl(f"the rows of relation {place}", ttl) for place, ttl in enumerate(node.ttls, 1)]
+
+
 def _rank(node: nodes.ExecRank) -> list[_State]:
     of = f"of each partition ({_fields(node.input, node.partition)})" if node.partition else "of all"
     if node.strategy == "retract" or node.end is None:
@@ -179,6 +183,7 @@ _KINDS: dict[type, _Describe] = {
     nodes.ExecGlobalGroupAggregate: _group,
     nodes.ExecIncrementalGroupAggregate: _group,
     nodes.ExecJoin: _join,
+    nodes.ExecMultiJoin: _multi_join,
     nodes.ExecLookupJoin: _lookup,
     nodes.ExecRank: _rank,
     nodes.ExecDeduplicate: _deduplicate,
