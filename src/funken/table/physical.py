@@ -274,6 +274,7 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     before = {each.id for each in self.env.graph}
     scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
     scan = scan.filtered(node.filters)[0] if node.filters else scan
+    scan = (scan.limited(node.limit) or scan) if node.limit is not None else scan
     if node.watermark is not None:
         scan.assign_watermarks(_strategy(self, node))
     stream = scan.stream(self.env)

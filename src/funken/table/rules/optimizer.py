@@ -12,7 +12,7 @@ from funken.table.rules.convert import Converter
 from funken.table.rules.multi_joins import with_multi_joins
 from funken.table.rules.phases import in_mini_batches
 from funken.table.rules.pruning import pruned
-from funken.table.rules.pushdown import with_filters
+from funken.table.rules.pushdown import with_filters, with_limits
 from funken.table.rules.rewrites import Rewriter
 from funken.table.rules.sinks import sink
 
@@ -25,4 +25,5 @@ def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> 
     if config.option("table.optimizer.multi-join.enabled") and not batch:
         plans = with_multi_joins(plans)
     roots = [sink(root, plan, settler, config, batch) for root, plan in zip(sinks, plans, strict=True)]
+    roots = with_limits(roots, config)
     return with_filters(roots, config) if batch else in_mini_batches(roots, config)

@@ -137,6 +137,8 @@ class Printer:
         parts = [path.catalog, path.database, path.name]
         if node.filters:
             parts.append(f"filter=[{' AND '.join(self.text(one.node, node.row_type) for one in node.filters)}]")
+        if node.limit is not None:
+            parts.append(f"limit=[{node.limit}]")
         if node.watermark is not None:
             parts += self.pushed(node)
         return "TableSourceScan", [
