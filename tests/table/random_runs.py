@@ -222,6 +222,9 @@ class Case:
             "table.exec.mini-batch.enabled": rng.random() < 0.3,
             "table.exec.mini-batch.allow-latency": "10 ms",
             "table.exec.mini-batch.size": rng.choice([3, 50]),
+            "table.optimizer.agg-phase-strategy": "AUTO" if self.seed % 3 else "ONE_PHASE",
+            "table.optimizer.distinct-agg.split.enabled": self.seed % 2 == 0,
+            "table.optimizer.multi-join.enabled": self.seed % 5 < 2,
         }
         self.backend = "rocksdb" if rng.random() < 0.1 else "hashmap"
         self.crashes = rng.randrange(self.batches) if rng.random() < 0.8 else -1

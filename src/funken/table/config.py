@@ -69,6 +69,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "table.optimizer.agg-phase-strategy": (_TEXT, "AUTO"),
     "table.optimizer.distinct-agg.split.bucket-num": (integer, 1024),
     "table.optimizer.distinct-agg.split.enabled": (boolean, False),
+    "table.optimizer.incremental-agg-enabled": (boolean, True),
     "table.optimizer.join.broadcast-threshold": (integer, 1_048_576),
     "table.optimizer.multi-join.enabled": (boolean, False),
     "table.optimizer.non-deterministic-update.strategy": (_TEXT, "IGNORE"),

@@ -18,6 +18,7 @@ from funken.table.logical import (
     Hint,
     JoinType,
     LogicalNode,
+    LookupSettings,
     OverGroup,
     RelationType,
     SortKey,
@@ -78,6 +79,8 @@ class ExecScan(ExecNode):
     settings: WatermarkSettings | None = None
     filters: tuple[Any, ...] = field(default=(), compare=False)
     """The conditions that the source uses to read less; the filter above checks them again. No part of uids."""
+    limit: int | None = field(default=None, compare=False)
+    """How many rows are enough; the limit above counts them."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,74 @@ class ExecGroupAggregate(ExecNode):
     calls: tuple[AggregateCall, ...]
     retracts: bool = False
     ttl: int = 0
+    phase: str = ""
+    """``PARTIAL`` below ``FINAL``: the two of an aggregate whose distinct values are split over buckets."""
+    hinted: tuple[str, int | None] | None = None
+    """The relation, and the lifetime (ms) that a hint gives its groups."""
+
+
+@dataclass(frozen=True)
+class ExecMiniBatchAssigner(ExecNode):
+    """Marks where mini-batches end: every ``interval`` ms, of the clock or (``rowtime``) of event time."""
+
+    input: ExecNode
+    interval: int
+    rowtime: bool = False
+
+
+@dataclass(frozen=True)
+class ExecLocalGroupAggregate(ExecNode):
+    """The rows of a mini-batch and group, before they travel. Output: the keys, then the accumulators as one column."""
+
+    input: ExecNode
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+    retracts: bool = False
+    phase: str = ""
+
+
+@dataclass(frozen=True)
+class ExecGlobalGroupAggregate(ExecNode):
+    """Merges the accumulators of local aggregates; ``keys``, ``calls`` and ``retracts`` are those of the aggregate in one phase.
+
+    Keys and arguments are columns of ``source``, the rows that the local aggregates read. State and uid are those of the
+    aggregate in one phase, too.
+    """
+
+    input: ExecNode
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+    source: RelationType
+    retracts: bool = False
+    ttl: int = 0
+    phase: str = ""
+
+    def in_one_phase(self) -> ExecGroupAggregate:
+        """The same aggregate over rows of the source."""
+        rows = ExecValues((), row_type=self.source)
+        return ExecGroupAggregate(
+            rows, self.keys, self.calls, self.retracts, self.ttl, self.phase, row_type=self.row_type, mode=self.mode,
+            upsert_keys=self.upsert_keys,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ExecIncrementalGroupAggregate(ExecNode):
+    """Merges the accumulators of buckets, and gives how the groups of the buckets change as accumulators of these.
+
+    It is the global aggregate of the buckets (``keys``, ``calls``, ``partial``: its result) and the local aggregate over
+    that (``final_keys``, ``final_calls``: of the result) in one.
+    """
+
+    input: ExecNode
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+    source: RelationType
+    retracts: bool
+    ttl: int
+    partial: RelationType
+    final_keys: Keys
+    final_calls: tuple[AggregateCall, ...]
 
 
 @dataclass(frozen=True)
@@ -307,6 +378,8 @@ class ExecJoin(EquiJoin):
     right_retracts: bool = False
     left_ttl: int = 0
     right_ttl: int = 0
+    hinted: tuple[int | None, int | None] = (None, None)
+    """The lifetimes (ms) that a hint gives the sides."""
 
     @property
     def left_key_is_unique(self) -> bool:
@@ -317,6 +390,24 @@ class ExecJoin(EquiJoin):
     def right_key_is_unique(self) -> bool:
         """Whether a row of the right side is known by its join key."""
         return any(key <= set(self.right_keys) for key in self.right_unique)
+
+
+@dataclass(frozen=True)
+class ExecMultiJoin(ExecNode):
+    """Joins several relations by a key that they all have, from left to right; output: the columns of all.
+
+    ``kinds``, ``pairs`` (equal columns beside the key: one of all so far, one of the relation) and ``conditions`` (over all
+    columns so far) are those of the second relation and of each behind it.
+    """
+
+    relations: tuple[ExecNode, ...]
+    kinds: tuple[JoinType, ...]
+    keys: tuple[Keys, ...]
+    pairs: tuple[tuple[tuple[int, int], ...], ...]
+    conditions: tuple[Node | None, ...]
+    unique: tuple[Keys | None, ...]
+    ttls: tuple[int, ...]
+    hinted: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,6 +457,9 @@ class ExecLookupJoin(ExecNode):
     condition: Node | None = None
     options: tuple[tuple[str, str], ...] = ()
     hint: Hint | None = None
+    settings: LookupSettings | None = None
+    keep: Keys | None = None
+    """The key of the left rows by which the rows found are kept, to be taken back as they were; ``None``: they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -260,6 +260,25 @@ class Hint:
     args: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LookupRetry:
+    """A key without rows is asked for again, every ``delay`` ms, ``attempts`` times."""
+
+    delay: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class LookupSettings:
+    """What a LOOKUP hint says: asynchronous or not, in which order results come, how many (and for how long, ms) may be open."""
+
+    asynchronous: bool | None = None
+    unordered: bool | None = None
+    capacity: int | None = None
+    timeout: int | None = None
+    retry: LookupRetry | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogicalNode:
     """A relation of the plan. Nodes are values: equal fields, equal nodes; the span does not count."""
@@ -452,6 +471,7 @@ class LogicalTemporalJoin(LogicalNode):
     condition: Node | None = None
     hints: tuple[Hint, ...] = ()
     legacy: bool = False
+    lookup: LookupSettings | None = None
 
     @property
     def row_type(self) -> RelationType:

@@ -29,18 +29,24 @@ from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
-from funken.table.logical import AggregateCall, LogicalNode, RelationType, TimeAttribute, WindowKind, walk
+from funken.table.logical import AggregateCall, LogicalNode, LookupSettings, RelationType, TimeAttribute, WindowKind, walk
 from funken.table.rules.notation import Notation
+from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Printer
+from funken.table.rules.properties import gives_rows
 from funken.table.runtime import (
     changes,
     group,
     joins,
+    lookups,
+    multi_join,
     over,
     process,
     rank,
     stateless,
+    table_aggregate,
     time_joins,
+    two_phases,
     watermarks,
     window_aggregate,
     window_rows,
@@ -78,7 +84,7 @@ def schema_of(row_type: RelationType) -> BlockSchema:
 
 _NOT_DESCRIBED = {
     *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
-    *("watermark", "settings", "pushed", "versions"),
+    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted", "ttls"),
 }
 
 
@@ -164,6 +170,11 @@ class Translation:
         self._uids.add(uid)
         return uid
 
+    def unpinned(self, node: Any, below: Built) -> str:
+        """Return a uid of an operator without state, which compiled plans of one phase do not have."""
+        text = "|".join([type(node).__name__, described(node, True), below.uid])
+        return self._unique(hashlib.sha256(text.encode()).hexdigest()[:24])
+
     def _unique(self, wanted: str) -> str:
         uid, twin = wanted, 1
         while uid in self._uids:
@@ -174,10 +185,11 @@ class Translation:
 
     def add(
         self, node: Any, logic: type[TableOperator], output: BlockSchema, *inputs: Built, keyed: bool = False, part: str = "",
-        **arguments: Any,
+        uid: str | None = None, **arguments: Any,
     ) -> Built:  # fmt: skip
         """Add an operator behind others."""
-        uid = self.uid_of(node, inputs, part or logic.__name__)
+        if uid is None:
+            uid = self.uid_of(node, inputs, part or logic.__name__)
         parallelism = self._joint(inputs)
         spread: list[NodeInput] = []
         for index, built in enumerate(inputs):
@@ -238,11 +250,7 @@ class Translation:
             return Bundle(0, 0)
         if not self.config.option("table.exec.mini-batch.enabled"):
             return None
-        size, latency = (
-            self.config.option("table.exec.mini-batch.size"),
-            self.config.option("table.exec.mini-batch.allow-latency"),
-        )
-        return Bundle(max(0, size), latency)
+        return Bundle(*checked_bundle(self.config))
 
 
 def _updates_before(node: ExecNode) -> bool:
@@ -268,6 +276,7 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     before = {each.id for each in self.env.graph}
     scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
     scan = scan.filtered(node.filters)[0] if node.filters else scan
+    scan = (scan.limited(node.limit) or scan) if node.limit is not None else scan
     if node.watermark is not None:
         scan.assign_watermarks(_strategy(self, node))
     stream = scan.stream(self.env)
@@ -402,11 +411,55 @@ def _normalize(self: Translation, node: nodes.ExecChangelogNormalize) -> Built:
 
 
 def _group(self: Translation, node: nodes.ExecGroupAggregate) -> Built:
+    logic = table_aggregate.GroupTableAggregate if gives_rows(node.calls) else group.GroupAggregate
     return self.one(
-        node, group.GroupAggregate, keyed=True, keys=node.keys, calls=node.calls, retracts=node.retracts,
+        node, logic, keyed=True, part=group.GroupAggregate.__name__, keys=node.keys, calls=node.calls, retracts=node.retracts,
         update_before=_updates_before(node), ttl=node.ttl, bundle=self.bundle(),
         result_of_nothing=self.batch and not node.keys,
     )  # fmt: skip
+
+
+def _assigner(self: Translation, node: nodes.ExecMiniBatchAssigner) -> Built:
+    below = self.of(node.input)
+    if not node.rowtime:  # operators look at the clock themselves
+        return below
+    added = self.add(
+        node, two_phases.RowtimeMarks, below.schema, below, uid=self.unpinned(node, below), interval=node.interval
+    )
+    return replace(added, uid=below.uid)
+
+
+def _local(self: Translation, node: nodes.ExecLocalGroupAggregate) -> Built:
+    return _local_behind(self, node, self.of(node.input), self.bundle())
+
+
+def _local_behind(self: Translation, node: nodes.ExecLocalGroupAggregate, below: Built, bundle: Bundle | None) -> Built:
+    added = self.add(
+        node, two_phases.LocalGroupAggregate, schema_of(node.row_type), below, uid=self.unpinned(node, below),
+        keys=node.keys, calls=node.calls, retracts=node.retracts, bundle=bundle,
+    )  # fmt: skip
+    return replace(added, uid=below.uid)  # as if the phase were not there
+
+
+def _global(self: Translation, node: nodes.ExecGlobalGroupAggregate) -> Built:
+    below = self.of(node.input)
+    return self.add(
+        node, two_phases.GlobalGroupAggregate, schema_of(node.row_type), below, keyed=True,
+        uid=self.uid_of(node.in_one_phase(), (below,), group.GroupAggregate.__name__),
+        source=schema_of(node.source), keys=tuple(range(len(node.keys))), calls=node.calls, retracts=node.retracts,
+        update_before=_updates_before(node), ttl=node.ttl, bundle=self.bundle(),
+    )  # fmt: skip
+
+
+def _incremental(self: Translation, node: nodes.ExecIncrementalGroupAggregate) -> Built:
+    partial = nodes.ExecGlobalGroupAggregate(
+        node.input, node.keys, node.calls, node.source, node.retracts, node.ttl, "PARTIAL", row_type=node.partial,
+        mode=ChangelogMode.all(),
+    )  # fmt: skip
+    final = nodes.ExecLocalGroupAggregate(
+        partial, node.final_keys, node.final_calls, True, "FINAL", row_type=node.row_type
+    )
+    return _local_behind(self, final, self.of(partial), None)
 
 
 def _window_table(self: Translation, node: nodes.ExecWindowTable) -> Built:
@@ -547,10 +600,22 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
     names = list(node.table_type.names)
     keys = sorted(node.keys, key=lambda key: key.column)
     table = lookup_of(node.table, names, [names[key.column] for key in keys], self.config, node.options)
-    return self.one(
-        node, time_joins.LookupJoin, kind=node.kind, table=table, table_schema=schema_of(node.table_type), keys=tuple(keys),
-        calc=node.calc, calc_condition=node.calc_condition, condition=node.condition, parameters=self.parameters,
-    )  # fmt: skip
+    settings = node.settings or LookupSettings()
+    arguments: dict[str, Any] = {
+        "kind": node.kind,
+        "table": table,
+        "table_schema": schema_of(node.table_type),
+        "keys": tuple(keys),
+        "calc": node.calc,
+        "calc_condition": node.calc_condition,
+        "condition": node.condition,
+        "parameters": self.parameters,
+    }
+    if node.keep is not None:
+        ttl = self.config.option("table.exec.state.ttl")
+        return self.one(node, lookups.KeptLookupJoin, keyed=True, left=node.keep, ttl=ttl, **arguments)
+    unordered = bool(settings.unordered) and node.mode.is_insert_only
+    return self.one(node, lookups.LookupJoin, retry=settings.retry, unordered=unordered, **arguments)
 
 
 # ---- functions over tables
@@ -572,6 +637,32 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
     schema = schema_of(node.row_type)
     matched = Built(tuple(found._inputs), width, uid, schema)
     return self.add(node, MatchesToTable, schema, matched, part="matches")
+
+
+def _multi_join(self: Translation, node: nodes.ExecMultiJoin) -> Built:
+    schemas = [schema_of(each.row_type) for each in node.relations]
+    return self.add(
+        node, multi_join.MultiJoin, schema_of(node.row_type), _together(self, node, node.relations), keyed=True, schemas=schemas,
+        keys=node.keys, kinds=node.kinds, pairs=node.pairs, conditions=node.conditions, unique=node.unique, ttls=node.ttls,
+        parameters=self.parameters,
+    )  # fmt: skip
+
+
+def _together(self: Translation, node: Any, relations: Sequence[ExecNode]) -> Built:
+    """Return several relations as one input; the blocks of each are marked with its number."""
+    built = []
+    for place, relation in enumerate(relations):
+        source = relation.input if isinstance(relation, nodes.ExecExchange) else relation
+        below = self.of(source)
+        tagged = process.tagged_schema(below.schema, place)
+        marked = self.add(node, process.Tagged, tagged, below, part=f"input {place}", index=place)
+        if isinstance(relation, nodes.ExecExchange) and not (
+            below.parallelism == SINGLE and self.parallelism == SINGLE
+        ):
+            marked = _spread(marked, table_hash(relation.keys, tagged.arrow), self.parallelism)
+        built.append(marked)
+    uid = "|".join(each.uid for each in built)
+    return Built(tuple(given for each in built for given in each.inputs), self._joint(built), uid, built[0].schema)
 
 
 def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
@@ -746,6 +837,10 @@ _BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
     nodes.ExecDropUpdateBefore: _drop,
     nodes.ExecChangelogNormalize: _normalize,
     nodes.ExecGroupAggregate: _group,
+    nodes.ExecMiniBatchAssigner: _assigner,
+    nodes.ExecLocalGroupAggregate: _local,
+    nodes.ExecGlobalGroupAggregate: _global,
+    nodes.ExecIncrementalGroupAggregate: _incremental,
     nodes.ExecWindowTable: _window_table,
     nodes.ExecWindowAggregate: _window_aggregate,
     nodes.ExecGroupWindowAggregate: _group_window,
@@ -757,6 +852,7 @@ _BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
     nodes.ExecTemporalSort: _temporal_sort,
     nodes.ExecSort: _sort,
     nodes.ExecJoin: _join,
+    nodes.ExecMultiJoin: _multi_join,
     nodes.ExecIntervalJoin: _interval_join,
     nodes.ExecTemporalJoin: _temporal_join,
     nodes.ExecWindowJoin: _window_join,

@@ -63,6 +63,10 @@ class Rendering:
         if window is None or not hasattr(window, "group"):
             known = ", ".join(self._windows) or "none"
             raise InvalidProgram(f"{expression} is no window of a group; window() has these: {known}.")
+        if window.counts_rows:
+            raise InvalidProgram(
+                f"{expression} of a window of rows: it has no start, end or time. Aggregate the time column instead, e.g. by min."
+            )
         kind, arguments = window.group(self)
         return f"{kind}_{suffix}({arguments})"
 

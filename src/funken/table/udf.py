@@ -810,6 +810,8 @@ class TableAggregateDefinition(AggregateDefinition):
 class _RowsOfGroup(AggregateDefinition):
     """Gives the rows of a table aggregate function as one value."""
 
+    gives_rows = True
+
     def __init__(self, rows: TableAggregateDefinition) -> None:
         self.__dict__.update(rows.__dict__)
         self._rows = rows

@@ -40,9 +40,22 @@ class GroupWindow:
         """Return the function of SQL, and its arguments."""
         if self.time is None:
             raise InvalidProgram(f"window {self.name!r} has no time attribute; name it with on(col('ts')).")
-        if self.counts_rows:
-            raise InvalidProgram("windows of rows have no start and no end.")
-        sizes = ", ".join(size.sql(rendering) for size in self.sizes)
+        if self.counts_rows and not all(isinstance(size, RowInterval) for size in self.sizes):
+            raise InvalidProgram(
+                f"window {self.name!r} has a size in rows and one in time; give both in rows, or both in time."
+            )
+        rows = [size.rows for size in self.sizes if isinstance(size, RowInterval)]
+        if rows and min(rows) < 1:
+            raise InvalidProgram(
+                f"window {self.name!r} has row_interval({min(rows)}); a window of rows has at least one row."
+            )
+        if self.counts_rows and self.kind == "SESSION":
+            raise InvalidProgram(
+                f"window {self.name!r} ends after a gap, which is a length of time: Session.with_gap(lit(10).minutes)."
+            )
+        sizes = ", ".join(
+            f"ROW_INTERVAL({size.sql(rendering)})" if self.counts_rows else size.sql(rendering) for size in self.sizes
+        )
         return self.kind, f"{self.time.sql(rendering)}, {sizes}"
 
 

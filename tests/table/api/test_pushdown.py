@@ -204,3 +204,69 @@ def test_comparisons():
     assert FieldComparison("item", "=", ("a'b",), text).iceberg() is None
     assert FieldComparison("day", "<>", (20455,), DataTypes.DATE()).iceberg() == "day != '2026-01-02'"
     assert FieldComparison("day", "=", (20455,), DataTypes.DATE()).python_values() == [datetime.date(2026, 1, 2)]
+
+
+# ---- limits
+
+
+@pytest.fixture(params=["batch", "streaming"])
+def long_files(request, tmp_path):
+    """A table of two files, of which nothing behind the fifth row of each can be read."""
+    for number in (1, 2):
+        rows = [f"{number}{row}" for row in range(5)] + ["no number"] * 5000
+        (tmp_path / f"part-{number}.csv").write_text("\n".join(rows) + "\n")
+    tables = session(request.param)
+    tables.execute_sql(
+        f"CREATE TABLE long_files (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    return tables
+
+
+def limit(tables, query):
+    plan = tables.explain_sql(query).partition("== Optimized Physical Plan ==")[2]
+    return plan.partition("limit=[")[2].partition("]")[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "count", "pushed"),
+    [
+        ("SELECT n FROM long_files LIMIT 3", 3, "3"),
+        ("SELECT n * 2 AS m FROM long_files LIMIT 2 OFFSET 1", 2, "3"),
+        ("SELECT m FROM (SELECT n + 1 AS m FROM long_files) LIMIT 5", 5, "5"),
+    ],
+)
+def test_a_limit_lets_files_be_read_in_part(long_files, query, count, pushed):
+    assert limit(long_files, query) == pushed
+    assert len(rows(long_files, query)) == count
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT n FROM long_files WHERE n > 3 LIMIT 3",
+        "SELECT n FROM long_files ORDER BY n LIMIT 3",
+        "SELECT n FROM long_files UNION ALL (SELECT n FROM long_files LIMIT 3)",
+        "SELECT COUNT(*) FROM long_files LIMIT 3",
+    ],
+)
+def test_what_needs_all_rows_reads_them(long_files, query):
+    assert limit(long_files, query) == ""
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "json"])
+def test_a_limit_of_other_formats(tmp_path, form):
+    tables = session()
+    tables.execute_sql(
+        f"CREATE TABLE t (n INT, k INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = '{form}')"
+    )
+    tables.execute_sql("INSERT INTO t VALUES (1, 1), (2, 2), (3, 30), (4, 40)").wait()
+    assert limit(tables, "SELECT n FROM t LIMIT 3") == "3"
+    assert rows(tables, "SELECT n FROM t LIMIT 3") == [(1,), (2,), (3,)]
+
+
+def test_changes_in_files_are_all_read(tmp_path):
+    tables = session("streaming")
+    tables.execute_sql(
+        f"CREATE TABLE t (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'debezium-json')"
+    )
+    assert limit(tables, "SELECT n FROM t LIMIT 3") == ""

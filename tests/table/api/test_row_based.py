@@ -84,6 +84,18 @@ def test_table_aggregates_give_rows_of_groups(table):
     assert left(again.select(col("n"))) == [(3,), (5,)]
 
 
+def test_all_rows_of_a_group_are_taken_back_when_one_comes(table):
+    best = udtaf(Best())
+    environment = table._environment
+    scores = environment.from_elements([("c", 2), ("c", 5), ("d", 1), ("c", 1)], ["word", "n"])
+    found = scores.group_by(col("word")).flat_aggregate(best.alias("v")).select(col("word"), col("v"))
+    with found.execute().collect() as rows:
+        told = [f"{row.get_row_kind()}{tuple(row)}" for row in rows]
+    first, second = ["+I('c', 2)"], ["+I('c', 5)", "+I('c', 2)"]
+    taken = ["-D('c', 5)", "-D('c', 2)"]
+    assert told == [*first, "-D('c', 2)", *second, "+I('d', 1)", *taken, *second]
+
+
 def test_only_a_table_aggregate_is_flat(table):
     class Sum(AggregateFunction):
         def create_accumulator(self):

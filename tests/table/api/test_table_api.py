@@ -7,6 +7,7 @@ import pytest
 
 from funken import Row, RowKind, StreamExecutionEnvironment
 from funken.errors import InvalidProgram
+from funken.table.catalog import InvalidTable
 from funken.table.collecting import remaining
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
 from funken.table.expressions import (
@@ -332,3 +333,69 @@ def test_two_streams_of_one_name_are_not_one(env):
     streams = [tables.stream_environment.from_collection([n]).map(Row, kinds) for n in (1, 2)]
     first, second = map(tables.from_data_stream, streams)
     assert sorted(tuple(row) for row in first.union_all(second).execute().collect()) == [(1,), (2,)]
+
+
+def counted(events, window, *keys):
+    found = events.window(window.on(col("p")).alias("w")).group_by(col("w"), *keys)
+    found = found.select(*keys, col("v").sum.alias("s"), col("v").count)
+    with found.execute().collect() as rows:
+        return [tuple(row) for row in rows]
+
+
+@pytest.fixture
+def numbered():
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    rows = [("a", number) for number in range(1, 8)] + [("b", 1), ("b", 2)]
+    return tables.from_elements(rows, ["k", "v"]).select(col("k"), col("v"), call_sql("PROCTIME()").alias("p"))
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Tumble.over(row_interval(2)), [("a", 3, 2), ("a", 7, 2), ("a", 11, 2), ("b", 3, 2)]),
+        (Slide.over(row_interval(4)).every(row_interval(2)), [("a", 10, 4), ("a", 18, 4)]),
+        (Slide.over(row_interval(2)).every(row_interval(3)), [("a", 3, 2), ("a", 9, 2), ("b", 3, 2)]),
+    ],
+)
+def test_windows_of_rows(numbered, window, expected):
+    assert counted(numbered, window, col("k")) == expected
+    assert (
+        "never expires"
+        in numbered.window(window.on(col("p")).alias("w")).group_by(col("w"), col("k")).select(col("v").max).explain()
+    )
+
+
+def test_windows_of_all_rows(numbered):
+    assert counted(numbered, Tumble.over(row_interval(3))) == [(6, 3), (15, 3), (10, 3)]
+
+
+@pytest.mark.parametrize(
+    ("window", "field", "message"),
+    [
+        (Tumble.over(row_interval(2)), col("w").start, "it has no start, end or time"),
+        (Tumble.over(row_interval(0)), col("v").sum, "at least one row"),
+        (Slide.over(row_interval(2)).every(lit(1).minutes), col("v").sum, "a size in rows and one in time"),
+        (Session.with_gap(row_interval(2)), col("v").sum, "ends after a gap, which is a length of time"),
+    ],
+)
+def test_windows_of_rows_that_cannot_be(numbered, window, field, message):
+    with pytest.raises(InvalidProgram, match=message):
+        numbered.window(window.on(col("p")).alias("w")).group_by(col("w")).select(field)
+
+
+def test_windows_of_rows_need_a_clock_and_rows_that_stay(numbered):
+    tables = numbered._environment
+    tables.execute_sql(
+        "CREATE TABLE timed (v INT, ts TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR ts AS ts) WITH ('connector' = 'values')"
+    )
+    tables.execute_sql(
+        "CREATE TABLE moving (v INT, p AS PROCTIME()) WITH ('connector' = 'values', 'changelog-mode' = 'I,UB,UA,D')"
+    )
+    window = Tumble.over(row_interval(2))
+    for name, time, message in (
+        ("timed", "ts", "Event-time grouping windows on row intervals are currently not supported"),
+        ("moving", "p", "GroupWindowAggregate doesn't support consuming update changes"),
+    ):
+        of_rows = tables.from_path(name).window(window.on(col(time)).alias("w")).group_by(col("w")).select(col("v").sum)
+        with pytest.raises(InvalidTable, match=message):
+            of_rows.explain()

@@ -77,6 +77,10 @@ class ScanTable:
         """Return a scan that leaves out rows which do not fulfil some conditions, and the places of these conditions."""
         return self, ()
 
+    def limited(self, count: int) -> ScanTable | None:
+        """Return a scan that need not read all rows: the query takes the first ``count`` that come. ``None``: it reads all."""
+        return None
+
     def selected(self, names: Sequence[str]) -> ScanTable | None:
         """Return a scan of these columns alone, in this order; ``None``: it reads all of them anyway."""
         return None

@@ -161,6 +161,8 @@ class TableFiles(FileFormat):
     metadata: tuple[str, ...]
     default_name: str
     csv: CsvTableRows | None = None
+    limit: int | None = None
+    """How many rows of each split are read; ``None``: all."""
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]
@@ -184,6 +186,8 @@ class TableFiles(FileFormat):
         """Read a split."""
         constants = {**self._of_folders(split), **_of_file(split)}
         inner = self.inner.reader(file, split, context)
+        if self.limit is not None:
+            inner = FirstRows(inner, self.limit)
         if self.kind in ("parquet", "orc"):
             return TableBatches(inner, self, constants)
         return TableRows(inner, self, constants)
@@ -280,6 +284,33 @@ class TableBatches:
         return self._inner.position(taken)
 
 
+class FirstRows:
+    """Some rows of a split; the rest is not read."""
+
+    def __init__(self, inner: RecordReader, count: int) -> None:
+        self._inner, self._left = inner, count
+
+    def next(self) -> Sequence[Any]:
+        """Return the next rows or batches, or none at the end."""
+        if self._left <= 0:
+            return []
+        records = self._inner.next()
+        if records and hasattr(records[0], "num_rows"):
+            found: list[Any] = []
+            for batch in records:
+                if self._left > 0:
+                    found.append(batch.slice(0, self._left))
+                    self._left -= found[-1].num_rows
+            return found
+        found = list(records[: self._left])
+        self._left -= len(found)
+        return found
+
+    def position(self, taken: int) -> Any:
+        """Return the position behind some rows or batches."""
+        return self._inner.position(taken)
+
+
 class FilesScan(ScanTable):
     """Reads the files of a folder, once or as they come."""
 
@@ -293,6 +324,13 @@ class FilesScan(ScanTable):
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
         self.bounded = options["source.monitor-interval"] is None
         self._conditions: tuple[SourceCondition, ...] = ()
+        self._limit: int | None = None
+
+    def limited(self, count: int) -> ScanTable | None:
+        """Return a scan of the first rows of each split: that many are enough, whichever come first."""
+        found = FilesScan(self._context, self._options, self._format, self._names)
+        found._conditions, found._limit = self._conditions, count
+        return found
 
     def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
         """Return a scan of the partitions that fulfil conditions; these need no other columns."""
@@ -351,7 +389,9 @@ class FilesScan(ScanTable):
             else:
                 inner = LineFormat(decoder, MalformedRecordPolicy.FAIL)
         metadata = tuple(key for key, _ in context.metadata)
-        return TableFiles(inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv)
+        return TableFiles(
+            inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv, self._limit
+        )
 
     def stream(self, env: Any) -> Any:
         """Return the rows."""

@@ -166,6 +166,11 @@ class Selected(ScanTable):
         scan, used = self._scan.filtered(conditions)
         return (Selected(scan, self._positions) if used else self), used
 
+    def limited(self, count: int) -> ScanTable | None:
+        """Let the other scan leave out rows."""
+        scan = self._scan.limited(count)
+        return None if scan is None else Selected(scan, self._positions)
+
     def stream(self, env: Any) -> Any:
         """Return the rows with these columns only."""
         return self._scan.stream(env).map(Selection(self._positions)).name("columns")

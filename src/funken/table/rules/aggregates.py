@@ -20,19 +20,22 @@ from funken.table.logical import (
     WindowProperty,
     WindowShape,
 )
+from funken.table.rules.buckets import over_buckets
 from funken.table.rules.building import (
     ALL,
+    DELETES,
     INSERTS,
     UPDATES,
     PlanConversion,
     calc,
     check_orderable,
     exchange,
+    insert_only,
     refs,
     refuse,
     with_time,
 )
-from funken.table.rules.properties import WindowColumns, limited, ordered_keys, windows_of
+from funken.table.rules.properties import WindowColumns, gives_rows, limited, ordered_keys, windows_of
 from funken.table.types import BigIntType, TimestampType
 
 _BIGINT = BigIntType(nullable=False)
@@ -74,7 +77,19 @@ def grouped(
         found = _window(below, info, keys, calls)
         if found is not None:
             return found
-    return _group(below, keys, calls, converter.ttl if ttl is None else ttl)
+    lifetime = converter.ttl if ttl is None else ttl
+    split = over_buckets(
+        converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime)
+    )
+    if split is not None:
+        return split
+    names = [
+        name
+        for hint in (node.hints if node is not None else ())
+        if hint.name == "STATE_TTL"
+        for name, _ in hint.options
+    ]
+    return replace(_group(below, keys, calls, lifetime), hinted=None if ttl is None or not names else (names[0], ttl))
 
 
 def _check_retraction(below: ExecNode, calls: Sequence[AggregateCall]) -> None:
@@ -92,7 +107,9 @@ def _call_columns(calls: Sequence[AggregateCall]) -> tuple[OutputColumn, ...]:
     return tuple(OutputColumn(call.name, call.type) for call in calls)
 
 
-def _group(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int) -> ExecNode:
+def _group(
+    below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int
+) -> nodes.ExecGroupAggregate:
     columns = tuple(below.row_type[key].ordinary() for key in keys)
     retracts = not below.mode.is_insert_only
     places = {key: place for place, key in enumerate(keys)}
@@ -105,7 +122,7 @@ def _group(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, .
         retracts,
         ttl,
         row_type=RelationType(columns + _call_columns(calls)),
-        mode=ALL if retracts else UPDATES,
+        mode=DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
         upsert_keys=limited(found),
     )
 
@@ -277,6 +294,10 @@ def _legacy(converter: PlanConversion, below: ExecNode, node: LogicalAggregate) 
             f"Window can only be defined over a time attribute column, but '{below.row_type[window.time].name}' "
             f"is {below.row_type[window.time].type}."
         )
+    if window.rows:
+        if time is TimeAttribute.ROWTIME:
+            refuse("Event-time grouping windows on row intervals are currently not supported: use a processing time.")
+        insert_only(below, "GroupWindowAggregate")
     option = converter.config.option
     early = option("table.exec.emit.early-fire.delay") if option("table.exec.emit.early-fire.enabled") else None
     late = option("table.exec.emit.late-fire.delay") if option("table.exec.emit.late-fire.enabled") else None

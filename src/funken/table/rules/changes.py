@@ -80,7 +80,7 @@ class Settler:
     def _settled(self, node: ExecNode, need: Need, partial: bool) -> ExecNode | None:
         if isinstance(node, nodes.ExecScan | nodes.ExecStream | nodes.ExecValues):
             return self._source(node, need)
-        if isinstance(node, _FORWARD):
+        if isinstance(node, _FORWARD) and getattr(node, "keep", None) is None:
             return self._forwarded(node, need, partial)
         if isinstance(node, nodes.ExecChangelogNormalize):
             return self._normalized(node, need, partial)
@@ -194,7 +194,7 @@ class Settler:
         if isinstance(node, nodes.ExecTemporalJoin):
             inputs[1] = self._versions(node.right)
         found = node.with_inputs(inputs)
-        if isinstance(node, nodes.ExecSort | nodes.ExecTemporalJoin):
+        if isinstance(node, nodes.ExecSort | nodes.ExecTemporalJoin | nodes.ExecLookupJoin):
             found = replace(found, mode=inputs[0].mode)
         if _updates(found.mode) and need is Need.AFTER and _before(found.mode):
             return nodes.ExecDropUpdateBefore(

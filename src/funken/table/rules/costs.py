@@ -10,6 +10,12 @@ from funken.table.exec_nodes import ExecNode
 from funken.table.rules.conditions import conjuncts
 
 TABLE_ROWS = 1e8
+_AGGREGATES = (
+    nodes.ExecGroupAggregate,
+    nodes.ExecLocalGroupAggregate,
+    nodes.ExecWindowAggregate,
+    nodes.ExecGroupWindowAggregate,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ def _rows(node: Any, given: list[float]) -> float:
         return TABLE_ROWS
     if isinstance(node, nodes.ExecCalc):
         return given[0] * _share(node.condition)
-    if isinstance(node, nodes.ExecGroupAggregate | nodes.ExecWindowAggregate | nodes.ExecGroupWindowAggregate):
+    if isinstance(node, _AGGREGATES):
         return max(1.0, given[0] * 0.1) if node.keys else 1.0
     if isinstance(node, nodes.ExecRank):
         return min(given[0], float(node.end or given[0])) if not node.partition else given[0] * 0.1
@@ -58,7 +64,7 @@ def _rows(node: Any, given: list[float]) -> float:
         if not node.kind.keeps_right:
             return given[0] * 0.5
         return max(given) if node.left_keys else given[0] * given[1] * _share(node.condition)
-    return sum(given)
+    return max(given) if isinstance(node, nodes.ExecMultiJoin) else sum(given)
 
 
 def _share(condition: Any) -> float:
@@ -71,8 +77,9 @@ def _share(condition: Any) -> float:
 
 def _kept(node: Any, given: float, rows: float) -> float:
     """The rows of state of an operator."""
-    if isinstance(node, nodes.EquiJoin | nodes.ExecChangelogNormalize):
+    if isinstance(node, nodes.EquiJoin | nodes.ExecMultiJoin | nodes.ExecChangelogNormalize):
         return given
-    if isinstance(node, nodes.ExecGroupAggregate | nodes.ExecRank | nodes.ExecDeduplicate):
+    kept = (nodes.ExecGroupAggregate, nodes.ExecGlobalGroupAggregate, nodes.ExecIncrementalGroupAggregate)
+    if isinstance(node, (*kept, nodes.ExecRank, nodes.ExecDeduplicate)):
         return rows
     return given if getattr(node, "materialize", False) else 0.0

@@ -12,6 +12,7 @@ from funken.expr.ir import Call, InputRef
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
+from funken.table.rules.advice import Advice
 from funken.table.rules.notation import Notation
 from funken.table.rules.optimizer import optimize
 from funken.table.rules.printing import Printer
@@ -22,7 +23,7 @@ from funken.table.rules.trees import logical_lines
 def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = ()) -> str:
     """Return the three parts for one or several sinks.
 
-    ``details`` may be CHANGELOG_MODE, ESTIMATED_COST (in the physical plan), PLAN_ADVICE (also says that there is no state) and
+    ``details`` may be CHANGELOG_MODE, ESTIMATED_COST (in the physical plan), PLAN_ADVICE (what could be better or is wrong) and
     JSON_EXECUTION_PLAN (operators and how rows travel between them). A stream's state is a part of its own: which operator keeps
     what, until when, and a warning of state without bound.
     """
@@ -30,9 +31,12 @@ def explain(sinks: Sequence[LogicalSink], config: Any, details: Sequence[str] = 
     roots = displayed(optimize(sinks, config, getattr(config, "batch", False)))
     parts = ["== Abstract Syntax Tree =="]
     parts += [line for sink in sinks for line in [*logical_lines(sink if sink.table is not None else sink.input), ""]]
-    parts.append("== Optimized Physical Plan ==")
+    advice = Advice(roots, config) if "PLAN_ADVICE" in named and not getattr(config, "batch", False) else None
+    parts.append(f"== Optimized Physical Plan{' With Advice' if advice is not None else ''} ==")
     for root in roots:
-        parts += [*Printer(Notation(infix=False), named).lines(_shown(root)), ""]
+        printer = Printer(Notation(infix=False), named, advice=advice.places if advice is not None else None)
+        parts += [*printer.lines(_shown(root)), ""]
+    parts += [*advice.lines(), ""] if advice is not None else []
     parts.append("== Optimized Execution Plan ==")
     shared = _shared(roots)
     printer = Printer(Notation(infix=True), set(), shared)

@@ -22,6 +22,7 @@ from funken.table.logical import (
     LogicalScan,
     LogicalTemporalJoin,
     LogicalWatermark,
+    LookupSettings,
     RelationType,
     TimeAttribute,
     joined,
@@ -193,6 +194,7 @@ def _regular(converter: PlanConversion, sides: Sides, node: LogicalJoin) -> Exec
         right_retracts=not sides.right.mode.is_insert_only,
         left_ttl=ttls[0],
         right_ttl=ttls[1],
+        hinted=node.ttl,
     )
     return replace(made, upsert_keys=join_keys(made))
 
@@ -427,6 +429,14 @@ def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: Exe
         refuse(f"Temporal table join requires an equality condition on fields of table [{table.scan.table.path}].")
     shift = len(extra)
     source = _with(left, extra)
+    keep = _kept_key(converter, source, table)
+    if keep is not None and node.lookup is not None and node.lookup.retry is not None:
+        refuse(
+            "a LOOKUP hint with a retry cannot be used where 'table.optimizer.non-deterministic-update.strategy' is TRY_RESOLVE "
+            "and rows of the left side change: leave the retry out, or look rows up before they are aggregated."
+        )
+    if keep is not None:
+        source = exchange(source, keep)
     rest = [shifted(part, lambda index: index if index < width else index + shift) for part in rest]
     columns = {column.name: column for column in table.scan.table.table.columns}
     names = table.scan.row_type.names
@@ -444,6 +454,8 @@ def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: Exe
         conjunction(rest),
         table.scan.options,
         _hint(node.hints),
+        _settings(converter, node),
+        keep,
         row_type=RelationType(shown),
         mode=left.mode,
         upsert_keys=_lookup_upsert_keys(source, table, keys),
@@ -453,10 +465,43 @@ def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: Exe
     return calc(found, [InputRef(place, type=row[place].type) for place in kept], node.row_type.names)
 
 
+def _kept_key(converter: PlanConversion, source: ExecNode, table: _Lookup) -> tuple[int, ...] | None:
+    """The key of left rows that change, by which what was found for them is kept, if that is wanted."""
+    strategy = str(converter.config.option("table.optimizer.non-deterministic-update.strategy")).upper()
+    if strategy not in ("IGNORE", "TRY_RESOLVE"):
+        refuse(
+            f"option 'table.optimizer.non-deterministic-update.strategy' is {strategy!r}, but must be IGNORE or TRY_RESOLVE."
+        )
+    if strategy == "IGNORE" or converter.batch or source.mode.is_insert_only:
+        return None
+    if not source.upsert_keys:
+        refuse(
+            f"The lookup join with table [{table.scan.table.path}] can not satisfy the determinism requirement for correctly "
+            "processing update message('UB'/'UA'/'D' in changelogMode, not 'I' only): its left side has no upsert key. Give the "
+            "source a primary key, or set 'table.optimizer.non-deterministic-update.strategy' to IGNORE."
+        )
+    return min((tuple(sorted(key)) for key in source.upsert_keys), key=lambda key: (len(key), key))
+
+
 def _lookup_upsert_keys(source: ExecNode, table: _Lookup, keys: Sequence[nodes.LookupKey]) -> nodes.UpsertKeys:
     primary = set(table.scan.table.table.primary_key)
     found = {table.scan.row_type[key.column].name for key in keys}
     return source.upsert_keys if primary and primary <= found else frozenset()
+
+
+def _settings(converter: PlanConversion, node: LogicalTemporalJoin) -> LookupSettings | None:
+    """What a LOOKUP hint says; what it does not say is that of the session."""
+    settings = node.lookup
+    if settings is None or not settings.asynchronous:
+        return settings
+    option = converter.config.option
+    unordered = option("table.exec.async-lookup.output-mode").upper() == "ALLOW_UNORDERED"
+    return replace(
+        settings,
+        unordered=unordered if settings.unordered is None else settings.unordered,
+        capacity=settings.capacity or option("table.exec.async-lookup.buffer-capacity"),
+        timeout=settings.timeout or option("table.exec.async-lookup.timeout"),
+    )
 
 
 def _hint(hints: Sequence[Hint]) -> Hint | None:

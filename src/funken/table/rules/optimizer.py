@@ -9,8 +9,10 @@ from funken.table.exec_nodes import ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.changes import Settler
 from funken.table.rules.convert import Converter
+from funken.table.rules.multi_joins import with_multi_joins
+from funken.table.rules.phases import in_mini_batches
 from funken.table.rules.pruning import pruned
-from funken.table.rules.pushdown import with_filters
+from funken.table.rules.pushdown import with_filters, with_limits
 from funken.table.rules.rewrites import Rewriter
 from funken.table.rules.sinks import sink
 
@@ -19,8 +21,9 @@ def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> 
     """Return the optimized plans of sinks; what they have in common is one object in all of them."""
     rewriter, converter, settler = Rewriter(), Converter(config, batch), Settler()
     relations = pruned([rewriter.push(root.input) for root in sinks])
-    roots = [
-        sink(root, converter.of(relation), settler, config, batch)
-        for root, relation in zip(sinks, relations, strict=True)
-    ]
-    return with_filters(roots, config) if batch else roots
+    plans = [converter.of(relation) for relation in relations]
+    if config.option("table.optimizer.multi-join.enabled") and not batch:
+        plans = with_multi_joins(plans)
+    roots = [sink(root, plan, settler, config, batch) for root, plan in zip(sinks, plans, strict=True)]
+    roots = with_limits(roots, config)
+    return with_filters(roots, config) if batch else in_mini_batches(roots, config)

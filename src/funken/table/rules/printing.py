@@ -33,10 +33,17 @@ def _listed(names: Sequence[str]) -> str:
 class Printer:
     """Prints the tree below an operator."""
 
-    def __init__(self, notation: Notation, details: set[str], shared: dict[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        notation: Notation,
+        details: set[str],
+        shared: dict[int, int] | None = None,
+        advice: dict[int, list[int]] | None = None,
+    ) -> None:
         self.notation = notation
         self.details = details
         self.shared = shared or {}
+        self.advice = advice or {}
         self._count = 0
 
     def lines(self, node: ExecNode) -> list[str]:
@@ -60,6 +67,8 @@ class Printer:
     def line(self, node: ExecNode) -> str:
         """Return the line of an operator."""
         name, parts = self.described(node)
+        if id(node) in self.advice:
+            parts = [f"advice=[{','.join(map(str, self.advice[id(node)]))}]", *parts]
         if "CHANGELOG_MODE" in self.details:
             mode = "[NONE]" if isinstance(node, ExecSink) else _mode(node)
             parts = [*parts, f"changelogMode={mode}"]
@@ -100,13 +109,14 @@ class Printer:
     def call(self, call: AggregateCall, row_type: RelationType, retracts: bool) -> str:
         """Return the call of an aggregate."""
         args = ", ".join(row_type[place].name for place in call.args) or "*"
-        if call.order:
-            args += ""
-        name = "$SUM0" if call.function.upper() == "SUM0" else call.function.upper()
-        if retracts and _RETRACTS.get(call.function, True):
-            name += "_RETRACT"
-        text = f"{name}({'DISTINCT ' if call.distinct else ''}{args})"
+        text = f"{self.function(call, retracts)}({'DISTINCT ' if call.distinct else ''}{args})"
         return text + (f" FILTER {row_type[call.filter].name}" if call.filter is not None else "")
+
+    @staticmethod
+    def function(call: AggregateCall, retracts: bool) -> str:
+        """Return the name of an aggregate's function."""
+        name = "$SUM0" if call.function.upper() == "SUM0" else call.function.upper()
+        return name + "_RETRACT" if retracts and _RETRACTS.get(call.function, True) else name
 
     def calls(self, node: Any, properties: Sequence[tuple[str, str]] = ()) -> str:
         """Return the keys and calls of an aggregate."""
@@ -127,6 +137,8 @@ class Printer:
         parts = [path.catalog, path.database, path.name]
         if node.filters:
             parts.append(f"filter=[{' AND '.join(self.text(one.node, node.row_type) for one in node.filters)}]")
+        if node.limit is not None:
+            parts.append(f"limit=[{node.limit}]")
         if node.watermark is not None:
             parts += self.pushed(node)
         return "TableSourceScan", [
@@ -203,7 +215,64 @@ class Printer:
     def group(self, node: nodes.ExecGroupAggregate) -> tuple[str, list[str]]:
         """Describe a group aggregate."""
         keys = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
-        return "GroupAggregate", [*keys, f"select={self.calls(node)}"]
+        hinted = [] if node.hinted is None else _lifetimes([node.hinted])
+        return "GroupAggregate", [*keys, *_phase(node), f"select={self.calls(node)}", *hinted]
+
+    def assigner(self, node: nodes.ExecMiniBatchAssigner) -> tuple[str, list[str]]:
+        """Describe the marks of mini-batches."""
+        mode = "RowTime" if node.rowtime else "ProcTime"
+        return "MiniBatchAssigner", [f"interval=[{node.interval}ms]", f"mode=[{mode}]"]
+
+    def local_group(self, node: nodes.ExecLocalGroupAggregate) -> tuple[str, list[str]]:
+        """Describe the local phase of a group aggregate."""
+        rows = node.input.row_type
+        parts = [f"groupBy={self.names(node.input, node.keys)}"] if node.keys else []
+        shown = [rows[key].name for key in node.keys]
+        shown += self._accumulated(node, rows)
+        return "LocalGroupAggregate", [*parts, *_phase(node), f"select={_listed(shown)}"]
+
+    def _accumulated(self, node: Any, rows: RelationType) -> list[str]:
+        """Return the calls of a local aggregate with the names of their accumulators."""
+        names = AccumulatorNames(node.calls, node.retracts)
+        shown = []
+        for call, name, distinct in zip(node.calls, names.calls, names.distinct, strict=True):
+            text = self.call(call, rows, node.retracts).replace("DISTINCT ", f"{distinct} " if distinct else "")
+            shown.append(f"{text} AS {name}")
+        if names.rows is not None:
+            shown.append(f"COUNT_RETRACT(*) AS {names.rows}")
+        for values, name in names.values.items():
+            shown.append(f"DISTINCT({', '.join(rows[place].name for place in values)}) AS {name}")
+        return shown
+
+    def global_group(self, node: nodes.ExecGlobalGroupAggregate) -> tuple[str, list[str]]:
+        """Describe the global phase of a group aggregate."""
+        names = AccumulatorNames(node.calls, node.retracts)
+        keys = [node.source[key].name for key in node.keys]
+        parts = [f"groupBy={_listed(keys)}"] if keys else []
+        shown = list(keys)
+        columns = node.row_type.columns[len(keys) :]
+        for call, name, distinct, column in zip(node.calls, names.calls, names.distinct, columns, strict=True):
+            given = f"{distinct} {name}" if distinct else name
+            shown.append(f"{self.function(call, node.retracts)}({given}) AS {column.name}")
+        index = [f"indexOfCountStar=[{names.place_of_rows}]"] if node.retracts else []
+        return "GlobalGroupAggregate", [*parts, *_phase(node), f"select={_listed(shown)}", *index]
+
+    def incremental(self, node: nodes.ExecIncrementalGroupAggregate) -> tuple[str, list[str]]:
+        """Describe the aggregate between the buckets and their groups."""
+        names = AccumulatorNames(node.calls, node.retracts)
+        keys = [node.source[key].name for key in node.keys]
+        shown = [node.partial[key].name for key in node.final_keys]
+        for call, name, distinct in zip(node.calls, names.calls, names.distinct, strict=True):
+            given = f"{distinct} {name}" if distinct else name
+            shown.append(f"{self.function(call, node.retracts)}({given}) AS {name}")
+        if names.rows is not None:
+            shown.append(f"COUNT_RETRACT({names.rows}) AS {names.rows}")
+        final = [node.partial[key].name for key in node.final_keys]
+        return "IncrementalGroupAggregate", [
+            f"partialAggGrouping={_listed(keys)}",
+            f"finalAggGrouping={_listed(final)}",
+            f"select={_listed(shown)}",
+        ]
 
     def window_text(self, window: WindowShape, row_type: RelationType, columns: tuple[int, int] | None = None) -> str:
         """Return a window."""
@@ -351,7 +420,49 @@ class Printer:
             *self.join_parts(node),
             f"leftInputSpec=[{spec(node.left_unique, node.left_key_is_unique)}]",
             f"rightInputSpec=[{spec(node.right_unique, node.right_key_is_unique)}]",
+            *_lifetimes([("LEFT", node.hinted[0]), ("RIGHT", node.hinted[1])]),
         ]
+
+    def multi_join(self, node: nodes.ExecMultiJoin) -> tuple[str, list[str]]:
+        """Describe a join of several relations."""
+        names = _numbered([name for each in node.relations for name in each.row_type.names])
+        key = [node.relations[0].row_type[place].name for place in node.keys[0]]
+        unique = []
+        for relation, places in zip(node.relations, node.unique, strict=True):
+            columns = ", ".join(relation.row_type[place].name for place in places or ())
+            unique.append("noUniqueKey" if places is None else f"({columns})")
+        conditions = [self._joined(node, names, place) for place in range(len(node.kinds))]
+        lifetimes = []
+        if any(each is not None for each in node.hinted):
+            shown = ["0s" if not each else length_text(each).replace(" ", "") for each in node.hinted]
+            lifetimes.append(f"stateTtlHints=[[[STATE_TTL options:{_listed(shown)}]]]")
+        return "MultiJoin", [
+            f"commonJoinKey={_listed(key)}",
+            f"joinTypes={_listed([kind.name for kind in node.kinds])}",
+            f"inputUniqueKeys={_listed(unique)}",
+            *lifetimes,
+            f"joinConditions={_listed(conditions)}",
+            f"select=[{','.join(names)}]",
+        ]
+
+    def _joined(self, node: nodes.ExecMultiJoin, names: Sequence[str], place: int) -> str:
+        """Return the condition by which a relation is joined to those before it."""
+        starts = [0]
+        for relation in node.relations:
+            starts.append(starts[-1] + len(relation.row_type))
+        start = starts[place + 1]
+        key, first = node.keys[place + 1], node.keys[0]
+        parts = [
+            self.notation.equal(names[one], names[start + other], False) for one, other in zip(first, key, strict=True)
+        ]
+        pairs = [
+            (left, right) for left, right in node.pairs[place] if (left, right) not in zip(first, key, strict=True)
+        ]
+        parts += [self.notation.equal(names[left], names[start + right], False) for left, right in pairs]
+        condition = node.conditions[place]
+        if condition is not None:
+            parts.append(self.notation.text(condition, names))
+        return self.notation.conjunction(parts)
 
     def interval_join(self, node: nodes.ExecIntervalJoin) -> tuple[str, list[str]]:
         """Describe an interval join."""
@@ -387,7 +498,7 @@ class Printer:
             parts.append(f"joinCondition=[{self.notation.text(node.condition, names)}]")
         if node.calc_condition is not None:
             parts.append(f"where=[{self.notation.text(node.calc_condition, node.table_type.names)}]")
-        return "LookupJoin", [*parts, f"select={_listed(node.row_type.names)}"]
+        return "LookupJoin", [*parts, f"select={_listed(node.row_type.names)}", *_lookup_settings(node)]
 
     # -- the rest
 
@@ -433,6 +544,68 @@ class Printer:
         return "Sink", parts
 
 
+class AccumulatorNames:
+    """The names that accumulators have in the plans of Flink: ``count1$0``, ``(sum$1, count$2)``, ``distinct$0``."""
+
+    def __init__(self, calls: Sequence[AggregateCall], retracts: bool) -> None:
+        self.calls: list[str] = []
+        self.distinct: list[str] = []
+        self.values: dict[tuple[int, ...], str] = {}
+        self.rows: str | None = None
+        self.place_of_rows = 0
+        self._count = 0
+        counts_rows = False
+        for place, call in enumerate(calls):
+            if call.function == "COUNT" and not call.args and call.filter is None:
+                counts_rows, self.place_of_rows = True, place
+            self.calls.append(self._of(call, retracts))
+            name = ""
+            if call.distinct:
+                name = self.values.setdefault(call.args, f"distinct${len(self.values)}")
+            self.distinct.append(name)
+        if retracts and not counts_rows:
+            self.place_of_rows = len(self.calls)
+            self.rows = self._next("count1")
+
+    def _of(self, call: AggregateCall, retracts: bool) -> str:
+        function = call.function.upper()
+        if call.definition is not None:
+            return self._next("acc")
+        if function == "COUNT":
+            return self._next("count" if call.args else "count1")
+        if function == "AVG" or (function == "SUM" and retracts):
+            return f"({self._next('sum')}, {self._next('count')})"
+        return self._next({"SUM": "sum", "SUM0": "sum", "MIN": "min", "MAX": "max"}.get(function, "acc"))
+
+    def _next(self, name: str) -> str:
+        self._count += 1
+        return f"{name}${self._count - 1}"
+
+
+def _lookup_settings(node: nodes.ExecLookupJoin) -> list[str]:
+    """Return how a table outside is asked, as far as a hint says so."""
+    settings = node.settings
+    parts = []
+    if settings is not None and settings.asynchronous:
+        order = "UNORDERED" if settings.unordered and node.mode.is_insert_only else "ORDERED"
+        parts.append(f"async=[{order}, KEY_ORDERED: false, {settings.timeout}ms, {settings.capacity}]")
+    if settings is not None and settings.retry is not None:
+        parts.append(f"retry=[lookup_miss, FIXED_DELAY, {settings.retry.delay}ms, {settings.retry.attempts}]")
+    if node.keep is not None:
+        parts += ["upsertMaterialize=[true]", f"upsertKey=[[{', '.join(map(str, node.keep))}]]"]
+    return parts
+
+
+def _lifetimes(given: Sequence[tuple[str, int | None]]) -> list[str]:
+    """Return the lifetimes (ms) that a STATE_TTL hint gives."""
+    shown = [f"{name}={length_text(ttl).replace(' ', '') if ttl else '0s'}" for name, ttl in given if ttl is not None]
+    return [f"stateTtlHints=[[[STATE_TTL options:{{{', '.join(shown)}}}]]]"] if shown else []
+
+
+def _phase(node: Any) -> list[str]:
+    return [f"partialFinalType=[{node.phase}]"] if node.phase else []
+
+
 def _mode(node: ExecNode) -> str:
     text = str(node.mode)
     return text.replace("D]", "PD]") if node.mode.key_only_deletes else text
@@ -445,9 +618,13 @@ def _hints(options: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _side_names(node: nodes.EquiJoin) -> list[str]:
-    """The names of both sides; those that come twice get a number, as in the result."""
+    return _numbered([*node.left.row_type.names, *node.right.row_type.names])
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names of several relations; those that come twice get a number, as in the result."""
     found: list[str] = []
-    for name in [*node.left.row_type.names, *node.right.row_type.names]:
+    for name in names:
         unique, count = name, 0
         while unique in found:
             unique, count = f"{name}{count}", count + 1
@@ -466,6 +643,10 @@ _LINES: dict[type, Any] = {
     nodes.ExecExpand: Printer.expand,
     nodes.ExecCorrelate: Printer.correlate,
     nodes.ExecGroupAggregate: Printer.group,
+    nodes.ExecMiniBatchAssigner: Printer.assigner,
+    nodes.ExecLocalGroupAggregate: Printer.local_group,
+    nodes.ExecGlobalGroupAggregate: Printer.global_group,
+    nodes.ExecIncrementalGroupAggregate: Printer.incremental,
     nodes.ExecWindowTable: Printer.window_table,
     nodes.ExecWindowAggregate: Printer.window_aggregate,
     nodes.ExecGroupWindowAggregate: Printer.legacy,
@@ -475,6 +656,7 @@ _LINES: dict[type, Any] = {
     nodes.ExecWindowRank: Printer.window_rank,
     nodes.ExecWindowDeduplicate: Printer.window_deduplicate,
     nodes.ExecJoin: Printer.join,
+    nodes.ExecMultiJoin: Printer.multi_join,
     nodes.ExecIntervalJoin: Printer.interval_join,
     nodes.ExecWindowJoin: Printer.window_join,
     nodes.ExecTemporalJoin: Printer.temporal_join,

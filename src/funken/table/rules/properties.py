@@ -11,7 +11,7 @@ from funken.dataclass import dataclass
 from funken.expr.ir import InputRef, Node
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, UpsertKeys
-from funken.table.logical import JoinType, TimeAttribute, WindowProperty, WindowShape
+from funken.table.logical import AggregateCall, JoinType, TimeAttribute, WindowProperty, WindowShape
 from funken.table.rules.conditions import keeps_identity
 
 NO_KEYS: UpsertKeys = frozenset()
@@ -93,6 +93,11 @@ def join_keys(node: nodes.EquiJoin) -> UpsertKeys:
     if left_unique and not node.kind.pads_right:
         found |= set(map(moved, others))
     return limited(found)
+
+
+def gives_rows(calls: Iterable[AggregateCall]) -> bool:
+    """Whether aggregates are those of ``flat_aggregate``, which take all rows back before they give new ones."""
+    return any(getattr(call.definition, "gives_rows", False) for call in calls)
 
 
 @singledispatch

@@ -1,6 +1,7 @@
-"""Conditions into sources: what a connector can leave out it does not read; the query checks the rest.
+"""Conditions and limits into sources: what a connector can leave out it does not read; the query checks and counts the rest.
 
-Only where results are final (batch): a stream that starts from a savepoint has to read what it read before.
+Conditions only where results are final (batch): a stream that starts from a savepoint has to read what it read before. A LIMIT
+takes the first rows that come, in streams as well.
 """
 
 from __future__ import annotations
@@ -15,19 +16,12 @@ from funken.table.connectors.conditions import SourceCondition, conjuncts
 from funken.table.connectors.resolved import scan_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 
+_ALL = 1 << 62
+
 
 def with_filters(roots: Sequence[ExecSink], config: Any) -> list[ExecSink]:
     """Return plans whose scans know conditions of the filter right above; a scan that several read is left as it is."""
-    uses: Counter[int] = Counter()
-
-    def count(node: Any) -> None:
-        uses[id(node)] += 1
-        if uses[id(node)] == 1:
-            for each in node.inputs:
-                count(each)
-
-    for root in roots:
-        count(root)
+    uses = _uses(roots)
     done: dict[int, Any] = {}
 
     def visit(node: Any) -> Any:
@@ -46,6 +40,53 @@ def with_filters(roots: Sequence[ExecSink], config: Any) -> list[ExecSink]:
     return [visit(root) for root in roots]
 
 
+def with_limits(roots: Sequence[ExecSink], config: Any) -> list[ExecSink]:
+    """Return plans whose scans know the LIMIT above them; a scan that several read is left as it is."""
+    uses = _uses(roots)
+    done: dict[int, Any] = {}
+
+    def visit(node: Any) -> Any:
+        if id(node) not in done:
+            inputs = tuple(visit(each) for each in node.inputs)
+            if isinstance(node, nodes.ExecRank) and node.name == "Limit" and node.strategy == "append":
+                inputs = (_limited(node.input, node.end, uses, config),)
+            same = all(one is other for one, other in zip(inputs, node.inputs, strict=True))
+            done[id(node)] = node if same else node.with_inputs(inputs)
+        return done[id(node)]
+
+    return [visit(root) for root in roots]
+
+
+def _limited(node: Any, count: int | None, uses: Counter[int], config: Any) -> Any:
+    """A relation whose first ``count`` rows are enough, behind projections only."""
+    if count is None or count >= _ALL or uses[id(node)] > 1:
+        return node
+    if isinstance(node, nodes.ExecScan):
+        if node.limit is not None or not node.mode.is_insert_only:
+            return node
+        found = scan_of(node.table, list(node.row_type.names), config, node.options)
+        return node if found.limited(count) is None else replace(node, limit=count)
+    if isinstance(node, nodes.ExecExchange) or (isinstance(node, nodes.ExecCalc) and node.condition is None):
+        below = _limited(node.input, count, uses, config)
+        return node if below is node.input else replace(node, input=below)
+    return node
+
+
+def _uses(roots: Sequence[ExecSink]) -> Counter[int]:
+    """How often each operator is read."""
+    uses: Counter[int] = Counter()
+
+    def count(node: Any) -> None:
+        uses[id(node)] += 1
+        if uses[id(node)] == 1:
+            for each in node.inputs:
+                count(each)
+
+    for root in roots:
+        count(root)
+    return uses
+
+
 def _filtered(scan: nodes.ExecScan, condition: Any, config: Any) -> ExecNode:
     names = tuple(scan.row_type.names)
     conditions = [SourceCondition(one, names) for one in conjuncts(condition)]
@@ -56,4 +97,4 @@ def _filtered(scan: nodes.ExecScan, condition: Any, config: Any) -> ExecNode:
     return replace(scan, filters=tuple(conditions[place] for place in used)) if used else scan
 
 
-__all__ = ["with_filters"]
+__all__ = ["with_filters", "with_limits"]

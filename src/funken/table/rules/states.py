@@ -81,12 +81,13 @@ def _fields(node: ExecNode, places: Iterable[int]) -> str:
     return ", ".join(names[place] for place in places)
 
 
-def _group(node: nodes.ExecGroupAggregate) -> list[_State]:
+def _group(node: Any) -> list[_State]:
+    source = node.input.row_type if isinstance(node, nodes.ExecGroupAggregate) else node.source
     if not node.keys:
         has_values = any(call.distinct for call in node.calls)
         what = "the accumulators of one group" + (", with its distinct values" if has_values else "")
         return [(what, "for ever", not has_values)]
-    keys = _fields(node.input, node.keys)
+    keys = ", ".join(source[place].name for place in node.keys)
     if not node.calls:
         return [_ttl(f"the values of ({keys}) that were seen", node.ttl)]
     values = ", with its distinct values" if any(call.distinct for call in node.calls) else ""
@@ -95,6 +96,10 @@ def _group(node: nodes.ExecGroupAggregate) -> list[_State]:
 
 def _join(node: nodes.ExecJoin) -> list[_State]:
     return [_ttl("the rows of the left side", node.left_ttl), _ttl("the rows of the right side", node.right_ttl)]
+
+
+def _multi_join(node: nodes.ExecMultiJoin) -> list[_State]:
+    return [_ttl(f"the rows of relation {place}", ttl) for place, ttl in enumerate(node.ttls, 1)]
 
 
 def _rank(node: nodes.ExecRank) -> list[_State]:
@@ -118,9 +123,17 @@ def _sink(node: ExecSink) -> list[_State]:
     return [_ttl("the rows of each primary key", node.ttl)] if node.materialize else []
 
 
+def _lookup(node: nodes.ExecLookupJoin) -> list[_State]:
+    if node.keep is None:
+        return []
+    return [_ttl(f"what was found for each row ({_fields(node.input, node.keep)})", 0)]
+
+
 def _windows(what: str) -> _Describe:
     def describe(node: Any) -> list[_State]:
         shape = getattr(node, "window", None)
+        if shape is not None and shape.rows:
+            return [("the rows of each group's windows that are not full", _NEVER, not node.keys)]
         rowtime = getattr(node, "rowtime", getattr(shape, "rowtime", True))
         return [(what, _WINDOW if rowtime else _PROCTIME_WINDOW, True)]
 
@@ -167,7 +180,11 @@ def _sort(node: nodes.ExecTemporalSort) -> list[_State]:
 
 _KINDS: dict[type, _Describe] = {
     nodes.ExecGroupAggregate: _group,
+    nodes.ExecGlobalGroupAggregate: _group,
+    nodes.ExecIncrementalGroupAggregate: _group,
     nodes.ExecJoin: _join,
+    nodes.ExecMultiJoin: _multi_join,
+    nodes.ExecLookupJoin: _lookup,
     nodes.ExecRank: _rank,
     nodes.ExecDeduplicate: _deduplicate,
     nodes.ExecChangelogNormalize: _normalize,

@@ -1,4 +1,4 @@
-"""Joins by time: of intervals, of versions, of windows; and lookups in a table outside."""
+"""Joins by time: of intervals, of versions, of windows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from funken.operators.context import OperatorContext
 from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
-from funken.table.connectors.contract import LookupTable
-from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
-from funken.table.runtime.block import BlockSchema, TableBlock
+from funken.table.runtime.block import TableBlock
 from funken.table.runtime.joins import JoinBase
 from funken.table.runtime.keyed_blocks import codes_of, joint_codes
-from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
-from funken.table.runtime.stateless import NANOS, Expressions, open_functions
+from funken.table.runtime.operator import is_accumulate, rowtimes
+from funken.table.runtime.stateless import NANOS, Expressions
 from funken.table.runtime.window_arrays import RowsOfWindows, WaitingRows
 from funken.table.runtime.windows import WallTime, Window
 
@@ -393,105 +391,4 @@ class TableWindowJoin(JoinBase):
         return lefts, rights
 
 
-class LookupJoin(TableOperator):
-    """Asks a table outside for the rows that each row is joined with, a block at a time. A NULL key is not asked for."""
-
-    def __init__(
-        self,
-        kind: JoinType,
-        table: LookupTable,
-        table_schema: BlockSchema,
-        keys: Sequence[LookupKey],
-        calc: Sequence[Node],
-        calc_condition: Node | None = None,
-        condition: Node | None = None,
-        parameters: dict[str, Any] | None = None,
-    ) -> None:
-        self._kind, self._table, self._table_schema, self._keys = kind, table, table_schema, keys
-        self._calc, self._calc_condition, self._condition = calc, calc_condition, condition
-        self._parameters = parameters or {}
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self._opened = False
-
-    def open(self) -> None:
-        """Open the table."""
-        for node in self._calc:
-            open_functions(node, self.context)
-        self._computed = Expressions(self._calc, self, self._parameters)
-        self._kept = self._optional(self._calc_condition)
-        self._matches = self._optional(self._condition)
-        self._calc_schema = BlockSchema(
-            [f"c{place}" for place in range(len(self._calc))], [node.type for node in self._calc]
-        )
-        left, right = self.inputs[0], self._calc_schema
-        names = [f"{side}{place}" for side, schema in enumerate((left, right)) for place in range(len(schema))]
-        self._both = BlockSchema(names, [*left.types, *right.types])
-        self._constants = {
-            key.column: Expressions([key.constant], self, self._parameters)
-            for key in self._keys
-            if key.constant is not None
-        }
-        self._table.open()
-        self._opened = True
-
-    def _optional(self, node: Node | None) -> Expressions | None:
-        return None if node is None else Expressions([node], self, self._parameters)
-
-    def block(self, block: TableBlock) -> None:
-        """Join a block."""
-        keys = self._key_rows(block)
-        asked = [place for place, key in enumerate(keys) if None not in key]
-        results: dict[int, list[Tuple]] = {}
-        if asked:
-            distinct = list(dict.fromkeys(keys[place] for place in asked))
-            found = dict(zip(distinct, self._table.lookup(distinct), strict=True))
-            right = {key: self._rows_of(list(rows)) for key, rows in found.items()}
-            results = {place: right[keys[place]] for place in asked}
-        pad = (None,) * len(self._calc)
-        rows = zip(self.inputs[0].tuples(block.batch), block.kind_list(), strict=True)
-        for place, (row, kind) in enumerate(rows):
-            pairs = [(*row, *other) for other in results.get(place, ())]
-            if pairs and self._matches is not None:
-                mask = self._matches.mask(self._both.batch(pairs)).to_pylist()
-                pairs = [pair for pair, matches in zip(pairs, mask, strict=True) if matches]
-            if pairs:
-                self.collect_all(pairs, kind)
-            elif self._kind is JoinType.LEFT:
-                self.collect((*row, *pad), kind)
-
-    def _key_rows(self, block: TableBlock) -> list[Tuple]:
-        from funken.table.values import to_python  # noqa: PLC0415
-
-        columns = []
-        for key in self._keys:
-            kind = self._table_schema.types[key.column]
-            if key.left is not None:
-                array = block.batch.column(key.left)
-                columns.append(to_python(array, self.inputs[0].types[key.left]))
-            else:
-                array = self._constants[key.column].arrays(block.batch)[0]
-                columns.append(to_python(array.cast(self._table_schema.arrow.field(key.column).type), kind))
-        return list(zip(*columns, strict=True))
-
-    def _rows_of(self, rows: list[Any]) -> list[Tuple]:
-        """Return what the right side is of rows that were looked up."""
-        if not rows:
-            return []
-        batch = self._table_schema.of_rows([tuple(row) for row in rows]).batch
-        if self._kept is not None:
-            batch = batch.filter(self._kept.mask(batch))
-        arrays = self._computed.arrays(batch)
-        cast = [array.cast(field.type) for array, field in zip(arrays, self._calc_schema.arrow, strict=True)]
-        made = pa.RecordBatch.from_arrays(cast, schema=self._calc_schema.arrow) if cast else batch
-        return self._calc_schema.tuples(made) if cast else [()] * batch.num_rows
-
-    def close(self) -> None:
-        """Close the table."""
-        if getattr(self, "_opened", False):
-            self._table.close()
-
-
-__all__ = ["LookupJoin", "TableIntervalJoin", "TableWindowJoin", "TemporalJoin"]
+__all__ = ["TableIntervalJoin", "TableWindowJoin", "TemporalJoin"]

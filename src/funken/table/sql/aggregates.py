@@ -27,10 +27,21 @@ from funken.table.logical import (
 )
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
+from funken.table.sql.hints import lifetime
 from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import DayTimeIntervalType, LocalZonedTimestampType, TimestampType
 
 _TIMES = (TimestampType, LocalZonedTimestampType)
+
+
+def row_interval(tree: Any) -> int:
+    """Return the rows of ``ROW_INTERVAL(n)``, the size of a window of the Table API; 0 for another size."""
+    if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "ROW_INTERVAL":
+        return 0
+    number = tree.expressions[0] if len(tree.expressions) == 1 else None
+    if not isinstance(number, exp.Literal) or number.is_string or int(number.name) <= 0:
+        fail(tree, "A window of rows has at least one row: row_interval(1)")
+    return int(number.name)
 
 
 class ColumnList:
@@ -155,7 +166,12 @@ class Aggregation:
         time = binder.bind(tree.expressions[0])
         if not isinstance(time, InputRef):
             fail(tree, f"{name} needs a time attribute as its first argument")
-        lengths = [milliseconds(self.select.binder.folded(binder.bind(each)), each) for each in tree.expressions[1:]]
+        rows = [row_interval(each) for each in tree.expressions[1:]]
+        counts = any(rows)
+        lengths = [
+            number or milliseconds(self.select.binder.folded(binder.bind(each)), each)
+            for number, each in zip(rows, tree.expressions[1:], strict=True)
+        ]
         attribute = self.select.node.row_type[time.index].time
         if attribute is None and getattr(self.select.binder.config, "batch", False) and isinstance(time.type, _TIMES):
             attribute = TimeAttribute.ROWTIME  # a batch has all rows before the first window ends
@@ -172,6 +188,8 @@ class Aggregation:
             )
         else:
             self.window = WindowShape(WindowKind.SESSION, time.index, gap=lengths[0])
+        if counts:
+            self.window = replace(self.window, rows=True)
 
     def apply(self) -> list[Node]:
         """Put the aggregate on the plan, and return the nodes over its columns."""
@@ -190,6 +208,7 @@ class Aggregation:
         if window is not None:
             time = InputRef(window.time, type=select.node.row_type[window.time].type)
             window = replace(window, time=columns.place(time))
+        relations = select.scope.relations
         aggregate = LogicalAggregate(
             columns.node(),
             keys,
@@ -198,6 +217,7 @@ class Aggregation:
             window,
             tuple(self.property(each, place) for place, each in enumerate(properties)),
             select.hints,
+            ttl=lifetime(select.hints, relations[0] if len(relations) == 1 else None, select.tree),
         )
         select.node = aggregate
         row_type = aggregate.row_type

@@ -25,6 +25,7 @@ from funken.table.logical import (
 )
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, SubQueryRef, has
+from funken.table.sql.hints import check_hints, lifetime, lookup_settings
 from funken.table.sql.match import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
 from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_table_function
@@ -45,6 +46,7 @@ def bind_from(select: Any) -> None:
     for join in tree.args.get("joins") or ():
         builder.join(join)
     select.node = builder.node
+    check_hints(select.hints, select.scope.relations, from_.this)
     match = tree.args.get("match")
     if match is not None:
         bind_match(select, match)
@@ -182,7 +184,7 @@ class FromBinder:
             self.lateral(target, how, on)
             return
         version = target.args.get("version") if isinstance(target, exp.Table) else None
-        left = self.node
+        left, before = self.node, len(self.scope.relations)
         nested = self.nested(target)
         if nested is not None:
             right, relations, _ = nested
@@ -200,7 +202,9 @@ class FromBinder:
             self.temporal(left, right, how, version, on, tree)
             return
         condition = self.join_condition(left, right, tree, method, how, on)
-        self.node = LogicalJoin(left, right, how, condition, self.select.hints)
+        sides = (self.scope.relations[:before], self.scope.relations[before:])
+        lives = [lifetime(self.select.hints, side[0] if len(side) == 1 else None, tree) for side in sides]
+        self.node = LogicalJoin(left, right, how, condition, self.select.hints, (lives[0], lives[1]))
         for inner in target.args.get("joins") or () if nested is None and isinstance(target, exp.Table) else ():
             self.refresh()
             self.join(inner)
@@ -278,7 +282,8 @@ class FromBinder:
                 f"attribute field, but '{left.row_type[time.index].name}' is none",
             )
         condition = None if on is None else self.on(on)
-        self.node = LogicalTemporalJoin(left, right, how, time.index, condition, self.select.hints)
+        lookup = lookup_settings(self.select.hints, self.scope.relations[-1], tree)
+        self.node = LogicalTemporalJoin(left, right, how, time.index, condition, self.select.hints, lookup=lookup)
         self.refresh()
 
     # -- LATERAL

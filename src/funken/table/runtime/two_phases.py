@@ -1,0 +1,198 @@
+"""GROUP BY in two phases: the rows of a mini-batch come to accumulators where they are, and these travel, not the rows.
+
+A local aggregate keeps nothing over a barrier; the state is that of the global one, and the same as that of an aggregate in one
+phase. Where rows are taken back, a local accumulator may have less than nothing of a value, and of rows: what is missing is in
+the state of the group.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Output
+from funken.operators.context import OperatorContext
+from funken.table.logical import AggregateCall
+from funken.table.runtime.aggregates import AggregateCalls
+from funken.table.runtime.block import BlockSchema, TableBlock
+from funken.table.runtime.exchange import key_tuples
+from funken.table.runtime.group import Bundle, GroupAggregate
+from funken.table.runtime.operator import TableOperator, is_accumulate
+
+Tuple = tuple[Any, ...]
+
+
+class MergedCalls(AggregateCalls):
+    """The calls of an operator, whose accumulators may lack what others have."""
+
+    def merge(self, accumulators: list[Any], others: list[Any]) -> None:
+        """Add the rows of other accumulators, which are not used any more."""
+        for place, call in enumerate(self._calls):
+            if not call.distinct:
+                accumulators[place] = call.function.merge(accumulators[place], others[place])
+                continue
+            entry = accumulators[place]
+            counts = entry[0]
+            for value, more in others[place][0].items():
+                before = counts.get(value, 0)
+                after = before + more
+                if after:
+                    counts[value] = after
+                else:
+                    counts.pop(value, None)
+                if before <= 0 < after:
+                    entry[1] = call.function.accumulate(entry[1], *value)
+                elif after <= 0 < before:
+                    entry[1] = call.function.retract(entry[1], *value)
+
+
+class LocalGroupAggregate(TableOperator):
+    """The rows of each group of a mini-batch as one row: its key, and how many rows there are with their accumulators.
+
+    ``bundle`` says when that is; without one it is with each block, for which the operator before has gathered rows.
+    """
+
+    def __init__(
+        self, keys: Sequence[int], calls: Sequence[AggregateCall], retracts: bool, bundle: Bundle | None = None
+    ) -> None:
+        self._keys, self._calls, self._retracts, self._bundle = keys, calls, retracts, bundle
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._groups: dict[Any, list[Any]] = {}
+        self._count = 0
+        self._due: int | None = None
+        context.before_snapshot.append(self.finish_bundle)
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._aggregates = MergedCalls(self._calls, self.inputs[0], self.context, self._retracts)
+
+    def block(self, block: TableBlock) -> None:
+        """Add the rows of a block to their groups."""
+        self.context.next_time()
+        if self._bundle is not None and self._due is None and self._bundle.latency:
+            self._due = self.context.processing_time() + self._bundle.latency
+        size = 0 if self._bundle is None else self._bundle.size
+        aggregates, groups = self._aggregates, self._groups
+        rows = self.inputs[0].tuples(block.batch)
+        for key, row, kind in zip(key_tuples(block.batch, self._keys), rows, block.kind_list(), strict=True):
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = [tuple(row[place] for place in self._keys), 0, aggregates.create()]
+            if is_accumulate(kind):
+                group[1] += 1
+                aggregates.accumulate(group[2], row)
+            else:
+                group[1] -= 1
+                aggregates.retract(group[2], row)
+            self._count += 1
+            if 0 < size <= self._count:
+                self.finish_bundle()
+                groups = self._groups
+        if self._bundle is None:
+            self.finish_bundle()
+
+    def finish_bundle(self) -> None:
+        """Send on what the rows came to."""
+        groups, self._groups, self._count, self._due = self._groups, {}, 0, None
+        for key, count, accumulators in groups.values():
+            self.collect((*key, pickle.dumps((count, accumulators), 5)))
+        self.flush()
+
+    def watermark(self, watermark: int) -> None:
+        """End the bundle, then pass the watermark on."""
+        self.finish_bundle()
+        self.output.watermark(watermark)
+
+    def next_tick(self) -> int | None:
+        """Return when the bundle is due."""
+        return self._due
+
+    def tick(self, now: int) -> None:
+        """End the bundle."""
+        if self._due is not None and self._due <= now:
+            self.finish_bundle()
+
+    def pause(self) -> None:
+        """A micro-batch has come to its end."""
+        self.finish_bundle()
+
+    def close(self) -> None:
+        """Close the functions."""
+        if hasattr(self, "_aggregates"):
+            self._aggregates.close()
+
+
+class GlobalGroupAggregate(GroupAggregate):
+    """Results per key, as a changelog, of accumulators. ``source`` is the schema of the rows that these are of."""
+
+    def __init__(self, source: BlockSchema, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._source = source
+
+    def open(self) -> None:
+        """Open the functions, which are those of the rows, and the state."""
+        self._aggregates = MergedCalls(self._calls, self._source, self.context, self._retracts)
+        self._state = self.value_state("acc", self._ttl)
+        self._ignored = self.context.metrics.counter("numRetractionsOfUnknownRows")
+        self._any, self._running = False, None
+
+    def block(self, block: TableBlock) -> None:
+        """Gather what the rows of a local mini-batch came to; it is not torn apart."""
+        assert self.bundle is not None
+        if self._count and self._count + len(block) > self.bundle.size:
+            self.finish_bundle()
+        if self._due is None and self.bundle.latency:
+            self._due = self.now() + self.bundle.latency
+        for key, row, kind in self.keyed_rows(block, self._keys):
+            self._gathered.setdefault(key, []).append((row, kind))
+        self._count += len(block)
+        if 0 < self.bundle.size <= self._count:
+            self.finish_bundle()
+
+    def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
+        """Change a group by what rows of it came to, and emit what has become of it."""
+        group = self._load()
+        first = group[1] is None
+        count, accumulators = pickle.loads(rows[0][0][-1])
+        for row, _ in rows[1:]:
+            more, others = pickle.loads(row[-1])
+            count += more
+            self._aggregates.merge(accumulators, others)
+        if first:
+            if self._retracts and count <= 0:
+                if count:
+                    self._ignored.inc(-count)
+                return
+            group[0], group[1] = count, accumulators
+        else:
+            group[0] += count
+            self._aggregates.merge(group[1], accumulators)
+        self._emit(group, rows[0][0][:-1], first)
+        self._save(group)
+
+
+class RowtimeMarks(TableOperator):
+    """Holds watermarks back to multiples of an interval, so that fewer mini-batches end."""
+
+    def __init__(self, interval: int) -> None:
+        self._interval, self._sent = interval, MIN_TIMESTAMP
+
+    def block(self, block: TableBlock) -> None:
+        """Pass rows on."""
+        self.emit(block)
+
+    def watermark(self, watermark: int) -> None:
+        """Pass the watermark of the last whole interval on."""
+        if watermark < MAX_WATERMARK:
+            watermark = (watermark + 1) // self._interval * self._interval - 1
+        if watermark > self._sent:
+            self._sent = watermark
+            self.output.watermark(watermark)
+
+
+__all__ = ["GlobalGroupAggregate", "LocalGroupAggregate", "MergedCalls", "RowtimeMarks"]

@@ -1,0 +1,135 @@
+"""Hints of a SELECT that name its relations: STATE_TTL, and LOOKUP for joins with a table outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from funken.config.parsing import integer
+from funken.config.values import boolean
+from funken.errors import InvalidProgram
+from funken.io.durations import duration_ms
+from funken.table.logical import Hint, LookupRetry, LookupSettings
+from funken.table.sql.scopes import ScopeRelation, fail
+
+_RETRY = ("retry-predicate", "retry-strategy", "fixed-delay", "max-attempts")
+_ASYNC = ("output-mode", "capacity", "timeout")
+_OPTIONS = ("table", "async", *_ASYNC, *_RETRY)
+
+
+def check_hints(hints: Iterable[Hint], relations: Sequence[ScopeRelation], tree: Any) -> None:
+    """Refuse hints that name a relation which FROM does not have."""
+    for hint in hints:
+        if hint.name not in ("STATE_TTL", "LOOKUP"):
+            continue
+        if not hint.options:
+            fail(tree, f"Invalid {hint.name} hint: it has no options. Write e.g. {_EXAMPLES[hint.name]}")
+        names = [name for name, _ in hint.options]
+        if hint.name == "LOOKUP":
+            names = [value for name, value in hint.options if name == "table"]
+        unknown = [name for name in names if not any(_is(relation, name) for relation in relations)]
+        if unknown:
+            known = ", ".join(_name(relation) for relation in relations) or "none"
+            fail(
+                tree,
+                "The options of following hints cannot match the name of input tables or views: "
+                f"`{', '.join(unknown)}` in `{hint.name}`. FROM has: {known}",
+            )
+
+
+_EXAMPLES = {
+    "STATE_TTL": "STATE_TTL('orders' = '1 d').",
+    "LOOKUP": "LOOKUP('table' = 'customers', 'async' = 'true').",
+}
+
+
+def lifetime(hints: Iterable[Hint], relation: ScopeRelation | None, tree: Any) -> int | None:
+    """Return for how long (ms) the state of a relation is kept, by the first hint that says so."""
+    for hint in hints:
+        for name, value in hint.options if hint.name == "STATE_TTL" and relation is not None else ():
+            if _is(relation, name):  # type: ignore[arg-type]
+                return _duration(tree, "STATE_TTL", name, value)
+    return None
+
+
+def lookup_settings(hints: Iterable[Hint], relation: ScopeRelation, tree: Any) -> LookupSettings | None:
+    """Return what the LOOKUP hint of a relation says."""
+    for hint in hints:
+        if hint.name == "LOOKUP":
+            given = dict(hint.options)
+            unknown = [name for name in given if name not in _OPTIONS]
+            if unknown:
+                fail(tree, f"Invalid LOOKUP hint: unknown option '{unknown[0]}'. Options are: {', '.join(_OPTIONS)}")
+            if given and "table" not in given:
+                fail(tree, "Invalid LOOKUP hint: incomplete required option(s): [Key: 'table']")
+            if given and _is(relation, given["table"]):
+                return _settings(given, tree)
+    return None
+
+
+def _settings(given: dict[str, str], tree: Any) -> LookupSettings:
+    choices = {"output-mode": ("ordered", "allow_unordered"), "retry-predicate": ("lookup_miss",)}
+    choices["retry-strategy"] = ("fixed_delay",)
+    for name, allowed in choices.items():
+        if name in given and given[name].lower() not in allowed:
+            fail(tree, f"Invalid LOOKUP hint: '{name}' is '{given[name]}', but must be one of: {', '.join(allowed)}")
+    wanted = _parsed(tree, given, "async", boolean)
+    if wanted is not True and any(name in given for name in _ASYNC) and "async" in given:
+        fail(tree, f"Invalid LOOKUP hint: {', '.join(_ASYNC)} are options of 'async' = 'true'")
+    return LookupSettings(
+        wanted,
+        given.get("output-mode", "").lower() == "allow_unordered" if "output-mode" in given else None,
+        _parsed(tree, given, "capacity", integer),
+        _duration(tree, "LOOKUP", "timeout", given["timeout"]) if "timeout" in given else None,
+        _retry(given, tree),
+    )
+
+
+def _retry(given: dict[str, str], tree: Any) -> LookupRetry | None:
+    set_ = [name for name in _RETRY if name in given]
+    if not set_:
+        return None
+    missing = [name for name in _RETRY if name not in given]
+    if missing:
+        fail(
+            tree,
+            f"Invalid LOOKUP hint: retry options can be both null or all not null, but {', '.join(missing)} is missing",
+        )
+    attempts = _parsed(tree, given, "max-attempts", integer)
+    if attempts is None or attempts <= 0:
+        fail(tree, f"Invalid LOOKUP hint: 'max-attempts' must be greater than 0, but is '{given['max-attempts']}'")
+    return LookupRetry(_duration(tree, "LOOKUP", "fixed-delay", given["fixed-delay"]), attempts)
+
+
+def _parsed(tree: Any, given: dict[str, str], name: str, parse: Callable[[Any], Any]) -> Any:
+    if name not in given:
+        return None
+    try:
+        return parse(given[name])
+    except (ValueError, TypeError) as wrong:
+        fail(tree, f"Invalid LOOKUP hint: '{name}' is '{given[name]}': {wrong}")
+
+
+def _duration(tree: Any, hint: str, name: str, text: str) -> int:
+    try:
+        found = duration_ms(text)
+    except InvalidProgram as wrong:
+        fail(tree, f"Invalid {hint} hint: '{name}': {wrong}")
+    if found < 0:
+        fail(tree, f"Invalid {hint} hint: '{name}' is negative: '{text}'")
+    return found
+
+
+def _name(relation: ScopeRelation) -> str:
+    return relation.alias or ".".join(relation.path)
+
+
+def _is(relation: ScopeRelation, name: str) -> bool:
+    """Whether a hint means a relation: by its alias, or if it has none by its table, with or without database."""
+    if relation.alias not in {None, *relation.path[-1:]}:
+        return name == relation.alias
+    parts = tuple(name.split("."))
+    return name == relation.alias or (bool(relation.path) and relation.path[-len(parts) :] == parts)
+
+
+__all__ = ["check_hints", "lifetime", "lookup_settings"]
