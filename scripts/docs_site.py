@@ -39,6 +39,7 @@ API = {
     "files": ("Files", "funken.connectors.files"),
     "kafka": ("Kafka", "funken.connectors.kafka"),
     "sql": ("Databases", "funken.connectors.sql"),
+    "mysql": ("MySQL and MariaDB", "funken.connectors.mysql"),
     "postgresql": ("PostgreSQL", "funken.connectors.postgresql"),
     "delta": ("Delta Lake", "funken.connectors.delta"),
     "iceberg": ("Iceberg", "funken.connectors.iceberg"),

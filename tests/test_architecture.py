@@ -55,7 +55,7 @@ LAYERS = (
     {"operators.window"},
     {"operators", "operators.codegen"},
     {"operators.coordinators"},
-    {"connectors.postgresql"},
+    {"connectors.mysql", "connectors.postgresql"},
     {"connectors.dataframes"},
     {
         "connectors.files",

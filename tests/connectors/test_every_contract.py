@@ -31,6 +31,7 @@ TESTED = {
     "KafkaSource": ["connectors/kafka/test_source.py", "services/test_kafka_source.py"],
     "KinesisSink": ["services/test_kinesis.py"],
     "KinesisSource": ["services/test_kinesis.py"],
+    "MySqlCdcSource": ["services/test_mysql_changes.py"],
     "NumberSequenceSource": ["testing/test_contracts.py"],
     "PostgresCdcSource": ["services/test_postgresql_changes.py"],
     "PostgresSink": ["services/test_postgresql_sink.py"],

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.kafka import KafkaBroker, jars
+from tests.support.mariadb import MariaServer, mariadb_programs
 from tests.support.postgres import PostgresServer, postgres_binaries
 from tests.support.rabbitmq import RabbitProcess, rabbitmq_programs
 from tests.support.redis import PASSWORD, RedisProcess, redis_program
@@ -58,6 +59,34 @@ def postgres(postgres_programs):
 def own_postgres(postgres_programs):
     """A server that the test may kill."""
     server = PostgresServer(postgres_programs)
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server_programs():
+    pytest.importorskip("pymysqlreplication", reason="install it with: pip install 'funken[mysql]'")
+    programs, missing = mariadb_programs()
+    if programs is None:
+        pytest.skip(missing)
+    return programs
+
+
+@pytest.fixture(scope="session")
+def mariadb(mariadb_server_programs):
+    server = MariaServer(mariadb_server_programs)
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def own_mariadb(mariadb_server_programs):
+    """A server that the test may kill and set up."""
+    server = MariaServer(mariadb_server_programs)
     try:
         yield server.start()
     finally:

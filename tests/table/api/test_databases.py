@@ -10,8 +10,8 @@ import pytest
 from funken import Row, RowKind
 from funken.connectors.postgresql.changes import ChangeKind, TableChange
 from funken.errors import InvalidProgram
+from funken.table.connectors.cdc import ChangesToRows
 from funken.table.connectors.contract import TableContext
-from funken.table.connectors.databases import ChangesToRows
 from funken.table.connectors.factory import lookup_table, scan_table
 from funken.table.environment import EnvironmentSettings, TableEnvironment
 from funken.table.types import parse_type
@@ -178,3 +178,48 @@ def test_changes_of_postgresql_need_their_options():
 
     with pytest.raises(InvalidProgram, match=r"missing for table 't': slot.name, table-name"):
         scan_table(TableContext("t", COLUMNS, options=options))
+
+
+def test_changes_of_mysql_have_metadata_and_local_times():
+    types = {"at": "TIMESTAMP(3)", "t": "TIME", "long": "STRING", "bits": "BYTES"}
+    columns = tuple((name, parse_type(type_)) for name, type_ in types.items())
+    rows_of = ChangesToRows(columns, False, ("table_name", "op_ts", "row_kind"), "Europe/Berlin")
+    hours = datetime.timedelta(hours=30)
+    row = {"at": datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC), "t": hours / 3, "long": -hours, "bits": 257}
+
+    [found] = rows_of(TableChange(ChangeKind.INSERT, "shop.orders", None, row, timestamp=1500))
+
+    assert list(found) == [
+        datetime.datetime.fromisoformat("2026-07-01 14:00"), datetime.time(10), "-30:00:00", b"\1\1",
+        "orders", datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000, datetime.UTC), "+I",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"the time 1 day, 6:00:00 is not within a day.*declare the column as STRING"):
+        rows_of(TableChange(ChangeKind.INSERT, "shop.orders", None, row | {"t": hours}))
+
+
+def test_a_truncated_table_adds_no_row(caplog):
+    assert ChangesToRows(COLUMNS, False)(TableChange(ChangeKind.TRUNCATE, "shop.items", None, None)) == []
+    assert "table shop.items was truncated" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table-name": None}, "missing for table 't': table-name"),
+        ({"server-id": "many"}, "'server-id' = 'many' is no number or range"),
+        ({"server-time-zone": "Mars"}, "'server-time-zone' = 'Mars' is no time zone"),
+        ({"scan.startup.mode": "timestamp"}, "needs option 'scan.startup.timestamp-millis'"),
+        ({"scan.startup.mode": "specific-offset"}, "needs option 'scan.startup.specific-offset.file'"),
+        ({"table-name": "("}, "are regular expressions, but missing \\)"),
+    ],
+)
+def test_options_of_changes_of_mysql_that_do_not_fit_are_named(options, message):
+    from funken.testing import local
+
+    given = {
+        "connector": "mysql-cdc", "hostname": "db", "username": "ada", "database-name": "shop", "table-name": "orders",
+    } | options  # fmt: skip
+    context = TableContext("t", COLUMNS, options={key: value for key, value in given.items() if value is not None})
+
+    with pytest.raises(InvalidProgram, match=message):
+        scan_table(context).stream(local([]).get_execution_environment())

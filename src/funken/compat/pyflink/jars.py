@@ -11,6 +11,7 @@ _NONE = (
 )
 _STAND_INS = (
     (r"postgres-cdc", _HERE.format("funken.connectors.postgresql")),
+    (r"mysql-cdc", _HERE.format("funken.connectors.mysql (pip install 'funken[mysql]')")),
     (r"-cdc-", _NONE),
     (r"kafka", _HERE.format("KafkaSource and KafkaSink (pip install 'funken[kafka]')")),
     (r"connector-jdbc|postgresql|mysql-connector|mariadb", _HERE.format("JdbcSink, or funken.connectors.sql,")),

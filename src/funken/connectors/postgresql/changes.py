@@ -12,22 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any, NamedTuple
 
+from funken.connectors.sql.changes import ChangeKind, TableChange
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 
 _EPOCH_MS = 946_684_800_000
 """PostgreSQL counts from 2000."""
 _UNSIGNED = 1 << 32
-
-
-class ChangeKind(enum.Enum):
-    """What happened to a row; ``READ`` is a row of the snapshot, ``TRUNCATE`` concerns a whole table."""
-
-    READ = "r"
-    INSERT = "c"
-    UPDATE = "u"
-    DELETE = "d"
-    TRUNCATE = "t"
 
 
 class Unchanged(enum.Enum):
@@ -40,23 +31,6 @@ class Unchanged(enum.Enum):
 
 
 UNCHANGED = Unchanged.UNCHANGED
-
-
-class TableChange(NamedTuple):
-    """A change of one row: as it was and as it is, ``None`` where there is no such row.
-
-    ``before`` has the columns of the table's replica identity: the primary key, where that has changed, or the whole row with
-    ``REPLICA IDENTITY FULL``; of an update it is often ``None``. ``lsn`` is the position of the transaction's commit in the log.
-
-    >>> TableChange(ChangeKind.INSERT, "public.orders", None, {"id": 1, "item": "tea"}, lsn=22262632).after["item"]
-    'tea'
-    """
-
-    kind: ChangeKind
-    table: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    lsn: int = 0
 
 
 class CommittedTransaction(NamedTuple):
@@ -135,8 +109,9 @@ class ChangeDecoder:
             case b"C":
                 commit, end, timestamp = struct.unpack_from(">QQq", message, 2)
                 changes, self._changes = self._changes, []
+                millis = timestamp // 1000 + _EPOCH_MS
                 return CommittedTransaction(
-                    self._xid, end, timestamp // 1000 + _EPOCH_MS, [TableChange(*change, commit) for change in changes]
+                    self._xid, end, millis, [TableChange(*change, commit, millis) for change in changes]
                 )
             case b"R":
                 self._relation(message)

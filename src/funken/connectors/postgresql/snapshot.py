@@ -48,7 +48,7 @@ class SeenChanges:
     Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "t", {"id": 3}, {"id": 7}), xid=11)
-    TableChange(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0)
+    TableChange(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0, timestamp=0)
     """
 
     def __init__(self, pages: Sequence[SnapshotPage], keys: Mapping[str, tuple[str, ...]]) -> None:

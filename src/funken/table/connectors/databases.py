@@ -1,4 +1,4 @@
-"""``'connector' = 'jdbc'`` and ``'postgres-cdc'``: tables of databases, read, looked up and written; and their changes.
+"""``'connector' = 'jdbc'``: tables of databases, read, looked up and written.
 
 URLs are Java's (``jdbc:postgresql://host:5432/shop``, ``jdbc:sqlite:/data/shop.db``) or SQLAlchemy's (``mysql+pymysql://...``).
 """
@@ -11,9 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from funken.connectors.context import ConnectorContext
-from funken.connectors.postgresql.changes import ChangeKind, TableChange
 from funken.connectors.postgresql.database import PostgresDatabase
-from funken.connectors.postgresql.source import PostgresCdcSource
 from funken.connectors.rows import bytes_of
 from funken.connectors.sink import SinkWriter
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
@@ -85,7 +83,7 @@ def database_of(path: str, url: str, user: str | None, password: str | None) -> 
     bare = url.removeprefix("jdbc:")
     scheme = bare.split(":", 1)[0].lower()
     if scheme in ("postgresql", "postgres"):
-        return PostgresDatabase(_postgresql(bare, user, password))
+        return PostgresDatabase(postgresql_conninfo(bare, user, password))
     if scheme == "sqlite" and not bare.startswith("sqlite:///"):
         return SqliteDatabase(bare.removeprefix("sqlite:"))
     parts = urlsplit(bare)
@@ -101,7 +99,8 @@ def database_of(path: str, url: str, user: str | None, password: str | None) -> 
     )
 
 
-def _postgresql(url: str, user: str | None, password: str | None) -> str:
+def postgresql_conninfo(url: str, user: str | None, password: str | None) -> str:
+    """Return a URL as a connection string of libpq."""
     parts = urlsplit(url)
     known = {"sslmode", "connect_timeout", "application_name", "options", "user", "password", "sslrootcert"}
     values = {
@@ -402,98 +401,4 @@ class JdbcFactory(TableFactory):
         return DatabaseLookup(*self._parts(context), keys)
 
 
-# ---- changes of PostgreSQL
-
-_CDC_OPTIONS = (
-    ConnectorOption("hostname"),
-    ConnectorOption("port", integer, 5432),
-    ConnectorOption("username"),
-    ConnectorOption("password", text, ""),
-    ConnectorOption("database-name"),
-    ConnectorOption("schema-name", text, "public"),
-    ConnectorOption("table-name"),
-    ConnectorOption("slot.name"),
-    ConnectorOption("decoding.plugin.name", one_of("pgoutput"), "pgoutput"),
-    ConnectorOption("publication.name", text, ""),
-    ConnectorOption("scan.startup.mode", one_of("initial", "latest-offset", "never"), "initial"),
-    ConnectorOption(
-        "scan.incremental.snapshot.enabled",
-        boolean,
-        False,
-        unused="the rows of the beginning are always read in chunks",
-    ),
-    ConnectorOption("scan.incremental.snapshot.chunk.size", integer, 8096),
-    ConnectorOption("changelog-mode", one_of("all", "upsert"), "all"),
-    ConnectorOption("heartbeat.interval", duration, None, unused="the slot is confirmed at each checkpoint"),
-    ConnectorOption("debezium.*", text, None, unused="changes are read without Debezium"),
-)
-
-
-@dataclass(frozen=True)
-class ChangesToRows:
-    """Makes rows of changes; of an update the row before, too, unless ``upsert``."""
-
-    columns: tuple[tuple[str, LogicalType], ...]
-    upsert: bool
-
-    def __call__(self, change: TableChange) -> list[Row]:
-        """Return the rows of a change."""
-        rows = []
-        if change.kind is ChangeKind.DELETE:
-            rows.append((RowKind.DELETE, change.before))
-        elif change.kind is ChangeKind.UPDATE:
-            if not self.upsert:
-                if change.before is None or len(change.before) < len(self.columns):
-                    raise ValueError(
-                        f"an update of {change.table} comes without the row before; ALTER TABLE {change.table} REPLICA "
-                        "IDENTITY FULL, or set 'changelog-mode' = 'upsert' and declare the primary key."
-                    )
-                rows.append((RowKind.UPDATE_BEFORE, change.before))
-            rows.append((RowKind.UPDATE_AFTER, change.after))
-        else:
-            rows.append((RowKind.INSERT, change.after))
-        return [
-            Row.of_kind(kind, *converted([(values or {}).get(name) for name, _ in self.columns], self.columns))
-            for kind, values in rows
-        ]
-
-
-class PostgresChanges(ScanTable):
-    """Reads a table as it is, and then its changes."""
-
-    bounded = False
-
-    def __init__(self, context: TableContext, options: OptionValues) -> None:
-        self._context, self._options = context, options
-        self._upsert = options["changelog-mode"] == "upsert"
-        self.changelog_mode = ChangelogMode.upsert() if self._upsert else ChangelogMode.all()
-        self.deletes_by_key = self._upsert
-        if self._upsert and not context.primary_key:
-            raise InvalidProgram(f"Table {context.path!r}: 'changelog-mode' = 'upsert' requires a primary key.")
-
-    def stream(self, env: Any) -> Any:
-        """Return the changes."""
-        options = self._options
-        url = f"postgresql://{options['hostname']}:{options['port']}/{options['database-name']}"
-        database = PostgresDatabase(_postgresql(url, options["username"], options["password"]))
-        source = PostgresCdcSource(
-            database,
-            [f"{options['schema-name']}.{options['table-name']}"],
-            options["slot.name"],
-            options["publication.name"],
-            snapshot=options["scan.startup.mode"] == "initial",
-            page_size=options["scan.incremental.snapshot.chunk.size"],
-        )
-        changes = ChangesToRows(self._context.columns, self._upsert)
-        return env.from_source(source, None, self._context.path).flat_map(changes).name("changes")
-
-
-class PostgresCdcFactory(TableFactory):
-    """Makes tables of the changes of a database."""
-
-    def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the changes."""
-        return PostgresChanges(context, OptionValues(context.path, context.options, _CDC_OPTIONS))
-
-
-__all__ = ["JdbcFactory", "PostgresCdcFactory", "database_of"]
+__all__ = ["JdbcFactory", "converted", "database_of", "postgresql_conninfo"]

@@ -1,0 +1,438 @@
+"""The reader of change data capture: pages of tables, then the log; its split is the whole position.
+
+Each page is read with its rows locked, so that its place in the log is exact: the position while the locks are held. Changes of
+the log up to there are in the page, later ones are not. A position within a transaction is the end of the one before it and how
+many of its changes were emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
+from funken.connectors.context import ConnectorContext
+from funken.connectors.mysql.binlog import BinlogStream, LoggedChanges, LogPosition
+from funken.connectors.mysql.columns import MySqlColumn, MySqlKey, columns_of, columns_wanted
+from funken.connectors.mysql.database import MySqlDatabase
+from funken.connectors.rows import bytes_of
+from funken.connectors.sql.background import Background
+from funken.connectors.sql.changes import ChangeKind, TableChange
+from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
+from funken.dataclass import dataclass
+from funken.errors import SourceNotReadable
+
+T = TypeVar("T")
+
+
+class MySqlPage(NamedTuple):
+    """Rows of a table after those of the page before it, up to a key (``None``: all others), as of a position."""
+
+    table: str
+    upto: tuple[Any, ...] | None
+    position: LogPosition
+
+
+@dataclass(frozen=True)
+class MySqlCdcSplit:
+    """Where the reader is.
+
+    ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
+    ``fence`` is set when all are. ``position`` is the end of the last transaction, ``emitted`` counts changes of the next one.
+    """
+
+    id: str
+    tables: tuple[str, ...]
+    keys: tuple[tuple[str, tuple[MySqlKey, ...]], ...]
+    position: LogPosition
+    after: tuple[Any, ...] | None = None
+    pages: tuple[MySqlPage, ...] = ()
+    fence: LogPosition | None = None
+    emitted: int = 0
+
+
+@dataclass
+class _Rows:
+    """A page of a table, and how much of it was emitted."""
+
+    table: str
+    position: LogPosition
+    now: int
+    names: list[str]
+    rows: list[tuple[Any, ...]]
+    keys: list[tuple[Any, ...]]
+    is_last: bool
+    given: int = 0
+
+
+class MySqlCdcReader(SourceReader):
+    """Emits ``TableChange``s."""
+
+    def __init__(
+        self, database: MySqlDatabase, server_id: int, columns: Mapping[str, Sequence[str]], page_size: int,
+        not_before: int, bounded: bool, context: ConnectorContext,
+    ) -> None:  # fmt: skip
+        super().__init__(context)
+        self._database, self._server_id, self._columns, self._size = database, server_id, columns, page_size
+        self._not_before, self._bounded = not_before, bounded
+        self._ended: list[str] = []
+        self._counted = 0
+        self._session = SqlSession(database, f"funken {context.operator}")
+        self._work: Background[Any] = Background(context.wake)
+        self._split: MySqlCdcSplit | None = None
+        self._page: _Rows | None = None
+        self._stream: BinlogStream | None = None
+        self._changes: LoggedChanges | None = None
+        #: how many changes of ``_changes`` were emitted, and those of them that no page has
+        self._given = 0
+        metrics = context.metrics.add_group("MySqlCdcReader")
+        self._rows_read = metrics.counter("snapshotRows")
+        self._changes_read = metrics.counter("changes")
+        metrics.gauge("lagMillis", self._lag)
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """Begin, or resume from a checkpoint."""
+        [self._split] = splits
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return rows of the snapshot, or changes."""
+        if self._split is None:
+            return NEED_SPLITS
+        if self._split.fence is None:
+            return self._poll_snapshot(self._split, limit)
+        return self._poll_changes(self._split.fence, limit)
+
+    # ---- the snapshot
+
+    def _poll_snapshot(self, split: MySqlCdcSplit, limit: int) -> Batch | Wait | NeedSplits:
+        if self._page is not None:
+            return self._emit_rows(split, self._page, limit)
+        if not self._work.busy:
+            self._work.begin(lambda: self._read_page(split) if split.tables else self._read_position())
+        found = self._work.take()
+        if found is None:
+            return Wait(None)
+        if isinstance(found, LogPosition):
+            self._split = replace(split, fence=found)
+            return self._poll_changes(found, limit)
+        self._page = found
+        self.bytes_in.inc(bytes_of(found.rows))
+        return self._emit_rows(split, found, limit)
+
+    def _emit_rows(self, split: MySqlCdcSplit, page: _Rows, limit: int) -> Batch | Wait | NeedSplits:
+        rows = page.rows[page.given : page.given + max(1, limit)]
+        page.given += len(rows)
+        ended = page.given == len(page.rows)
+        after = page.keys[page.given - 1] if rows else split.after
+        if ended:
+            self._page = None
+        if ended and page.is_last:
+            pages = _extended(split.pages, MySqlPage(page.table, None, page.position))
+            self._split = replace(split, tables=split.tables[1:], after=None, pages=pages)
+        else:
+            pages = _extended(split.pages, MySqlPage(page.table, after, page.position))
+            self._split = replace(split, after=after, pages=pages)
+        if not rows:
+            return self._poll_snapshot(self._split, limit)
+        self._rows_read.inc(len(rows))
+        records = [
+            TableChange(ChangeKind.READ, page.table, None, dict(zip(page.names, row, strict=True))) for row in rows
+        ]
+        return Batch(records, [page.now] * len(records), split.id)
+
+    def _read_page(self, split: MySqlCdcSplit) -> _Rows:
+        table = split.tables[0]
+        keys, quote = dict(split.keys)[table], self._database.quote
+
+        def read(cursor: Any) -> _Rows:
+            columns = columns_of(cursor, table, self._names(table, keys))
+            selected = [column.selected(quote(column.name)) for column in columns]
+            weights = [key.weight(quote(key.name)) for key in keys if key.is_text]
+            where, values = _after(keys, split.after, quote) if split.after is not None else ("", [])
+            # the gaps between the rows are locked, too
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", ())
+            cursor.execute("START TRANSACTION", ())
+            order = ", ".join(quote(key.name) for key in keys)
+            cursor.execute(
+                f"SELECT {', '.join([*selected, *weights])} FROM {quote(table)} FORCE INDEX (PRIMARY){where} ORDER BY {order} "
+                f"LIMIT {self._size} LOCK IN SHARE MODE",
+                values,
+            )
+            found = list(cursor.fetchall())
+            position = position_of(cursor)
+            cursor.execute("SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS UNSIGNED)", ())
+            (now,) = cursor.fetchone()
+            names, rows = [column.name for column in columns], _converted(found, columns)
+            found_keys = [_key_of(row, whole, names, keys) for row, whole in zip(rows, found, strict=True)]
+            if found_keys and None in found_keys[-1]:
+                raise SourceNotReadable(
+                    f"table {table!r} has a row whose primary key is no date that Python can hold, {found[-1]!r:.200}; "
+                    "correct the row, or read the log alone: StartupOptions.latest()."
+                )
+            return _Rows(table, position, int(now), names, rows, found_keys, len(rows) < self._size)
+
+        return self._run(read)
+
+    def _names(self, table: str, keys: Sequence[MySqlKey]) -> tuple[str, ...]:
+        """Return the names of the columns to be read, none for all; the key is always among them."""
+        names = columns_wanted(self._columns, table)
+        return tuple(dict.fromkeys([*names, *(key.name for key in keys)])) if names else ()
+
+    def _read_position(self) -> LogPosition:
+        return self._run(position_of)
+
+    def _run(self, work: Callable[[Any], T]) -> T:
+        return patiently(self._database, lambda: self._session.transaction(work), self._failed)
+
+    def _failed(self, problem: SqlProblem) -> SourceNotReadable:
+        return SourceNotReadable(
+            f"operator {self.context.operator!r} cannot read: {problem}", self.context.operator, self.context.subtask
+        )
+
+    # ---- the changes
+
+    def _poll_changes(self, fence: LogPosition, limit: int) -> Batch | Wait | NeedSplits:
+        stream = self._stream or self._begin()
+        while True:
+            split = self._split
+            assert split is not None
+            if self._bounded and (
+                self._changes.end.rank > fence.rank
+                if self._changes is not None
+                else not split.emitted and split.position.rank >= fence.rank
+            ):
+                return self._end(split)
+            if self._changes is not None:
+                batch = self._emit_changes(self._changes, split, fence, limit)
+                if batch is not None:
+                    return batch
+                if self._work.busy:
+                    return Wait(None)
+                continue
+            item = stream.take()
+            self._count_bytes(stream)
+            if item is None:
+                return Wait(None)
+            if isinstance(item, LogPosition):
+                self._split = replace(split, position=item, emitted=0)
+            else:
+                self._changes, self._given = item, 0
+
+    def _begin(self) -> BinlogStream:
+        split = self._split
+        assert split is not None
+        tables = {table: self._names(table, keys) for table, keys in split.keys}
+        self._stream = BinlogStream(
+            self._database, self._server_id, tables, split.position, split.emitted, self._not_before,
+            f"funken {self.context.operator}", self.context.wake,
+        )  # fmt: skip
+        self._stream.start()
+        return self._stream
+
+    def _count_bytes(self, stream: BinlogStream) -> None:
+        received = stream.received_bytes
+        self.bytes_in.inc(received - self._counted)
+        self._counted = received
+
+    def _end(self, split: MySqlCdcSplit) -> NeedSplits:
+        """A bounded reader has all changes up to the fence."""
+        self._ended.append(split.id)
+        self._split = self._changes = None
+        return NEED_SPLITS
+
+    def split_finished(self) -> list[str]:
+        """Return the split, once, when a bounded reader has read it."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _emit_changes(
+        self, logged: LoggedChanges, split: MySqlCdcSplit, fence: LogPosition, limit: int
+    ) -> Batch | None:
+        """Emit changes that no page has; ``None`` if there are none among those looked at, or while the server is asked."""
+        if split.pages and logged.end.rank > fence.rank:
+            split = replace(split, pages=())
+        changes = logged.changes[self._given : self._given + max(1, limit)]
+        if split.pages:
+            if not self._work.busy:
+                pages, keys = split.pages, dict(split.keys)
+                self._work.begin(lambda: self._unseen(changes, logged.end, pages, keys))
+            found = self._work.take()
+            if found is None:
+                return None
+            looked_at, left = found
+        else:
+            looked_at, left = len(changes), changes
+        self._given += looked_at
+        self._split = replace(split, emitted=split.emitted + looked_at)
+        if self._given == len(logged.changes):
+            self._changes = None
+        if not left:
+            return None
+        self._changes_read.inc(len(left))
+        return Batch(list(left), [change.timestamp for change in left], split.id)
+
+    def _unseen(
+        self, changes: Sequence[TableChange], end: LogPosition, pages: Sequence[MySqlPage],
+        keys: Mapping[str, tuple[MySqlKey, ...]],
+    ) -> tuple[int, list[TableChange]]:  # fmt: skip
+        """Return how many changes these are, and what of them no page has."""
+        seen = ChangesInPages(pages, keys, self._weights)
+        return len(changes), [left for change in changes if (left := seen.unseen(change, end)) is not None]
+
+    def _weights(self, keys: Sequence[MySqlKey], texts: Sequence[str]) -> tuple[Any, ...]:
+        """Ask the server for the bytes that order texts."""
+        expressions = ", ".join(key.weight("%s") for key in keys)
+
+        def ask(cursor: Any) -> tuple[Any, ...]:
+            cursor.execute(f"SELECT {expressions}", tuple(texts))
+            return tuple(cursor.fetchone())
+
+        return self._run(ask)
+
+    def _lag(self) -> int:
+        """Return how long ago the newest event happened that was received (ms); -1 before the first."""
+        if self._stream is None or not self._stream.timestamp:
+            return -1
+        return max(0, self.context.processing_time() - 1000 * self._stream.timestamp)
+
+    # ---- checkpoints
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """Return the position."""
+        return [] if self._split is None else [self._split]
+
+    def close(self) -> None:
+        """Close the connections."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.stop()
+        self._work.close(self._session.close)
+
+
+def position_of(cursor: Any) -> LogPosition:
+    """Return the end of the log."""
+    version = cursor.connection.get_server_info()
+    newer = "MariaDB" not in version and tuple(map(int, version.split(".")[:2])) >= (8, 2)
+    cursor.execute("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", ())
+    found = cursor.fetchone()
+    if found is None:
+        raise SourceNotReadable("the server writes no binary log; start it with log_bin.")
+    return LogPosition(found[0], int(found[1]))
+
+
+def _after(keys: Sequence[MySqlKey], after: tuple[Any, ...], quote: Callable[[str], str]) -> tuple[str, list[Any]]:
+    """Return the condition that rows come after a key: written out, for an index does not serve the comparison of tuples."""
+    alternatives, values = [], []
+    for place, key in enumerate(keys):
+        equal = [f"{quote(one.name)} = %s" for one in keys[:place]]
+        alternatives.append(f"({' AND '.join([*equal, f'{quote(key.name)} > %s'])})")
+        values += [_plain(value) for value in after[: place + 1]]
+    return f" WHERE {' OR '.join(alternatives)}", values
+
+
+def _plain(value: Any) -> Any:
+    """Return a part of a key as it is in the table: texts are kept with their weights."""
+    value = value[0] if isinstance(value, tuple) else value
+    return value.replace(tzinfo=None) if getattr(value, "tzinfo", None) is not None else value
+
+
+def _converted(found: Sequence[tuple[Any, ...]], columns: Sequence[MySqlColumn]) -> list[tuple[Any, ...]]:
+    """Return rows with the values of the columns."""
+    converters = [(place, column.converter) for place, column in enumerate(columns) if column.converter is not None]
+    rows = []
+    for every in found:
+        row = list(every[: len(columns)])
+        for place, convert in converters:
+            if row[place] is not None:
+                row[place] = convert(row[place])
+        rows.append(tuple(row))
+    return rows
+
+
+def _key_of(
+    row: tuple[Any, ...], with_weights: tuple[Any, ...], names: Sequence[str], keys: Sequence[MySqlKey]
+) -> tuple[Any, ...]:
+    weights = iter(with_weights[len(names) :])
+    return tuple(
+        (row[names.index(key.name)], next(weights)) if key.is_text else row[names.index(key.name)] for key in keys
+    )
+
+
+def _extended(pages: tuple[MySqlPage, ...], page: MySqlPage) -> tuple[MySqlPage, ...]:
+    """Return the pages with one more; pages of the same position are one."""
+    if pages and (pages[-1].table, pages[-1].position) == (page.table, page.position):
+        return (*pages[:-1], page)
+    return (*pages, page)
+
+
+class ChangesInPages:
+    """Drops changes that pages have already; ``weights`` gives the bytes that order the texts of a key.
+
+    >>> early, late = LogPosition("b.1", 100), LogPosition("b.1", 200)
+    >>> pages = [MySqlPage("s.t", (5,), early), MySqlPage("s.t", None, late)]
+    >>> seen = ChangesInPages(pages, {"s.t": (MySqlKey("id", "int"),)}, lambda keys, texts: ())
+    >>> insert = TableChange(ChangeKind.INSERT, "s.t", None, {"id": 3})
+    >>> at = LogPosition("b.1", 150)
+    >>> seen.unseen(insert, at) is insert, seen.unseen(insert._replace(after={"id": 7}), at)
+    (True, None)
+
+    Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
+
+    >>> seen.unseen(TableChange(ChangeKind.UPDATE, "s.t", {"id": 3}, {"id": 7}), at).kind
+    <ChangeKind.DELETE: 'd'>
+    """
+
+    def __init__(
+        self,
+        pages: Sequence[MySqlPage],
+        keys: Mapping[str, tuple[MySqlKey, ...]],
+        weights: Callable[[Sequence[MySqlKey], Sequence[str]], tuple[Any, ...]],
+    ) -> None:
+        self._keys, self._weights = keys, weights
+        self._pages: dict[str, list[MySqlPage]] = {}
+        for page in pages:
+            self._pages.setdefault(page.table, []).append(page)
+
+    def unseen(self, change: TableChange, end: LogPosition) -> TableChange | None:
+        """Return what of a change no page has: itself, a part of it, or nothing."""
+        pages = self._pages.get(change.table)
+        if pages is None or all(end.rank > page.position.rank for page in pages):
+            return change
+        if all(end.rank <= page.position.rank for page in pages):
+            return None
+        if change.kind is ChangeKind.TRUNCATE:
+            raise SourceNotReadable(
+                f"table {change.table!r} was truncated while its snapshot was read; start the job again, without a checkpoint."
+            )
+        was_seen = change.before is not None and self._sees(change.table, pages, change.before, end)
+        is_seen = change.after is not None and self._sees(change.table, pages, change.after, end)
+        if change.before is None or change.after is None:
+            return None if was_seen or is_seen else change
+        if was_seen and is_seen:
+            return None
+        if is_seen:
+            return change._replace(kind=ChangeKind.DELETE, after=None)
+        return change._replace(kind=ChangeKind.INSERT, before=None) if was_seen else change
+
+    def _sees(self, table: str, pages: list[MySqlPage], row: dict[str, Any], end: LogPosition) -> bool:
+        key = self._ranked(self._keys[table], row)
+        page = next(page for page in pages if page.upto is None or key <= _ranks(page.upto))
+        return end.rank <= page.position.rank
+
+    def _ranked(self, keys: tuple[MySqlKey, ...], row: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
+        texts = [key for key in keys if key.is_text]
+        weights = iter(self._weights(texts, [row[key.name] for key in texts]) if texts else ())
+        return tuple(_rank(next(weights) if key.is_text else row[key.name]) for key in keys)
+
+
+def _ranks(upto: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    return tuple(_rank(value[1] if isinstance(value, tuple) else value) for value in upto)
+
+
+def _rank(value: Any) -> tuple[bool, Any]:
+    """A date that there is not (0000-00-00) comes first."""
+    return value is not None, value
+
+
+__all__ = ["ChangesInPages", "MySqlCdcReader", "MySqlCdcSplit", "MySqlPage", "position_of"]
