@@ -5,6 +5,7 @@ import { checkpointTimeline } from "./charts.js";
 import { el, setText, stateBadge, svg, table } from "./dom.js";
 import { bytes, clock, count, duration, moment, percent, rate, watermark } from "./format.js";
 import { graphView, roomForDrawings } from "./graph.js";
+import { operatorRecords } from "./model.js";
 import { tracebackView } from "./traceback.js";
 
 export function graphTab(job) {
@@ -53,14 +54,25 @@ export function graphTab(job) {
     ],
     { key: (each) => each.subtask },
   );
-  const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node);
+  const operators = table(
+    [
+      ["Operator", (each) => each.name, "text"],
+      ["Records in", (each) => count(each.recordsIn), "number"],
+      ["In", (each) => rate(each.inRate), "number"],
+      ["Records out", (each) => count(each.recordsOut), "number"],
+      ["Out", (each) => rate(each.outRate), "number"],
+    ],
+    { key: (each) => each.id },
+  );
+  const chain = el("div", { id: "operators" }, el("h2", {}, "Operators"), operators.node);
+  const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node, chain);
   const waits = el("p", { class: "bottleneck", role: "status", hidden: true });
   const node = el("div", {}, waits, el("section", { class: "panel" }, graph.node), detail, el("section", { class: "panel", id: "vertices" }, list.node));
 
   function show() {
     if (!last) return;
     const [current, vertices] = last;
-    const slow = bottleneckTexts(current);
+    const slow = [...bottleneckTexts(current), ...(current.stuck_checkpoints || [])];
     waits.hidden = !slow.length;
     setText(waits, slow.join("\n"));
     graph.update(current, vertices, chosen);
@@ -70,6 +82,9 @@ export function graphTab(job) {
     if (vertex) {
       heading.textContent = vertex.name;
       subtasks.update(vertex.subtasks);
+      const info = current.graph.vertices.find((each) => each.id === vertex.number);
+      chain.hidden = info.operators.length < 2;
+      operators.update(operatorRecords(info, vertex.subtasks));
     }
   }
   return {
@@ -101,7 +116,7 @@ function loadBar(metrics) {
 function bottleneckTexts(job) {
   return (job.bottlenecks || []).map((each) =>
     `${each.name} is the bottleneck: subtask ${each.subtask} is ${percent(each.busy)} busy; `
-    + `input held back for ${percent(each.held_back)} of the time since ${clock(each.since)}`);
+    + (each.between.length ? `input held back for ${percent(each.held_back)} of the time since ${clock(each.since)}` : `what is behind it waits since ${clock(each.since)}`));
 }
 
 const SUMMARY = [["Duration", "end_to_end_duration", duration], ["Size", "checkpointed_size", bytes]];
