@@ -710,6 +710,16 @@ def test_each_subtask_has_a_bar_of_its_load(page, serve, width):
 
 
 @needs_browser
+def test_the_flame_graph_begins_with_the_vertex_that_the_job_waits_for(page, serve):
+    job = FakeJob()
+    job.current = busy_job(9, 1)
+    page.route("**/flamegraph*", lambda route: route.fulfill(json={"endTimestamp": 1, "data": FLAME}))
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/flame")
+    page.wait_for_selector(".flame .frame", state="attached")
+    assert page.locator("#flame select[aria-label=Vertex] option:checked").inner_text() == "count orders 3"
+
+
+@needs_browser
 def test_a_server_with_a_token_asks_for_it(page, serve):
     page.goto(serve(FakeJob(), token=TOKEN))
     page.locator("#token").fill(TOKEN)
