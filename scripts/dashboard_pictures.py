@@ -46,6 +46,11 @@ OVERFLOW = """() => {
   for (const node of document.querySelectorAll("button, .state, h1, h2, .tabs a"))
     if (node.scrollWidth > node.clientWidth + 1 && node.clientWidth)
       found.push(`${node.textContent.slice(0, 30)} leaves its box`);
+  for (const bar of document.querySelectorAll(".loadbar")) {
+    const whole = bar.getBoundingClientRect().width;
+    const parts = [...bar.children].reduce((total, part) => total + part.getBoundingClientRect().width, 0);
+    if (Math.abs(whole - parts) > 1) found.push(`a bar of ${Math.round(parts)} px is shown in ${Math.round(whole)}`);
+  }
   return found;
 }"""
 
@@ -81,6 +86,7 @@ def pages() -> Iterator[Page]:
             answers = flame if tab == "flame" and kind != "starting" else {}
             yield Page(f"{kind}-{tab}", f"#/jobs/{JOB}/{tab}", make, PREPARED.get((kind, tab)), answers)
     yield Page("thirty-vertex", f"#/jobs/{JOB}", pictures.busy_job, _choose_vertex)
+    yield Page("sql-vertex", f"#/jobs/{JOB}", pictures.sql_job, _choose_chain)
     yield Page("thirty-whole", f"#/jobs/{JOB}", pictures.busy_job, lambda page: page.get_by_label("All of it").click())
     yield Page("thirty-cancel", f"#/jobs/{JOB}", pictures.busy_job, lambda page: page.locator("#cancel").click())
 
@@ -88,6 +94,11 @@ def pages() -> Iterator[Page]:
 def _choose_vertex(page: Any) -> None:
     page.locator("#vertices tbody tr").nth(3).click()
     page.locator("#subtasks").scroll_into_view_if_needed()
+
+
+def _choose_chain(page: Any) -> None:
+    page.locator("#vertices tbody tr").nth(2).click()
+    page.locator("#operators").scroll_into_view_if_needed()
 
 
 def _summary(page: Any) -> None:

@@ -11,6 +11,7 @@ from funken.runtime.job.history import FailureRecord, RestartRecord
 from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import VertexSnapshot
 from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.vertex_metrics import OperatorRecords
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import FakeJob, picture, subtask
 
@@ -86,7 +87,8 @@ def many_checkpoints(count, vertices, subtasks):
         gone = number <= count - 3 and kind == "checkpoint"
         history.append(CheckpointStats(number, kind, "COMPLETED", at, 120, 120, at + takes, at + takes + 10, size, folder, "",
                                        parts, discarded=gone))  # fmt: skip
-    begun = CheckpointStats(count + 1, "checkpoint", "IN_PROGRESS", NOW - 700, 120, 88)
+    waits = tuple((min(3, vertices - 1), place) for place in range(subtasks))
+    begun = CheckpointStats(count + 1, "checkpoint", "IN_PROGRESS", NOW - 700, 120, 88, held_up_by=waits)
     newest = next(each for each in history if each.status == "COMPLETED")
     failed = next((each for each in history if each.status == "FAILED"), None)
     return CheckpointsSnapshot(count - count // 31, count // 31, 1, 1, newest, None, failed, None, (begun, *history))
@@ -191,9 +193,14 @@ def sql_job():
         EdgeInfo(1, 2, 1, "HASH", None, False),
         EdgeInfo(2, 3, 0, "HASH", None, False),
     )
+    counts = OperatorRecords(1_200_000, 900_000, 900.0, 675.0)
     states = tuple(
         VertexSnapshot(info.id, info.name, ExecutionState.RUNNING, tuple(
-            subtask(n, times=_RAN, records_in_per_second=900.0, busy_ms_per_second=300.0) for n in range(4)
+            subtask(
+                n, times=_RAN, records_in_per_second=900.0, busy_ms_per_second=300.0,
+                operators={operator.id: counts for operator in info.operators},
+            )
+            for n in range(4)
         ))
         for info in infos
     )  # fmt: skip

@@ -132,6 +132,26 @@ def test_a_vertex_that_is_chosen_shows_its_subtasks(page, serve):
     assert "worker-1" in page.locator("#subtasks").inner_text()
 
 
+@needs_browser
+def test_a_chain_that_is_chosen_shows_the_records_of_its_operators(page, serve):
+    job = FakeJob()
+    job.current = sql_job()
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.locator("#vertices tbody tr").nth(2).click()
+
+    page.wait_for_selector("#operators tbody tr >> nth=2")
+    rows = [each.split("\t") for each in page.locator("#operators tbody").inner_text().split("\n")]
+    assert [row[0] for row in rows] == ["Join", "Calc", "Sink"]
+    assert rows[0][1:] == ["4.80M", "3.60k/s", "3.60M", "2.70k/s"]
+
+
+@needs_browser
+def test_a_job_without_latency_markers_has_no_column_for_them(page, serve):
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}")
+    page.wait_for_selector("#vertices tbody tr")
+    assert "Marker p99" not in page.locator("#vertices").inner_text()
+
+
 PICTURES = {"large": large_picture, "tangled": tangled_picture}
 
 PROBLEMS = """() => {
@@ -363,6 +383,21 @@ def test_checkpoints_are_listed_and_shown_by_subtask(page, serve):
     page.wait_for_selector("#checkpoint tbody tr >> nth=3")
     shoot(page, "dashboard-checkpoints")
     assert "sums -> print" in page.locator("#checkpoint").inner_text()
+
+
+@needs_browser
+def test_a_checkpoint_in_progress_says_for_how_long_and_for_whom_it_waits(page, serve):
+    job = FakeJob()
+    job.current = busy_job(9, 12)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/checkpoints")
+    row = page.locator("#checkpoints tbody tr").nth(0)
+    row.wait_for()
+    said = row.inner_text()
+    assert (
+        "700 ms" in said
+        and "waits for count orders 3, subtask 0; count orders 3, subtask 1" in said
+        and "1 more" in said
+    )
 
 
 @needs_browser
@@ -657,7 +692,9 @@ def test_the_time_line_of_a_job_that_has_run_for_long_shows_its_start(page, serv
 
 
 @needs_browser
-def test_each_subtask_has_a_bar_of_its_load(page, serve):
+@pytest.mark.parametrize("width", [1280, 1024, 390])
+def test_each_subtask_has_a_bar_of_its_load(page, serve, width):
+    page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}")
     page.locator(".vertex").nth(0).click()
     page.wait_for_selector(".loadbar >> nth=1")
@@ -670,6 +707,16 @@ def test_each_subtask_has_a_bar_of_its_load(page, serve):
         page.locator(".loadbar").first.bounding_box(),
     )
     assert bar["width"] == pytest.approx(0.7 * whole["width"], abs=1)
+
+
+@needs_browser
+def test_the_flame_graph_begins_with_the_vertex_that_the_job_waits_for(page, serve):
+    job = FakeJob()
+    job.current = busy_job(9, 1)
+    page.route("**/flamegraph*", lambda route: route.fulfill(json={"endTimestamp": 1, "data": FLAME}))
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/flame")
+    page.wait_for_selector(".flame .frame", state="attached")
+    assert page.locator("#flame select[aria-label=Vertex] option:checked").inner_text() == "count orders 3"
 
 
 @needs_browser

@@ -101,6 +101,7 @@ def picture(found: dict[str, Any]) -> Group:
         f"{checkpoints['completed']} checkpoints, {checkpoints['failed']} failed"
     )
     slow = [Text(bottleneck_text(each), "bold red") for each in found.get("bottlenecks", ())]
+    slow += [Text(each, "bold red") for each in found.get("stuck_checkpoints", ())]
     return Group(Text(head), *slow, table)
 
 

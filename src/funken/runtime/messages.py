@@ -147,6 +147,13 @@ class OperatorMetrics:
     labels: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
 
 
+class RecordCounts(NamedTuple):
+    """How many records an operator has read and emitted; ``None``: nobody counts them."""
+
+    read: int | None
+    emitted: int | None
+
+
 @dataclass(slots=True)
 class VertexMetrics:
     """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.histogram``) to a count of blocks.
@@ -169,6 +176,8 @@ class VertexMetrics:
     """The ages (ms) of latency markers by where they come from, as ``latency_statistics`` has them; replaced, never changed."""
     queued: int = 0
     """How many blocks have arrived and wait."""
+    operators: dict[str, RecordCounts] = field(default_factory=dict)
+    """What each operator has read and emitted, by its stable id; replaced, never changed."""
 
     def copy(self) -> VertexMetrics:
         """Return the same numbers, in dicts of their own."""

@@ -320,6 +320,48 @@ def test_once_the_job_ran_the_strategy_decides_about_everything(tmp_path, caplog
     ] * 3
 
 
+class FailsOnce(MapFunction):
+    """Fails at the record of a number, in the first attempt."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def open(self, context):
+        self.first = context.get_attempt_number() == 0
+
+    def map(self, value):
+        if self.first and value == self.number:
+            raise RuntimeError("no answer")
+        return value
+
+
+def collecting(number, **options):
+    restarts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"}
+    numbers = environment(restarts | {"execution.buffer-timeout.interval": "1 ms"} | options)
+    stream = numbers.from_source(DataGeneratorSource(int, 300, 3000), WatermarkStrategy.no_watermarks(), "numbers")
+    return stream.map(FailsOnce(number)).name("check").execute_and_collect()
+
+
+def test_a_job_without_checkpoints_does_not_give_a_program_its_records_again():
+    found = []
+    with pytest.raises(JobExecutionError, match="Call env.enable_checkpointing") as failure, collecting(200) as records:
+        found.extend(records)
+
+    assert found == list(range(len(found))) and 0 < len(found) <= 200
+    assert isinstance(failure.value.__cause__, OperatorFailed) and "no answer" in str(failure.value)
+
+
+def test_a_job_whose_program_has_no_record_yet_is_restarted():
+    with collecting(0) as records:
+        assert list(records) == list(range(300))
+
+
+def test_with_checkpoints_a_job_is_restarted_whatever_its_program_has(tmp_path):
+    checkpoints = {"execution.checkpointing.interval": "10 ms", "execution.checkpointing.dir": str(tmp_path)}
+    with collecting(200, **checkpoints) as records:
+        assert set(records) == set(range(300))
+
+
 @pytest.mark.parametrize("at_record", [False, True])
 def test_restarts_can_be_suppressed(tmp_path, at_record):
     client = restarting(tmp_path, Opens(SuppressRestarts("no rights"), at_record=at_record)).execute_async()

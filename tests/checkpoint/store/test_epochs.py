@@ -3,15 +3,18 @@
 The stores are the real ones; each driver is a thread that stops before every operation until the schedule lets it go on.
 """
 
+import os
 import random
 import threading
+import time
 
 import pytest
 
 from funken.checkpoint.store.completed import CompletedCheckpointStore
-from funken.checkpoint.store.epochs import Term
+from funken.checkpoint.store.epochs import Term, remove_abandoned
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind
 from funken.errors import CheckpointCorrupted, LeadershipLost, StorageFailed
+from funken.io.storage import LocalStorage
 from funken.testing.memory_storage import MemoryStorage
 
 WAIT = 60
@@ -185,3 +188,47 @@ def test_a_storage_that_refuses_keeps_a_driver_from_beginning():
     storage.write = lambda name, data, new=False: (_ for _ in ()).throw(StorageFailed("no")).__next__()
     with pytest.raises(StorageFailed, match="no"):
         CompletedCheckpointStore(storage).claim()
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    """Two days ago a driver was killed before its first checkpoint, another one after it, a third has just begun."""
+    old = time.time() - 2 * 24 * 3600
+    for name in ("killed", "orders", "new", "own"):
+        CompletedCheckpointStore(LocalStorage(str(tmp_path / name))).claim()
+    store = CompletedCheckpointStore(LocalStorage(str(tmp_path / "orders")))
+    store.scan()
+    store.claim()
+    store.store(Manifest("orders", "orders", 1, SnapshotKind.CHECKPOINT, 0, ()))
+    for path in tmp_path.rglob("*"):
+        if "new" not in path.parts and "own" not in path.parts:
+            os.utime(path, (old, old))
+    return tmp_path
+
+
+def test_a_folder_of_a_driver_that_was_killed_before_its_first_checkpoint_is_removed_after_a_day(jobs):
+    (jobs / "notes").mkdir()
+    (jobs / "notes" / "_epoch").mkdir()
+    (jobs / "notes" / "_epoch" / "mine").write_text("")
+
+    assert remove_abandoned(LocalStorage(str(jobs / "own"))) == [str(jobs / "killed")]
+    assert sorted(os.listdir(jobs)) == ["new", "notes", "orders", "own"]
+    assert remove_abandoned(LocalStorage(str(jobs / "own"))) == []
+
+
+def test_a_driver_that_has_completed_nothing_in_a_day_goes_on_if_its_folder_is_removed(jobs):
+    late = CompletedCheckpointStore(LocalStorage(str(jobs / "late")))
+    late.claim()
+    for path in (jobs / "late").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    assert str(jobs / "late") in remove_abandoned(LocalStorage(str(jobs / "own")))
+
+    late.store(Manifest("late", "late", 1, SnapshotKind.CHECKPOINT, 0, ()))
+    again = CompletedCheckpointStore(LocalStorage(str(jobs / "late")))
+    again.scan()
+    assert list(again.complete) == [1]
+
+
+def test_other_storages_and_folders_that_are_gone_are_left_alone(tmp_path):
+    assert remove_abandoned(MemoryStorage()) == []
+    assert remove_abandoned(LocalStorage(str(tmp_path / "none"))) == []

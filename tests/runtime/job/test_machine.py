@@ -161,6 +161,22 @@ def test_a_runner_that_repeats_tasks_itself_is_not_restarted():
     assert life.tell(AttemptRaised(FAILURE, restartable=False)) == [EndJob(Outcome.FAILED, FAILURE)]
 
 
+def test_an_attempt_that_would_repeat_what_the_program_has_is_the_last():
+    life = Timeline()
+    life.running()
+    (command,) = life.tell(AttemptRaised(FAILURE, repeats=True))
+
+    assert isinstance(command, EndJob) and command.outcome is Outcome.FAILED and life.status == "FAILING"
+    assert "enable_checkpointing" in str(command.error) and "operator 'parse' failed" in str(command.error)
+    assert command.error.__cause__ is FAILURE and life.machine.restarts == 0
+
+
+def test_a_job_that_is_never_restarted_fails_with_its_own_error_even_if_it_would_repeat():
+    life = Timeline(attempts=0)
+    life.running()
+    assert life.tell(AttemptRaised(FAILURE, repeats=True)) == [EndJob(Outcome.FAILED, FAILURE)]
+
+
 def test_before_the_sources_were_checked_nothing_is_tried_again():
     life = Timeline()
     life.tell(JobSubmitted(), JobScheduled(), ExecutionsCreated(0, TASKS))

@@ -27,20 +27,23 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
 from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointNotFound, LeadershipLost, StorageFailed
 from funken.ids import CheckpointId
-from funken.io.storage import Storage
+from funken.io.storage import LocalStorage, Storage
 
 EPOCHS = "_epoch"
 _FILE = re.compile(rf"{EPOCHS}/(\d+)(-found)?")
 _TRIES = 100
+_ABANDONED_SECONDS, _LOOKED_AT = 24 * 3600.0, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,48 @@ class Found:
     def counts(self, checkpoint: CheckpointId, epoch: int) -> bool:
         """Return whether a manifest counts, or is what a driver wrote that had been replaced."""
         return epoch >= self.epoch or self.checkpoints.get(checkpoint) == epoch
+
+
+def remove_abandoned(storage: Storage) -> list[str]:
+    """Remove the folders of other jobs beside this one that have nothing but epochs, a day old at least; return their paths.
+
+    A driver that is killed before its first checkpoint leaves one. It may be that such a driver runs, and has completed no
+    checkpoint in a day: then it writes its epoch again. Only folders of a file system are looked at, so many and no more.
+    """
+    removed: list[str] = []
+    if not isinstance(storage, LocalStorage):
+        return removed
+    own = os.path.normpath(storage.uri)
+    with contextlib.suppress(OSError):
+        now = os.stat(os.path.join(own, EPOCHS)).st_mtime  # by the clock that the other folders' times are of
+        with os.scandir(os.path.dirname(own)) as entries:
+            others = [
+                each.path
+                for each in islice(entries, _LOOKED_AT)
+                if each.path != own and each.is_dir(follow_symlinks=False)
+            ]
+        removed = [path for path in others if _was_abandoned(path, now)]
+    return removed
+
+
+def _was_abandoned(folder: str, now: float) -> bool:
+    """Remove a folder if it is one; false if it is none, or somebody removes it now."""
+    epochs = os.path.join(folder, EPOCHS)
+    try:
+        if os.listdir(folder) != [EPOCHS] or os.path.islink(epochs):
+            return False
+        files = [(name, os.stat(os.path.join(epochs, name)).st_mtime) for name in os.listdir(epochs)]
+        if not all(_FILE.fullmatch(f"{EPOCHS}/{name}") and now - at > _ABANDONED_SECONDS for name, at in files):
+            return False
+        if now - os.stat(epochs).st_mtime <= _ABANDONED_SECONDS:
+            return False
+        for name, _ in files:
+            os.remove(os.path.join(epochs, name))
+        os.rmdir(epochs)
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def _numbers(storage: Storage) -> list[int]:

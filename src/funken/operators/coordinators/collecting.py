@@ -26,6 +26,8 @@ class Collector:
         self._changed = threading.Condition()
         self._closed = False
         self._ended = False
+        self.handed_on = False
+        """Whether there were records for the reader, who may have them."""
 
     def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
         """Add a block; waits for room, unless the reader has closed or the attempt that it is from was abandoned."""
@@ -34,6 +36,7 @@ class Collector:
             if not self._closed and not given_up():
                 self._blocks.append(records)
                 self._records += len(records)
+                self.handed_on = True
                 self._changed.notify_all()
 
     def _has_room(self) -> bool:
@@ -118,6 +121,11 @@ class Collectors:
     def _all(self) -> list[Collector]:
         with self._lock:
             return list(self._made.values())
+
+    @property
+    def handed_on(self) -> bool:
+        """Whether some reader may have records, which another attempt from the beginning would give it again."""
+        return any(collector.handed_on for collector in self._all())
 
     def end(self) -> None:
         """Notify every reader that no more records follow."""

@@ -32,7 +32,8 @@ export function barsOf(root, width) {
 }
 
 export function flameTab(job) {
-  const vertex = el("select", { "aria-label": "Vertex" }, job.graph.vertices.map((info) => el("option", { value: job.vertex_ids[info.id] }, info.name)));
+  const slowest = job.bottlenecks?.[0]?.vertex; // who comes here wants to know why the job is slow
+  const vertex = el("select", { "aria-label": "Vertex" }, job.graph.vertices.map((info) => el("option", { value: job.vertex_ids[info.id], selected: info.id === slowest }, info.name)));
   const subtask = el("select", { "aria-label": "Subtask" });
   const type = el("select", { "aria-label": "Samples" }, TYPES.map(([value, text]) => el("option", { value }, text)));
   const search = el("input", { type: "search", class: "filter", placeholder: "Search", "aria-label": "Search" });

@@ -91,7 +91,7 @@ function vertexBox(info, { x, y }, onchoose) {
     node.classList.toggle("chosen", isChosen);
     const state = `${vertex.state.toLowerCase()}, ${vertex.parallelism} subtask${vertex.parallelism === 1 ? "" : "s"}`;
     const load = `busy ${percent(vertex.busy)}, back-pressured ${percent(vertex.pressed)}`;
-    const lag = vertex.lag != null && vertex.lag >= 0 && vertex.lag < 1e11 ? vertex.lag : null;
+    const lag = vertex.state === "RUNNING" && vertex.lag != null && vertex.lag >= 0 && vertex.lag < 1e11 ? vertex.lag : null;
     [state, load, watermarkLine(vertex.watermark, lag)].forEach((line, number) => setText(texts[names.length + number], line));
     setText(hint, `${about}\n${state}\n${load}\nwatermark ${watermark(vertex.watermark)}${lag == null ? "" : `, lag ${duration(lag)}`}`);
     const inner = BOX.width - 2 * PAD;

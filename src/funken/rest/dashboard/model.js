@@ -46,6 +46,22 @@ export function summarize(job) {
   });
 }
 
+// What each operator of a vertex has read and emitted: sums over its subtasks; null where it is not counted, or of an older driver.
+export function operatorRecords(info, subtasks) {
+  return info.operators.map((operator) => {
+    const found = subtasks.map(({ metrics }) => metrics.operators?.[operator.id]);
+    const total = (name) => (found.some((each) => each?.[name] == null) ? null : sum(found.map((each) => each[name])));
+    return {
+      id: operator.id,
+      name: operator.name,
+      recordsIn: total("records_in"),
+      inRate: total("records_in_per_second"),
+      recordsOut: total("records_out"),
+      outRate: total("records_out_per_second"),
+    };
+  });
+}
+
 // By how much the subtask with the most records exceeds the average.
 export function skew(records) {
   const total = sum(records);

@@ -5,6 +5,7 @@ import { checkpointTimeline } from "./charts.js";
 import { el, setText, stateBadge, svg, table } from "./dom.js";
 import { bytes, clock, count, duration, moment, percent, rate, watermark } from "./format.js";
 import { graphView, roomForDrawings } from "./graph.js";
+import { operatorRecords } from "./model.js";
 import { tracebackView } from "./traceback.js";
 
 export function graphTab(job) {
@@ -29,7 +30,7 @@ export function graphTab(job) {
       ["Skew", (vertex) => (vertex.skew == null ? "–" : percent(vertex.skew)), "number"],
       ["Watermark", (vertex) => watermark(vertex.watermark), "number"],
       ["p99", (vertex) => duration(vertex.p99), "number"],
-      ["Marker p99", (vertex) => duration(vertex.marker), "number"],
+      ["Marker p99", (vertex) => duration(vertex.marker), "number marker"],
     ],
     { key: (vertex) => vertex.id, onchoose: (vertex) => choose(vertex.id) },
   );
@@ -49,27 +50,43 @@ export function graphTab(job) {
       ["Watermark", (each) => watermark(each.metrics.input_watermark ?? each.metrics.output_watermark), "number"],
       ["p50", (each) => duration(each.metrics.latency_p50), "number"],
       ["p99", (each) => duration(each.metrics.latency_p99), "number"],
-      ["Failure", (each) => each.failure || "–", "text"],
+      ["Failure", (each) => each.failure || "–", "text failure"],
     ],
     { key: (each) => each.subtask },
   );
-  const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node);
+  const operators = table(
+    [
+      ["Operator", (each) => each.name, "text"],
+      ["Records in", (each) => count(each.recordsIn), "number"],
+      ["In", (each) => rate(each.inRate), "number"],
+      ["Records out", (each) => count(each.recordsOut), "number"],
+      ["Out", (each) => rate(each.outRate), "number"],
+    ],
+    { key: (each) => each.id },
+  );
+  const chain = el("div", { id: "operators" }, el("h2", {}, "Operators"), operators.node);
+  const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node, chain);
   const waits = el("p", { class: "bottleneck", role: "status", hidden: true });
   const node = el("div", {}, waits, el("section", { class: "panel" }, graph.node), detail, el("section", { class: "panel", id: "vertices" }, list.node));
 
   function show() {
     if (!last) return;
     const [current, vertices] = last;
-    const slow = bottleneckTexts(current);
+    const slow = [...bottleneckTexts(current), ...(current.stuck_checkpoints || [])];
     waits.hidden = !slow.length;
     setText(waits, slow.join("\n"));
     graph.update(current, vertices, chosen);
     list.update(vertices, chosen);
+    list.node.classList.toggle("unmarked", vertices.every((each) => each.marker == null));
     const vertex = vertices.find((each) => each.id === chosen);
     detail.hidden = !vertex;
     if (vertex) {
       heading.textContent = vertex.name;
       subtasks.update(vertex.subtasks);
+      subtasks.node.classList.toggle("whole", vertex.subtasks.every((each) => !each.failure));
+      const info = current.graph.vertices.find((each) => each.id === vertex.number);
+      chain.hidden = info.operators.length < 2;
+      operators.update(operatorRecords(info, vertex.subtasks));
     }
   }
   return {
@@ -90,7 +107,7 @@ function loadBar(metrics) {
   const shares = [["busy", busy], ["pressed", pressed], ["idle", 1 - busy - pressed]];
   let at = 0;
   const about = `busy ${percent(busy)}, back-pressured ${percent(pressed)}, idle ${percent(1 - busy - pressed)}`;
-  return svg("svg", { class: "loadbar", ...LOAD, role: "img", "aria-label": about }, svg("title", {}, about), ...shares.map(([kind, share]) => {
+  return svg("svg", { class: "loadbar", ...LOAD, viewBox: `0 0 ${LOAD.width} ${LOAD.height}`, preserveAspectRatio: "none", role: "img", "aria-label": about }, svg("title", {}, about), ...shares.map(([kind, share]) => {
     const bar = svg("rect", { class: `bar-${kind}`, x: at * LOAD.width, y: 0, width: share * LOAD.width, height: LOAD.height });
     at += share;
     return bar;
@@ -101,7 +118,7 @@ function loadBar(metrics) {
 function bottleneckTexts(job) {
   return (job.bottlenecks || []).map((each) =>
     `${each.name} is the bottleneck: subtask ${each.subtask} is ${percent(each.busy)} busy; `
-    + `input held back for ${percent(each.held_back)} of the time since ${clock(each.since)}`);
+    + (each.between.length ? `input held back for ${percent(each.held_back)} of the time since ${clock(each.since)}` : `what is behind it waits since ${clock(each.since)}`));
 }
 
 const SUMMARY = [["Duration", "end_to_end_duration", duration], ["Size", "checkpointed_size", bytes]];
@@ -130,6 +147,15 @@ function shownSetting(key, value) {
   return /interval|timeout|pause/.test(key) ? duration(value) : String(value);
 }
 
+// For whom a checkpoint that is in progress waits: those that have not acknowledged it although everything before them has.
+function waitsFor(job, checkpoint) {
+  const names = new Map(job.graph.vertices.map(({ id, name }) => [id, name]));
+  const places = (checkpoint.held_up_by || []).map(([vertex, subtask]) => `${names.get(vertex)}, subtask ${subtask}`);
+  const more = places.length > WAITING ? ` and ${places.length - WAITING} more` : "";
+  return places.length ? `waits for ${places.slice(0, WAITING).join("; ")}${more}` : "";
+}
+
+const WAITING = 3; // subtasks that are named
 const FIRST = 25; // checkpoints that are listed unasked
 
 export function checkpointsTab(job) {
@@ -141,10 +167,10 @@ export function checkpointsTab(job) {
       ["Kind", (each) => each.kind],
       ["Status", (each) => stateBadge(each.status === "COMPLETED" && each.discarded ? "SUBSUMED" : each.status)],
       ["Triggered", (each) => moment(each.triggered)],
-      ["Duration", (each) => (each.ended == null ? "–" : duration(each.ended - each.triggered)), "number"],
+      ["Duration", (each) => duration((each.ended ?? current.taken) - each.triggered), "number"],
       ["Size", (each) => (each.status === "COMPLETED" ? bytes(each.size) : "–"), "number"],
       ["Acknowledged", (each) => `${each.acknowledged} of ${each.tasks}`, "number"],
-      ["Where, or why not", (each) => each.failure || (each.discarded ? "deleted: a newer one is complete" : each.path), "text"],
+      ["Where, or why not", (each) => each.failure || (each.discarded ? "deleted: a newer one is complete" : each.ended == null ? waitsFor(current, each) : each.path), "text"],
     ],
     { key: (each) => each.id, onchoose: (each) => choose(each.id), empty: "No checkpoint yet." },
   );

@@ -113,7 +113,15 @@ def details(job: JobSnapshot, number: int) -> Json:
     for info, _ in vertices(job):
         parts = [part for part in checkpoint.subtasks if part.vertex == info.id]
         tasks[vertex_id(info)] = _task(checkpoint, parts, info.parallelism)
-    return _checkpoint(checkpoint) | {"tasks": tasks}
+    held_up_by: dict[int, list[int]] = {}
+    for vertex, subtask in checkpoint.held_up_by:
+        held_up_by.setdefault(vertex, []).append(subtask)
+    waits = [
+        {"vertex": vertex_id(info), "name": info.name, "subtasks": held_up_by[info.id]}
+        for info, _ in vertices(job)
+        if info.id in held_up_by
+    ]
+    return _checkpoint(checkpoint) | {"tasks": tasks, "held-up-by": waits}
 
 
 def _task(checkpoint: CheckpointStats, parts: Sequence[SubtaskCheckpointStats], parallelism: int) -> Json:

@@ -29,7 +29,7 @@ def of_subtask(
     found: dict[str, int | float] = dict(subtask.metrics.named(job.taken))
     if (delay := (job.start_delays() if delays is None else delays).get((info.id, subtask.subtask))) is not None:
         found["checkpointStartDelayNanos"] = delay
-    for operator, records in operator_records(info, subtask.metrics).items():
+    for operator, records in operator_records(subtask.metrics).items():
         found |= {_name(f"{names[operator]}.{name}"): value for name, value in records.items()}
     for operator, metrics in subtask.metrics.user.items():
         for name, value in numbers(metrics):

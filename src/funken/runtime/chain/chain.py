@@ -14,11 +14,12 @@ from funken.dataclass import dataclass
 from funken.ids import OperatorId
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
-from funken.operators.stateless import UserFunctionOperator
+from funken.operators.stateless import MapLogic, UserFunctionOperator
 from funken.plan.columnar_edges import wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.exchange.hash_writer import HashWriter
+from funken.runtime.messages import RecordCounts
 from funken.types.copying import can_change, copies_of
 
 Emit = Callable[[Values, Timestamps], None]
@@ -29,7 +30,7 @@ class EdgeOutput:
     """An outgoing edge as a chain calls it, whether exchange or local."""
 
     __slots__ = (
-        "barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "latency", "round", "watermark", "writer"
+        "barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "latency", "records", "round", "watermark", "writer"
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class EdgeOutput:
         flush: Callable[[], None],
         latency: Callable[[int, float], None],
         round: Callable[[int], None],
+        records: Callable[[], int],
         writer: HashWriter | None = None,
     ) -> None:
         self.edge = edge
@@ -56,6 +58,8 @@ class EdgeOutput:
         self.flush = flush
         self.latency = latency
         self.round = round
+        #: how many records the edge has taken
+        self.records = records
         self.writer = writer
 
 
@@ -131,6 +135,33 @@ def _all(calls: list[Any]) -> Any:
     return call_all
 
 
+class _Emitted:
+    """How many records an operator has given to those chained to it, by side; counted once per block."""
+
+    __slots__ = ("sides",)
+
+    def __init__(self) -> None:
+        self.sides: dict[str | None, int] = {None: 0}
+
+    def count(self, output: Output) -> None:
+        """Count what goes through an output from now on."""
+        sides, emit, emit_block, emit_side = self.sides, output.emit, output.emit_block, output.emit_side
+
+        def counted(values: Values, timestamps: Timestamps) -> None:
+            sides[None] += len(values)
+            emit(values, timestamps)
+
+        def counted_block(block: Block) -> None:
+            sides[None] += block.records
+            emit_block(block)
+
+        def counted_side(tag: str, values: Values, timestamps: Timestamps) -> None:
+            sides[tag] = sides.get(tag, 0) + len(values)
+            emit_side(tag, values, timestamps)
+
+        output.emit, output.emit_block, output.emit_side = counted, counted_block, counted_side
+
+
 class OperatorChain:
     """The operators of one vertex, one subtask."""
 
@@ -150,6 +181,8 @@ class OperatorChain:
             children[node.inputs[0].upstream].append((node.inputs[0].side, operators[node.id]))
         #: what takes the place of an operator's ``process``: the loop of the run that it begins
         self._process = {operator: operator.process for operator in self._order}
+        #: of the operators that others are chained to; of the last ones the edges count
+        self._emitted = {number: _Emitted() for number, chained in children.items() if chained}
         for run in vertex.fused:
             writer = next((end.writer for end in ends if end.edge.id == run.edge), None)
             found = [operators[number] for number in run.operators]
@@ -158,6 +191,8 @@ class OperatorChain:
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
+            if node.id in self._emitted:
+                self._emitted[node.id].count(output)
             operators[node.id].setup(contexts[node.id], output)
         self._first = self._takes_block(self.head)
         self._inputs_closed: set[int] = set()
@@ -283,6 +318,45 @@ class OperatorChain:
         """Notify every operator that a checkpoint is aborted."""
         for operator in self._order:
             operator.notify_checkpoint_aborted(checkpoint)
+
+    def record_counts(self, read: int) -> dict[OperatorId, RecordCounts]:
+        """Return how many records each operator has read and emitted, if the first one has read so many."""
+        found: dict[OperatorId, RecordCounts] = {}
+        for node in self.vertex.nodes:
+            if node is not self.vertex.nodes[0]:
+                (given,) = node.inputs
+                read = self._emitted[given.upstream].sides.get(given.side, 0)
+            found[node.id] = RecordCounts(read, self._emitted_by(node.id))
+        for run in self.vertex.fused:
+            found |= self._within(run.operators, found)
+        return found
+
+    def _emitted_by(self, operator: OperatorId) -> int:
+        """Count each record once, to however many readers it goes."""
+        if operator in self._emitted:
+            return sum(self._emitted[operator].sides.values())
+        sides: dict[str | None, int] = {}
+        for end in self._outputs:
+            if end.edge.source_node == operator:
+                sides[end.edge.side] = max(sides.get(end.edge.side, 0), end.records())
+        return sum(sides.values())
+
+    def _within(
+        self, run: tuple[OperatorId, ...], found: dict[OperatorId, RecordCounts]
+    ) -> dict[OperatorId, RecordCounts]:
+        """Return the counts of operators that run as one loop, of which the two ends are counted.
+
+        A map emits as many records as it reads, which gives all others but those between two that do not: there a count would
+        cost a step per record, and is not taken.
+        """
+        keeps = [isinstance(self.operators[number], MapLogic) for number in run]
+        read, emitted = found[run[0]].read, found[run[-1]].emitted
+        counts: dict[OperatorId, RecordCounts] = {}
+        for place, number in enumerate(run):
+            after = read if all(keeps[: place + 1]) else emitted if all(keeps[place + 1 :]) else None
+            before = read if not place else counts[run[place - 1]].emitted
+            counts[number] = RecordCounts(before, after)
+        return counts
 
     def flush(self) -> None:
         """Flush the edges."""

@@ -46,7 +46,7 @@ from funken.checkpoint.restart import fault_of, resume_hint
 from funken.checkpoint.restore import Restoration, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings, placed
 from funken.checkpoint.store.completed import CompletedCheckpointStore, open_checkpoint
-from funken.checkpoint.store.epochs import Term
+from funken.checkpoint.store.epochs import Term, remove_abandoned
 from funken.checkpoint.store.manifest import Manifest, SnapshotKind, folder_of
 from funken.config import Configuration
 from funken.errors import CheckpointError, CommitError, Fault, JobExecutionError, LeadershipLost
@@ -136,6 +136,11 @@ class JobCheckpoints:
         self._store.claim(self.term)
         self._coordinator = self._new_coordinator()
         self._claimed = True
+        self.background(self._remove_abandoned)
+
+    def _remove_abandoned(self) -> None:
+        for folder in remove_abandoned(self._storage):
+            logger.info("%s is removed: its driver ended before it had completed a checkpoint", folder)
 
     @staticmethod
     def of(plan: PhysicalPlan, configuration: Configuration, job_id: str) -> JobCheckpoints:

@@ -123,7 +123,8 @@ class JobExecution:
             safe = job.checkpoints is not None and job.checkpoints.done
             if job.revert(error):
                 error = RescaleDue(f"the job goes on with fewer tasks: {error}")
-            return AttemptRaised(error, random.random(), safe, job.restartable)
+            repeats = job.checkpoints is None and job.master.collectors.handed_on
+            return AttemptRaised(error, random.random(), safe, job.restartable, repeats)
         return AttemptReturned()
 
     def _settle(self, command: SettleAttempt) -> AttemptSettled:

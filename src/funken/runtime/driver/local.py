@@ -230,7 +230,7 @@ class LocalLoop:
             task: FeedbackLane.of(job.settings.feedback, name) for task, name in job.plan.head_tasks().items()
         }
         self._loops = {task: self._loop(blob, task) for task in job.master.tasks}
-        #: when the last turn of each task ended that did not come to the end of what it was sent
+        #: when the last turn of each task ended that did not come to the end of what it was sent, or of what it reads
         self._left: dict[TaskId, float] = {}
 
     def _loop(self, blob: bytes, number: TaskId) -> TaskLoop:
@@ -329,6 +329,8 @@ class LocalLoop:
             if loop.task.work or not loop.mailbox.empty():
                 self._left[loop.task.id] = self._clock.monotonic()
                 behind = behind or loop.task.id not in self._lanes
+            elif may_poll and loop.task.has_sources and loop.wait == 0:  # it would read on at once
+                self._left[loop.task.id] = self._clock.monotonic()
             wait = min(wait, loop.wait)
         for lane in self._lanes.values():
             lane.turn()

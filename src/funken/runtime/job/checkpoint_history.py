@@ -73,6 +73,8 @@ class CheckpointStats:
     subtasks: tuple[SubtaskCheckpointStats, ...] = ()
     discarded: bool = False
     """Whether its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
+    held_up_by: tuple[tuple[int, int], ...] = ()
+    """The vertices and subtasks that have not acknowledged it although everything before them has; of a failed one, then."""
 
     @property
     def duration(self) -> int | None:
@@ -118,13 +120,15 @@ class _Open:
     latest_ack: Millis | None = None
     subtasks: list[SubtaskCheckpointStats] = field(default_factory=list)
 
-    def stats(self, status: str, ended: Millis | None = None, failure: str = "") -> CheckpointStats:
+    def stats(
+        self, status: str, ended: Millis | None = None, failure: str = "", held_up_by: tuple[tuple[int, int], ...] = ()
+    ) -> CheckpointStats:
         done = self.tasks - len(self.missing)
         size = sum(subtask.size for subtask in self.subtasks)
         parts = tuple(self.subtasks)
         return CheckpointStats(
             self.id, self.kind, status, self.triggered, self.tasks, done, self.latest_ack, ended, size, self.path,
-            failure, parts, status == "FAILED",
+            failure, parts, status == "FAILED", held_up_by,
         )  # fmt: skip
 
 
@@ -150,6 +154,7 @@ class CheckpointHistory:
 
     def replan(self, plan: PhysicalPlan) -> None:
         """The job has another plan from now on."""
+        self._plan = plan
         self._vertex_of = {
             plan.stable_ids[node.id]: vertex.id for vertex in plan.vertices for node in vertex.nodes
             if node.id in plan.stable_ids
@@ -237,12 +242,20 @@ class CheckpointHistory:
         found = self._open.pop(checkpoint, None)
         if found is None:
             return
-        stats = found.stats(status, wall, failure)
+        stats = found.stats(status, wall, failure, self._holding_up(found))
         self._counts[status] += 1
         self._latest[status if status == "FAILED" else found.kind] = stats
         self._ended.append(stats)
         del self._ended[: -self._kept]
         self._times = {key: times for key, times in self._times.items() if key[1] in self._open}
+
+    def _holding_up(self, found: _Open) -> tuple[tuple[int, int], ...]:
+        missing = {
+            vertex.id: [place for place in range(vertex.parallelism) if TaskId(vertex.stage, place) in found.missing]
+            for vertex in self._plan.vertices
+        }
+        waiting = {edge.target for edge in self._plan.edges if missing[edge.source] and not edge.feedback}
+        return tuple((vertex, place) for vertex, places in missing.items() if vertex not in waiting for place in places)
 
     def folder_removed(self) -> None:
         """The folder of the job's checkpoints is removed, with all that are in it."""
@@ -265,7 +278,7 @@ class CheckpointHistory:
             return self._snapshot()
 
     def _snapshot(self) -> CheckpointsSnapshot:
-        under_way = [found.stats("IN_PROGRESS") for found in self._open.values()]
+        under_way = [found.stats("IN_PROGRESS", held_up_by=self._holding_up(found)) for found in self._open.values()]
         return CheckpointsSnapshot(
             self._counts["COMPLETED"],
             self._counts["FAILED"],

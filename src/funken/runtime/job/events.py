@@ -69,12 +69,14 @@ class AttemptRaised(JobEvent):
     """The attempt has failed; nothing of it runs.
 
     ``safe``: everything the job did is safe all the same; ``restartable``: another attempt makes sense to the runner.
+    ``repeats``: the program has records of ``execute_and_collect`` already, and another attempt would give it them again.
     """
 
     error: BaseException
     jitter: float = 0.0
     safe: bool = False
     restartable: bool = True
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

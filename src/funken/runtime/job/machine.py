@@ -41,8 +41,8 @@ from __future__ import annotations
 from collections import deque
 
 from funken.checkpoint.events import Outcome
-from funken.checkpoint.restart import NoRestart, RestartStrategy, is_retried, outcome_of
-from funken.errors import RescaleDue, RestoreFailed
+from funken.checkpoint.restart import NoRestart, RestartStrategy, fault_of, is_retried, outcome_of
+from funken.errors import JobExecutionError, RescaleDue, RestoreFailed
 from funken.ids import Millis
 from funken.runtime.interruption import Interrupted
 from funken.runtime.job.events import (
@@ -212,6 +212,9 @@ class JobMachine:
             delay = self._strategy.failed(self._now, event.jitter)
         if delay is None:
             self._fail(error, known=True)
+            return
+        if event.repeats:
+            self._fail(_would_repeat(error))
             return
         self.restarts += 1
         reason = headline(error)
@@ -398,3 +401,15 @@ class JobMachine:
             assert execution.attempt == self.attempt or (
                 execution.state.is_terminal and execution.attempt < self.attempt
             )
+
+
+def _would_repeat(error: Exception) -> JobExecutionError:
+    """Return why a job is not restarted that its strategy would restart after ``error``."""
+    found = JobExecutionError(
+        "the job failed and is not restarted: the program has records of execute_and_collect() already, and without "
+        "checkpoints another attempt would give it them again. Call env.enable_checkpointing(interval), or write to a sink. "
+        f"It failed with {headline(error)}"
+    )
+    found.fault = fault_of(error)
+    found.__cause__ = error
+    return found

@@ -6,23 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from funken.metrics.reporter import MetricPoint
-from funken.runtime.job.graph import VertexInfo
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.vertex_metrics import SubtaskMetrics
 from funken.runtime.process import ProcessStatus
 
 
-def operator_records(info: VertexInfo, metrics: SubtaskMetrics) -> dict[str, dict[str, int | float]]:
-    """Return, by the stable id of an operator, what it has read or written: of a chain the ends are known, nothing between."""
-    head, tail = info.operators[0].id, info.operators[-1].id
-    found: dict[str, dict[str, int | float]] = {
-        head: {"numRecordsIn": metrics.records_in, "numRecordsInPerSecond": metrics.records_in_per_second}
-    }
-    written = {"numRecordsOut": metrics.records_out, "numRecordsOutPerSecond": metrics.records_out_per_second}
-    found[tail] = found.get(tail, {}) | written
+def operator_records(metrics: SubtaskMetrics) -> dict[str, dict[str, int | float]]:
+    """Return, by the stable id of an operator, what it has read and emitted; a metric of its own of that name goes before."""
     return {
-        operator: {name: value for name, value in values.items() if name not in metrics.user.get(operator, {})}
-        for operator, values in found.items()
+        operator: {name: value for name, value in records.named().items() if name not in metrics.user.get(operator, {})}
+        for operator, records in metrics.operators.items()
     }
 
 
@@ -51,7 +44,7 @@ def points_of(job: JobSnapshot, driver: ProcessStatus | None = None) -> list[Met
             found += [MetricPoint(name, value, own) for name, value in subtask.metrics.named(job.taken).items()]
             if (delay := delays.get((vertex.id, subtask.subtask))) is not None:
                 found.append(MetricPoint("checkpointStartDelayNanos", delay, own))
-            for operator, records in operator_records(info, subtask.metrics).items():
+            for operator, records in operator_records(subtask.metrics).items():
                 place = task | {"operator_id": operator, "operator_name": names[operator], "kind": "user"}
                 found += [MetricPoint(name, value, place) for name, value in records.items()]
             for operator, metrics in subtask.metrics.user.items():

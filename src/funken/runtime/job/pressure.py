@@ -15,6 +15,8 @@ from funken.ids import Millis
 
 HELD_BACK = 0.1
 """From which share of time on a source counts as held back; Flink's bound between "ok" and "low"."""
+_BUSY_SOURCE = 0.8
+"""From which share of time on a source that nobody holds back is what the job waits for."""
 _BUSY = 0.3
 """A vertex that is less busy is nobody's bottleneck: what holds the source back is outside of the job, or only passing."""
 
@@ -24,7 +26,8 @@ class Bottleneck:
     """The vertex that a job waits for.
 
     ``busy`` is the share of time of its busiest subtask, ``held_back`` that of the sources before it, ``since`` when the first of
-    these was held back (wall clock, ms); ``between`` are the vertices that stand still because of it, sources included.
+    these was held back (wall clock, ms); ``between`` are the vertices that stand still because of it, sources included. A source
+    that is always busy, and that nobody holds back, is a bottleneck too: ``between`` is empty then.
 
     >>> Bottleneck(2, "enrich", 3, 0.92, 0.8, Millis(0), (0, 1)).text("12:03:10")
     'enrich is the bottleneck: subtask 3 is 92 % busy; input held back for 80 % of the time since 12:03:10'
@@ -40,10 +43,9 @@ class Bottleneck:
 
     def text(self, since: str) -> str:
         """Say it in words; ``since`` is the moment as the reader writes it."""
-        return (
-            f"{self.name} is the bottleneck: subtask {self.subtask} is {self.busy:.0%} busy; "
-            f"input held back for {self.held_back:.0%} of the time since {since}"
-        ).replace("%", " %")
+        waits = f"input held back for {self.held_back:.0%} of the time" if self.between else "what is behind it waits"
+        text = f"{self.name} is the bottleneck: subtask {self.subtask} is {self.busy:.0%} busy; {waits} since {since}"
+        return text.replace("%", " %")
 
 
 class FlowGraph:
@@ -81,6 +83,21 @@ class FlowGraph:
             share, others = found.get(worst, (0.0, set()))
             found[worst] = max(share, held), others | between | {source}
         return {vertex: (share, tuple(sorted(between))) for vertex, (share, between) in found.items()}
+
+    def busy_sources(self, sources: Mapping[int, float], busy: Mapping[int, float]) -> list[int]:
+        """Return the sources that the vertices behind them wait for: always busy, busier than those, and held back by none.
+
+        >>> graph = FlowGraph([0, 1, 2], [(0, 1), (1, 2)])
+        >>> graph.busy_sources({0: 0.0}, {0: 0.95, 1: 0.3, 2: 0.1}), graph.busy_sources({0: 0.5}, {0: 0.95, 1: 0.3, 2: 0.1})
+        ([0], [])
+        """
+        return [
+            source
+            for source, held in sources.items()
+            if held < HELD_BACK
+            and busy.get(source, 0.0) >= _BUSY_SOURCE
+            and all(busy.get(each, 0.0) < busy[source] for each in _reachable(source, self._after) - {source})
+        ]
 
 
 def _reachable(start: int, steps: Mapping[int, set[int]]) -> set[int]:

@@ -15,6 +15,7 @@ from typing import Any
 from funken import config
 from funken.dataclass import dataclass
 from funken.ids import Millis
+from funken.io.durations import in_words
 from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
 from funken.runtime.job.graph import JobGraph
 from funken.runtime.job.history import Execution, FailureRecord, RestartRecord, headline
@@ -23,6 +24,10 @@ from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.job.vertex_metrics import SubtaskMetrics
 from funken.runtime.messages import TaskId
+
+_STUCK_MILLIS = 10_000
+_NAMED = 4
+"""How many subtasks of a vertex are named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +189,22 @@ class JobSnapshot:
         parts = () if last is None else last.subtasks
         return {(each.vertex, each.subtask): round(each.start_delay * 1e6) for each in parts}
 
+    def stuck_checkpoints(self) -> list[str]:
+        """Say in words which checkpoints take much longer than the last one, and for which subtasks they wait."""
+        last = self.checkpoints.latest_completed
+        bound = max(_STUCK_MILLIS, 2 * ((last and last.duration) or 0))
+        names = {info.id: info.name for info in self.graph.vertices}
+        found = []
+        for each in self.checkpoints.history:
+            age = self.taken - each.triggered
+            if each.status == "IN_PROGRESS" and age > bound and each.held_up_by:
+                subtasks: dict[str, list[int]] = {}
+                for vertex, subtask in each.held_up_by:
+                    subtasks.setdefault(names.get(vertex, str(vertex)), []).append(subtask)
+                places = " and ".join(f"{name} ({_subtasks(numbers)})" for name, numbers in subtasks.items())
+                found.append(f"{each.kind} {each.id} has waited {in_words(age // 1000 * 1000)} for {places}")
+        return found
+
     def latencies(self) -> Iterator[tuple[str, str, int, Mapping[str, float]]]:
         """Yield of each subtask that latency markers have reached: where from, the operator, its number, ages (ms)."""
         for info, vertex in zip(self.graph.vertices, self.vertices, strict=True):
@@ -198,13 +219,32 @@ class JobSnapshot:
         """Return it as dicts, lists, texts and numbers."""
         found = plain(self)
         assert isinstance(found, dict)
-        return found | {"start_time": self.start_time, "end_time": self.end_time, "duration": self.duration}
+        return found | {
+            "start_time": self.start_time,
+            "end_time": self.end_time,
+            "duration": self.duration,
+            "stuck_checkpoints": self.stuck_checkpoints(),
+        }
 
     def to_json(self) -> str:
         """Return it as JSON."""
         import json  # noqa: PLC0415 - most snapshots are never encoded
 
         return json.dumps(self.to_dict(), default=str)
+
+
+def _subtasks(numbers: list[int]) -> str:
+    """Name subtasks, the first few of many.
+
+    >>> _subtasks([1]), _subtasks([0, 1]), _subtasks(list(range(9)))
+    ('subtask 1', 'subtasks 0 and 1', 'subtasks 0, 1, 2 and 6 more')
+    """
+    if len(numbers) == 1:
+        return f"subtask {numbers[0]}"
+    shown = numbers if len(numbers) <= _NAMED else numbers[: _NAMED - 1]
+    last = f"{len(numbers) - len(shown)} more" if len(numbers) > len(shown) else str(shown[-1])
+    first = shown if len(numbers) > len(shown) else shown[:-1]
+    return f"subtasks {', '.join(map(str, first))} and {last}"
 
 
 def plain(value: Any) -> Any:

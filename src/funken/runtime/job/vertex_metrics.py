@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, Millis
 from funken.metrics.histogram import percentile
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job.pressure import HELD_BACK, Bottleneck, FlowGraph
-from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
+from funken.runtime.messages import MetricsReport, RecordCounts, TaskId, VertexMetrics
 from funken.runtime.process import ProcessStatus
 from funken.timing.clock import Clock, SystemClock
 
@@ -21,6 +21,33 @@ _SPAN_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
 _MEASURABLE = 0.01
 """From which share of time on a subtask is busy enough for the rate at which it would be always busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRecords:
+    """How many records one subtask of an operator has read and emitted, and how many per second of late.
+
+    ``None``: nobody counts them, because they pass between two functions of one loop.
+    """
+
+    records_in: int | None = None
+    records_out: int | None = None
+    records_in_per_second: float | None = None
+    records_out_per_second: float | None = None
+
+    def named(self) -> dict[str, int | float]:
+        """Return those that are known by Flink's names.
+
+        >>> OperatorRecords(records_in=3, records_in_per_second=1.5).named()
+        {'numRecordsIn': 3, 'numRecordsInPerSecond': 1.5}
+        """
+        found = {
+            "numRecordsIn": self.records_in,
+            "numRecordsInPerSecond": self.records_in_per_second,
+            "numRecordsOut": self.records_out,
+            "numRecordsOutPerSecond": self.records_out_per_second,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +85,8 @@ class SubtaskMetrics:
     """How many blocks wait for it in its task."""
     process: ProcessStatus | None = None
     """What the process that the subtask is in uses of its machine."""
+    operators: Mapping[str, OperatorRecords] = field(default_factory=dict)
+    """What each of its operators has read and emitted, by the operator's stable id."""
 
     @property
     def true_processing_rate(self) -> float | None:
@@ -186,9 +215,11 @@ class MetricsHistory:
         for (vertex, subtask), metrics in self._current.items():
             if vertex in self._sources:
                 pressed[vertex] = max(pressed.get(vertex, 0.0), metrics.back_pressured_ms_per_second / 1000)
-            else:
-                busy[vertex] = max(busy.get(vertex, (0.0, 0)), (metrics.busy_ms_per_second / 1000, subtask))
-        pressure = self._flow.pressure(pressed, {vertex: share for vertex, (share, _) in busy.items()})
+            busy[vertex] = max(busy.get(vertex, (0.0, 0)), (metrics.busy_ms_per_second / 1000, subtask))
+        shares = {vertex: share for vertex, (share, _) in busy.items()}
+        behind = {vertex: share for vertex, share in shares.items() if vertex not in self._sources}
+        pressure = self._flow.pressure(pressed, behind)
+        pressure |= {source: (0.0, ()) for source in self._flow.busy_sources(pressed, shares)}
         now = Millis(self._clock.now())
         self._since = {vertex: self._since.get(vertex, now) for vertex in pressure}
         self._bottlenecks = sorted(
@@ -234,4 +265,15 @@ class MetricsHistory:
             now.markers,
             now.queued,
             process,
+            {
+                operator: _records(counts, then.operators.get(operator, counts), rate)
+                for operator, counts in now.operators.items()
+            },
         )
+
+
+def _records(now: RecordCounts, then: RecordCounts, rate: Callable[[float], float]) -> OperatorRecords:
+    read, emitted = (
+        None if value is None else rate(value - (before or 0)) for value, before in zip(now, then, strict=True)
+    )
+    return OperatorRecords(now.read, now.emitted, read, emitted)

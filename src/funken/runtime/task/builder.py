@@ -83,7 +83,6 @@ class Subtask:
         "chain",
         "factor",
         "gate",
-        "local",
         "marker_ages",
         "metrics",
         "outputs",
@@ -98,7 +97,6 @@ class Subtask:
         local: list[LocalEdge], pieces_of_block: int,
     ) -> None:  # fmt: skip
         self.vertex = vertex
-        self.local = local
         self.outputs = ends
         self.writers = writers
         #: the channel state of the newest unaligned barrier, while it is written
@@ -219,6 +217,7 @@ class TaskBuilder:
             flush=flush,
             latency=_nothing if edge.feedback else writer.latency,
             round=lambda number: writer.control(BlockKind.ROUND, number),
+            records=lambda: writer.records,
             writer=writer if isinstance(writer, HashWriter) else None,
         )
 
@@ -246,11 +245,12 @@ class TaskBuilder:
             assert found is not None
             return found
 
-        local.append(LocalEdge(gate, channel))
+        found = LocalEdge(gate, channel)
+        local.append(found)
         return EdgeOutput(
             edge,
-            emit=local[-1].emit,
-            emit_block=local[-1].emit_block,
+            emit=found.emit,
+            emit_block=found.emit_block,
             watermark=lambda watermark: gate().watermark(channel, watermark),
             idle=lambda idle: gate().idle(channel, idle),
             barrier=lambda checkpoint, details, state_writer: gate().barrier(
@@ -259,6 +259,7 @@ class TaskBuilder:
             end=lambda pauses: gate().end(channel, pauses),
             flush=lambda: None,
             round=lambda number: gate().round(channel, number),
+            records=lambda: found.records,
             latency=lambda source, marked: self.markers.take(self.subtasks[edge.target], source, marked),
         )
 

@@ -71,8 +71,7 @@ class TaskMeter:
         held = self.held if self._since is None else self.held + now - self._since
         for subtask in self._subtasks.values():
             metrics, gate, source = subtask.metrics, subtask.gate, subtask.source
-            metrics.records_out = sum(writer.records for writer in subtask.writers)
-            metrics.records_out += sum(edge.records for edge in subtask.local)
+            metrics.records_out = sum(end.records() for end in subtask.outputs)
             metrics.bytes_out = sum(writer.bytes for writer in subtask.writers)
             metrics.watermark_out = min(op.current_watermark for op in subtask.chain.operators.values())
             metrics.watermark = gate.combined if gate is not None else metrics.watermark_out
@@ -82,6 +81,8 @@ class TaskMeter:
             if source is not None:
                 metrics.records_in = source.records
                 metrics.back_pressured += held
+            counts = subtask.chain.record_counts(metrics.records_in)
+            metrics.operators = {plan.stable_ids[number]: found for number, found in counts.items()}
             metrics.markers = {name: latency_statistics(ages) for name, ages in subtask.marker_ages.items()}
             for node in subtask.vertex.nodes:
                 group = contexts.metrics[node.id]
