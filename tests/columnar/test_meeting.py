@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from funken.columnar.expressions import NotVectorizable, nodes_of
-from funken.columnar.flat_maps.maybe import trace_maybe
+from funken.columnar.flat_maps.conventions import trace_maybe
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed

@@ -10,7 +10,7 @@ from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
 from funken.columnar.tracing import trace
 from funken.columnar.typed.inference import Inference
-from funken.columnar.typed.results import schema_of, typed_and_read
+from funken.columnar.typed.results import typed, typed_and_read
 from funken.expr.types import BOOL, DICT, FLOAT, INT, STR, Object, Record, Tuple
 
 LIMIT = 5
@@ -77,8 +77,8 @@ def generating(value: Any) -> Any:
 def test_a_function_becomes_an_expression() -> None:
     traced, schema = trace(lambda pair: (pair[0], 1), None, 1).typed(Tuple((STR, INT)))
     assert (traced.result, schema) == (Make((Argument(0, (0,)), Constant(1))), Tuple((STR, INT)))
-    assert schema_of(trace(unpacking, None, 1).result, Tuple((STR, INT))) == Tuple((INT, STR))
-    assert schema_of(trace(Doubling(), "map", 1).result, FLOAT) == FLOAT
+    assert typed(trace(unpacking, None, 1).result, Tuple((STR, INT)))[1] == Tuple((INT, STR))
+    assert typed(trace(Doubling(), "map", 1).result, FLOAT)[1] == FLOAT
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_reason_of_a_refusal_is_told(function: Any, reason: str) -> None:
 )
 def test_types_without_a_kernel_are_refused(function: Any, shape: Any, reason: str) -> None:
     with pytest.raises(NotVectorizable) as refused:
-        schema_of(trace(function, None, 1).result, shape)
+        typed(trace(function, None, 1).result, shape)
     assert reason in str(refused.value)
 
 

@@ -69,6 +69,15 @@ def holds(function: Any, dependencies: Iterable[Dependency], owner: Any = None) 
     return type(function) is FunctionType and all(_holds(function, each, owner) for each in dependencies)
 
 
+def still_holds(dependencies: Sequence[Dependency], target: Any, method: str | None) -> bool:
+    """Whether all that a function, or a method of an object, uses is what it was when it was read."""
+    if not dependencies:
+        return True
+    if method is None:
+        return holds(target, dependencies)
+    return holds(getattr(getattr(target, method, None), "__func__", None), dependencies, target)
+
+
 def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     if known.kind == "method":
         return bool(fingerprint(function.__code__) == known.value)
@@ -277,4 +286,5 @@ __all__ = [
     "is_builtin",
     "is_namespace",
     "same",
+    "still_holds",
 ]  # fmt: skip

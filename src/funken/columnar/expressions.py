@@ -15,9 +15,7 @@ from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.errors import FunkenError
-from funken.expr.types import BOOL, FLOAT, HIGHEST, INT, LOWEST, NUMBER, STR, Atomic, Tuple, Type
-
-_TYPES: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
+from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, NUMBER, OF_CLASSES, STR, Atomic, Tuple, Type
 
 
 class NotVectorizable(FunkenError):
@@ -252,7 +250,7 @@ def schema_of_value(value: Any) -> Type | None:
     if kind is tuple:
         shapes = [schema_of_value(item) for item in value]
         return Tuple(schema for schema in shapes if schema is not None) if shapes and None not in shapes else None
-    return _TYPES.get(kind)
+    return OF_CLASSES.get(kind)
 
 
 def is_text(value: str) -> bool:

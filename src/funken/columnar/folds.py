@@ -30,6 +30,7 @@ from funken.columnar.lists.folds import ALL, ListFold, list_fold
 from funken.columnar.records import is_inherited
 from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, comparison_of, recurrence_of
 from funken.columnar.tracing import Traced, trace
+from funken.columnar.typed.sharing import with_parts
 from funken.dataclass import dataclass
 from funken.expr.types import (
     ARRAYS,
@@ -301,17 +302,7 @@ def _of_record(expression: Expression, so_far: int, record: int, does: str = "jo
             if argument != record:
                 raise NotVectorizable(f"{does} the result so far and the record in a way that has no kernel")
             return Argument(0, path)
-        case Constant():
-            return expression
-    fields = {}
-    for name, value in vars(expression).items():
-        if isinstance(value, Expression):
-            fields[name] = _of_record(value, so_far, record, does)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
-            fields[name] = tuple(_of_record(each, so_far, record, does) for each in value)  # type: ignore[assignment]
-        else:
-            fields[name] = value
-    return type(expression)(**fields)
+    return with_parts(expression, lambda each: _of_record(each, so_far, record, does))
 
 
 def _numbered(position: Any, schema: Record) -> int:

@@ -17,10 +17,9 @@ from functools import reduce
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.calling.markers import DISPLAY, Marker, dropping, expression_on
 from funken.columnar.calling.steps import Steps
 from funken.columnar.expressions import Choose, Constant, Expression, IsNone, Make, Sequence, Unary, Unpacked
-from funken.columnar.lists.comprehensions import DISPLAY, dropping
 from funken.columnar.lists.results import ResultOfItem
 from funken.columnar.mutation.names import known_truth
 from funken.columnar.stack import Stack
@@ -35,9 +34,9 @@ class _Apart(Exception):
     """Two values of a variable cannot become one."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class State:
-    """Where a path is, and what it has there."""
+    """Where a path is, and what it has there; it changes as the path is followed."""
 
     number: int
     stack: Stack
@@ -48,6 +47,14 @@ class State:
     """What the body of a loop has given for the item."""
     loops: tuple[tuple[int, int, int], ...] = ()
     """The loops over displays around it: where they begin, where they stop, and how many items they have behind them."""
+
+    def copy(self) -> State:
+        """Return the same state, for another path."""
+        return replace(self, stack=self.stack.copy(), variables=dict(self.variables))
+
+    def drop(self, value: Any) -> None:
+        """Note that a value was evaluated, and that the path goes on without it."""
+        self.dropped = dropping(self.dropped, value)
 
     def place(self) -> tuple[int, ...]:
         """Return the place of the state in the order in which states are taken."""
@@ -69,14 +76,15 @@ def labels_of(operations: Several[Operation]) -> frozenset[int]:
 class Agenda:
     """The states that are yet to be followed. ``meets``: those that come to one operation become one.
 
-    What a path tests is evaluated on it, whether its result needs that or not: it may raise.
+    What a path tests is evaluated on it, whether its result needs that or not: it may raise. States of a function that is
+    called have the conditions of the one ``around`` it.
     """
 
-    def __init__(self, steps: Steps, meets: bool = True) -> None:
-        self.conditions = PathConditions[Expression]()
+    def __init__(self, steps: Steps, meets: bool = True, around: Agenda | None = None) -> None:
+        self.conditions: PathConditions[Expression] = PathConditions() if around is None else around.conditions
+        self._sharing: Sharing = Sharing() if around is None else around._sharing
         self._steps = steps
         self._meets = meets
-        self._sharing = Sharing()
         self._pending: dict[tuple[int, ...], list[State]] = {}
 
     def key(self, expression: Expression) -> int:
@@ -111,6 +119,14 @@ class Agenda:
     def _meeting(self, states: list[State]) -> State:
         return states[0] if len(states) == 1 else _Meeting(self.conditions, self._steps.own, states).state()
 
+    def forked(self, state: State, test: Expression) -> tuple[State, State]:
+        """Return the states where a test holds, and where it does not."""
+        test = self._sharing.of(test)
+        one, other = (
+            replace(state.copy(), when=self.conditions.after(state.when, test, holds)) for holds in (True, False)
+        )
+        return one, other
+
     def branch(self, name: str, here: int, there: int, state: State) -> None:
         """Add the states behind a branch, each under its condition; one only, if the condition is known."""
         stack = state.stack
@@ -124,7 +140,7 @@ class Agenda:
             jumping.push(value)
         if name.endswith("NONE"):
             condition = IsNone(condition)
-        known = known_truth(condition)
+        known = known_truth(condition, self._steps.present)
         jumps_if = not ("FALSE" in name or "NOT_NONE" in name)
         if known is not None:
             jumps = known == jumps_if
@@ -133,10 +149,11 @@ class Agenda:
         test = self._sharing.of(condition)
         while isinstance(test, Unary) and test.op == "not":
             test, jumps_if = test.operand, not jumps_if
-        state = replace(state, dropped=dropping(state.dropped, test))
-        for number, items, holds in ((here, stack, not jumps_if), (there, jumping, jumps_if)):
-            when = self.conditions.after(state.when, test, holds)
-            self.add(replace(state, stack=items.copy(), variables=dict(state.variables), when=when), number)
+        state.drop(test)
+        holds, fails = self.forked(state, test)
+        stays, jumps_there = (fails, holds) if jumps_if else (holds, fails)
+        self.add(stays, here)
+        self.add(replace(jumps_there, stack=jumping.copy()), there)
 
 
 class _Meeting:

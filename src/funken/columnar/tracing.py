@@ -9,28 +9,21 @@ has that value (``dependencies.py``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from types import CodeType, FunctionType
 from typing import Any, Self, TypeVar
 
-from funken.columnar.bytecode import (
-    catches,
-    is_followed,
-)
+from funken.columnar.bytecode import catches, is_followed
 from funken.columnar.calling.constants import constant_of
 from funken.columnar.calling.markers import Marker
 from funken.columnar.calling.steps import Steps
 from funken.columnar.calling.targets import known_target
-from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, holds
+from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, still_holds
 from funken.columnar.expressions import Argument, Expression, NotVectorizable, Unary
 from funken.columnar.faults import reads
 from funken.columnar.lists.calls import FIRST_ITEM
-from funken.columnar.lists.comprehensions import (
-    VariablesReader,
-    cells_of,
-    dropping,
-    operations_of,
-)
+from funken.columnar.lists.comprehensions import VariablesReader, cells_of, operations_of
 from funken.columnar.meeting import State
 from funken.columnar.stack import Stack
 from funken.columnar.typed.results import typed_and_read
@@ -57,10 +50,7 @@ class Traced:
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
-        if not self.dependencies:
-            return True
-        function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
-        return holds(function, self.dependencies, None if method is None else target)
+        return still_holds(self.dependencies, target, method)
 
     @reads
     def typed(self, *schemas: Type) -> tuple[Traced, Type]:
@@ -97,8 +87,8 @@ def trace(target: Any, method: str | None, arguments: int, changes: bool = False
     known = known_target(target) if method is None and arguments == 1 else None
     if known is not None:
         return Traced(known)
-    function, bound = function_of(target, method), method is not None
-    tracer = Tracer(function, arguments, bound, target=target if bound else None)
+    function = function_of(target, method)
+    tracer = Tracer(function, [*map(Argument, range(arguments))], method is not None, target=target)
     return with_method(tracer.of(schema, changes).run(), function, method)
 
 
@@ -137,30 +127,27 @@ def function_of_method(target: Any, method: str) -> FunctionType:
 
 
 class Tracer(VariablesReader):
-    """Follows one function; a path through it is (instruction, stack, locals, what was evaluated and dropped)."""
+    """Follows one function, which is called with ``given``."""
 
     def __init__(
-        self, function: FunctionType, arguments: int, bound: bool, steps: Steps | None = None, target: Any = None
+        self, function: FunctionType, given: Sequence[Any], bound: bool, steps: Steps | None = None, target: Any = None
     ) -> None:  # fmt: skip
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
         self._check(code)
-        self._function = function
+        self._function, self._code = function, code
         self._dependencies: dict[tuple[str, str], Dependency] = {}
         self._steps = Steps() if steps is None else steps
         self._steps.catches |= catches(code)
-        self._start: dict[str, Any] = {}
-        given = arguments + bound
-        if not len(names) - len(function.__defaults__ or ()) <= given <= len(names):
-            raise NotVectorizable(f"takes {len(names) - bound} arguments, not {arguments}")
+        count = len(given) + bound
+        if not len(names) - len(function.__defaults__ or ()) <= count <= len(names):
+            raise NotVectorizable(f"takes {len(names) - bound} arguments, not {len(given)}")
         self._operations = operations_of(code)
         self._cells = cells_of(code, self._operations)
-        for number, name in enumerate(names[:given]):
-            self._start[name] = Argument(number - bound)
-        for name in names[given:]:
+        own = [Marker("self", name, target) for name in names[:bound]]
+        self._start: dict[str, Any] = dict(zip(names, [*own, *given], strict=False))
+        for name in names[count:]:
             self._start[name] = self._default(name)
-        if bound:
-            self._start[names[0]] = Marker("self", names[0], target)
 
     @staticmethod
     def _check(code: CodeType) -> None:
@@ -181,14 +168,12 @@ class Tracer(VariablesReader):
             self._steps.own += [each for each in self._start.values() if isinstance(each, Argument)]
         return self
 
-    def run(self, *arguments: Any) -> Traced:
-        """Follow the function from its beginning; with ``arguments``, it is called with these."""
-        names = list(self._start)
-        self._start |= dict(zip(names, arguments, strict=False))
-        before: tuple[Expression, ...] = ()
-        for each in arguments:
-            before = dropping(before, each)
-        result = self._follow(0, Stack(self), self._start, before)
+    def run(self, called: bool = False) -> Traced:
+        """Follow the function from its beginning; if it is ``called`` by another one, what it is given is evaluated before."""
+        begin = State(0, Stack(self), self._start)
+        for each in list(self._start.values()) if called else ():
+            begin.drop(each)
+        result = self._follow(begin)
         return Traced(result, tuple(self._dependencies.values()), catches=self._steps.catches)
 
     # ---- what the stack asks for
@@ -207,10 +192,7 @@ class Tracer(VariablesReader):
         if self._steps.depth > _DEEPEST:
             raise NotVectorizable(f"calls {name}(), which calls others too deep")
         with self._steps.within(function.__code__, name):
-            try:
-                traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
-            except NotVectorizable as refused:
-                raise NotVectorizable(f"calls {name}(), which {refused}") from None
+            traced = self._called(function, given, f"calls {name}(), which")
         self._steps.depth -= 1
         self.depend(Dependency(kind, name, InlinedFunction(fingerprint(function.__code__), traced.dependencies)))
         return traced.result
@@ -224,29 +206,29 @@ class Tracer(VariablesReader):
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
         """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
         with self._steps.inside():
-            try:
-                traced = Tracer(function, len(given), bound=False, steps=self._steps).run(*given)
-            except NotVectorizable as refused:
-                raise NotVectorizable(f"calls an inner function, which {refused}") from None
+            traced = self._called(function, given, "calls an inner function, which")
         for each in traced.dependencies:  # of names that mean the same in both
             self.depend(each)
         return traced.result
 
+    def _called(self, function: FunctionType, given: Sequence[Any], what: str, bound: bool = False) -> Traced:
+        """Read another function; a refusal begins with ``what``."""
+        try:
+            return Tracer(function, given, bound, self._steps).run(called=True)
+        except NotVectorizable as refused:
+            raise NotVectorizable(f"{what} {refused}") from None
+
     # ---- the way through
 
-    def _follow(
-        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None = None, carried: tuple[str, ...] | None = None,
-    ) -> Expression:  # fmt: skip
-        """Follow the function from an operation to its returns, or the body of the loop ``at`` to its end.
+    def _follow(self, state: State, at: int | None = None, carried: tuple[str, ...] | None = None) -> Expression:
+        """Follow the function from a state to its returns, or the body of the loop ``at`` to its end.
 
         ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
         """
-        begin = State(number, stack, variables, dropped)
         if at is None:
-            return Walk(self, at, carried).run(begin)
+            return Walk(self, at, carried).run(state)
         with self._steps.inside():
-            return Walk(self, at, carried).run(begin)
+            return Walk(self, at, carried).run(state)
 
 
 __all__ = ["Dependency", "Traced", "Tracer", "function_of", "function_of_method", "trace", "with_method"]

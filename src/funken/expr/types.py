@@ -287,6 +287,8 @@ Type: TypeAlias = Atomic | Composite
 
 ARRAYS = (INT, FLOAT, BOOL, STR)
 """Types whose values are in arrays; values of other types stay Python objects."""
+OF_CLASSES: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
+"""The types of the values of these classes."""
 KEY_TYPES = (INT, STR)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
@@ -350,8 +352,8 @@ def is_plain(of: Type) -> bool:
 
 
 __all__ = [
-    "ARRAYS", "BOOL", "DATACLASS", "DICT", "DOCUMENT", "FLOAT", "HIGHEST", "INT", "KEY_TYPES", "LOWEST", "NAMED_TUPLE", "NONE",
-    "NOTHING", "NUMBER", "ROW", "STR", "UNNAMED_ROW", "Atomic", "Bool", "Composite", "Float", "Int", "ListOf", "Nothing", "Null",
-    "Number", "Object", "Optional", "Record", "Str", "Tuple", "Type", "atomic_fields", "is_key", "is_plain", "optional",
-    "outer_fields", "types_in",
+    "ARRAYS", "BOOL", "DATACLASS", "DICT", "DOCUMENT", "FLOAT", "HIGHEST", "INT", "KEY_TYPES", "LOWEST", "NAMED_TUPLE",
+    "NONE", "NOTHING", "NUMBER", "OF_CLASSES", "ROW", "STR", "UNNAMED_ROW", "Atomic", "Bool", "Composite", "Float", "Int",
+    "ListOf", "Nothing", "Null", "Number", "Object", "Optional", "Record", "Str", "Tuple", "Type", "atomic_fields",
+    "is_key", "is_plain", "optional", "outer_fields", "types_in",
 ]  # fmt: skip

@@ -18,6 +18,10 @@ class Marker:
         self.listed: Expression | None = None
 
 
+class Method(Marker):
+    """A method of a marker that does something: what calls it, is read by who knows its ``kind``."""
+
+
 class Outside(Marker):
     """A value from outside of the function: ``kind`` and ``name`` are those of the dependency that it becomes when used."""
 
@@ -46,9 +50,25 @@ def expression_on(found: Any) -> Expression:
     raise NotVectorizable("calls a function")
 
 
+DISPLAY = "display"
+"""The kind of a marker for the iterator of a display: its value are the items that are left."""
+
+
+def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
+    """Return what was evaluated and dropped, with one more value; of a list or set with its items."""
+    if isinstance(value, Marker) and value.kind == "list":
+        for each in value.value:
+            dropped = dropping(dropped, Invoke("display", (each,)) if isinstance(each, Unpacked) else each)
+    if isinstance(value, Marker) and value.kind == "set":
+        value = value.value
+    if not isinstance(value, Expression) or is_pure(value) or any(value is each for each in dropped):
+        return dropped
+    return (*dropped, value)
+
+
 def is_pure(expression: Expression) -> bool:
     """Whether evaluating an expression does nothing, whatever its arguments are."""
     return isinstance(expression, Argument | Constant)
 
 
-__all__ = ["Marker", "Outside", "expression_on", "is_pure", "said"]
+__all__ = ["DISPLAY", "Marker", "Method", "Outside", "dropping", "expression_on", "said"]

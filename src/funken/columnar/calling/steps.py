@@ -27,6 +27,8 @@ class Steps:
         self.catches = False
         #: the records that the function alone has, so that it may change them
         self.own: list[Expression] = []
+        #: arguments that are never ``None`` where they are read
+        self.present: frozenset[Expression] = frozenset()
         #: that of the first argument, if it is known
         self.schema: Type | None = None
 

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from funken.columnar.dependencies import Dependency, holds
+from funken.columnar.dependencies import Dependency, still_holds
 from funken.columnar.evaluated import add_evaluated
 from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable, Sequence, nodes_of
 from funken.columnar.faults import reads
@@ -71,10 +71,7 @@ class TracedFlatMap:
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Whether everything the function uses is still what it was when it was traced."""
-        if not self.dependencies:
-            return True
-        function = target if method is None else getattr(getattr(target, method, None), "__func__", None)
-        return holds(function, self.dependencies, None if method is None else target)
+        return still_holds(self.dependencies, target, method)
 
     @reads
     def typed(self, schema: Type) -> tuple[TracedFlatMap, Type]:

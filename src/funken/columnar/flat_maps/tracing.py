@@ -7,20 +7,16 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from types import CodeType
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field, replace
+from types import CodeType, FunctionType
 from typing import Any
 
-from funken.columnar.bytecode import (
-    Operation,
-    always_raises,
-    ends_loops_twice,
-    is_generator,
-    is_plain_generator,
-)
-from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice, is_generator, is_plain_generator
+from funken.columnar.calling.markers import Marker, Outside, dropping, expression_on
 from funken.columnar.calling.targets import known_target
+from funken.columnar.dependencies import Dependency
 from funken.columnar.expressions import (
     Argument,
     Choose,
@@ -29,22 +25,39 @@ from funken.columnar.expressions import (
     Make,
     NotVectorizable,
     Raises,
+    Sequence,
     Unary,
     Unpacked,
 )
 from funken.columnar.faults import reads
-from funken.columnar.flat_maps.code import Code, LoopAround, Then, Variables
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
-from funken.columnar.lists.comprehensions import dropping, operations_of
-from funken.columnar.meeting import Agenda, State, labels_of
+from funken.columnar.lists.comprehensions import items_displayed, operations_of
+from funken.columnar.meeting import Agenda, State
 from funken.columnar.stack import Stack
 from funken.columnar.tracing import Tracer, function_of, with_method
-from funken.expr.paths import ALWAYS, NEVER, PathCondition
+from funken.columnar.walk import Walk
+from funken.dataclass import dataclass
+from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 from funken.expr.types import Type
 
 _ITEM = Argument(1)
 _THROUGH = 1 << 30
 """Where states are that are through with the body of a loop: behind all others."""
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a function is called: its ``arguments``, and what becomes of what it returns.
+
+    It ``gives`` ``several`` results, ``one``, ``one or none`` (``None`` is no result), or the ``truth`` about its first argument.
+    """
+
+    arguments: tuple[Any, ...]
+    methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
+    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+    gives: str = "several"
+    sides: bool = False
+    """Whether a pair of a tag and a value is a result for a side output."""
 
 
 @reads
@@ -62,25 +75,187 @@ def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) 
     items = known_target(target) if method is None else None
     if items is not None:
         return TracedFlatMap((Emission(_ITEM, items=items, segment=1),))
+    return read_by(Convention((Argument(0),)), target, method, schema, changes=True)
+
+
+def read_by(
+    convention: Convention, target: Any, method: str | None, schema: Type | None = None, changes: bool = False
+) -> TracedFlatMap:
+    """Return what a function that is called in a known way gives; ``changes``: nobody else has its arguments."""
     function = function_of(target, method)
-    traced = FlatMapTracer(function, 1, bound=method is not None, target=target).of(schema, changes=True).read()
-    return with_method(traced, function, method)
+    tracer = FlatMapTracer(function, convention, method is not None, target)
+    return with_method(tracer.of(schema, changes).read(), function, method)
 
 
-class _Run:
-    """A function, or the body of a loop, that is followed: ``at`` are the conditions around it."""
+class Found:
+    """What a function and all it calls give, in order."""
 
-    def __init__(
-        self, code: Code, at: Emission, loop: LoopAround | None, agenda: Agenda, labels: frozenset[int]
-    ) -> None:  # fmt: skip
-        self.code = code
-        self.loop = loop
-        self.agenda = agenda
-        self.labels = labels
-        self._at: dict[int, Emission] = {id(ALWAYS): at}
+    def __init__(self) -> None:
+        self.emissions: list[Emission] = []
+        self._segments = 0
+
+    def segment(self) -> int:
+        """Return the number of the next place."""
+        self._segments += 1
+        return self._segments
+
+    def add(self, emission: Emission) -> None:
+        """Add results."""
+        if emission.items is None:
+            emission = replace(emission, segment=self.segment())
+        self.emissions.append(emission)
+
+    @contextmanager
+    def aside(self) -> Iterator[list[Emission]]:
+        """Put what is given from now on into a list of its own."""
+        before, self.emissions = self.emissions, []
+        try:
+            yield self.emissions
+        finally:
+            self.emissions = before
+
+
+class FlatMapTracer(Tracer):
+    """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
+
+    meets = True
+    """Whether states that come to one operation become one."""
+
+    def __init__(self, function: FunctionType, convention: Convention, bound: bool, target: Any = None) -> None:
+        if convention.gives != "several" and is_generator(function.__code__):
+            raise NotVectorizable("is a generator, or has variable arguments")
+        super().__init__(function, convention.arguments, bound, target=target)
+        self.convention = convention
+        self.methods = convention.methods
+        self.found = Found()
+
+    def read(self) -> TracedFlatMap:
+        """Follow the function from its beginning."""
+        EmissionWalk(self).follow(State(0, Stack(self), self._start))
+        return TracedFlatMap(
+            tuple(self.found.emissions), tuple(self._dependencies.values()), catches=self._steps.catches
+        )
+
+    def given(self) -> list[Expression]:
+        """Return the results so far."""
+        return [each.result for each in self.found.emissions]
+
+    @staticmethod
+    def _check(code: CodeType) -> None:
+        if not is_plain_generator(code):
+            raise NotVectorizable("has variable arguments")
+
+    def _step(self, operation: Operation, state: State) -> None:
+        stack = state.stack
+        if self.convention.sides and (operation.name, operation.argument) == ("BUILD_TUPLE", 2):
+            tag = self._tag(stack.item(2))
+            if tag is not None:
+                value = stack.pop()
+                stack.discard()
+                stack.push(Marker("side", "a pair of a tag and a value", (tag, value)))
+                return
+        super()._step(operation, state)
+
+    def _tag(self, found: Any) -> str | None:
+        """Return the id of a tag that comes from outside of the function; ``None`` if it is something else."""
+        if not isinstance(found, Outside) or not isinstance(tag := getattr(found.value, "tag_id", None), str):
+            return None
+        self.depend(Dependency(found.kind, found.name, found.value))
+        return tag
+
+    # ---- for those that know more operations
+
+    def leaves(self, walk: EmissionWalk, operation: Operation, state: State) -> list[State] | None:
+        """Do an operation that only this reader knows; return the states behind it, ``None`` if it is no such operation."""
+        return None
+
+    def chooses(self, walk: EmissionWalk, name: str, there: int, state: State) -> bool:
+        """Go over a branch that is no more than a choice of two values; return whether it is one."""
+        return False
+
+    # ---- what comes of it
+
+    def returned(self, value: Any, at: Emission, dropped: tuple[Expression, ...]) -> None:
+        """Give what the function returns."""
+        match self.convention.gives:
+            case "several":
+                self.give(value, at)
+            case "truth":
+                truth = expression_on(value)
+                self.found.add(replace(under(at, truth), result=self.convention.arguments[0]))
+                dropped = dropping(dropped, truth)
+            case gives:
+                self._give_choice(expression_on(value), at, gives == "one")
+        self.end(dropped, at)
+
+    def _give_choice(self, value: Expression, at: Emission, whole: bool) -> None:
+        match value:
+            case Choose(condition, then, otherwise) if not whole:
+                self._give_choice(then, under(at, condition), whole)
+                self._give_choice(otherwise, under(at, Unary("not", condition)), whole)
+            case Sequence(before, result) if not whole:
+                self._give_choice(result, at, whole)
+                self.end(before, at)
+            case Constant(None) if not whole:
+                pass
+            case _:
+                self.give_one(value, at)
+
+    def give(self, value: Any, at: Emission) -> None:
+        """Give all that is in a value."""
+        if isinstance(value, Marker) and value.kind == "several":
+            segment = self.found.segment()
+            for each in value.value:
+                self.found.add(replace(each, segment=segment))
+            return
+        if isinstance(value, Marker) and value.kind == "list":
+            value = Make(tuple(value.value))
+        if isinstance(value, Marker) and value.kind == "generator":
+            value = value.value
+        if isinstance(value, Make):
+            for each in value.items:
+                if isinstance(each, Unpacked):
+                    raise NotVectorizable("returns a display with *")
+                self.give_one(each, at)
+        elif value != Constant(None):
+            if at.items is not None:
+                raise NotVectorizable("has a loop in a loop")
+            self.found.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.found.segment()))
+
+    def give_one(self, value: Any, at: Emission) -> None:
+        """Give one result."""
+        side = None
+        if isinstance(value, Marker) and value.kind == "side":
+            side, value = value.value
+        self.found.add(replace(at, result=expression_on(value), side=side))
+
+    def give_to_side(self, stack: Stack, at: Emission) -> None:
+        """Call the context's method that gives a value for a side output."""
+        tag = self._tag(stack.item(2))
+        if tag is None:
+            raise NotVectorizable("gives a side output whose tag is not constant")
+        value = stack.pop()
+        for _ in range(3):
+            stack.discard()
+        self.give_one(Marker("side", "", (tag, value)), at)
+
+    def end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
+        """End a path."""
+        self._steps.end()
+        check = checked(dropped, at, self.found.emissions)
+        if check is not None:
+            self.found.emissions.append(check)
+
+
+class _Guards:
+    """The guards of emissions behind ``base``, by the conditions of their paths."""
+
+    def __init__(self, base: Emission, conditions: PathConditions[Expression]) -> None:
+        self._conditions = conditions
+        self._at: dict[int, Emission] = {id(ALWAYS): base}
         self._guards: dict[tuple[int, bool], Expression] = {}
 
-    def at_of(self, when: PathCondition) -> Emission:
+    def at(self, when: PathCondition) -> Emission:
         """Return the emission to be of a path: one object for all paths of one condition, with the same guards."""
         found = self._at.get(id(when))
         if found is None:
@@ -101,7 +276,7 @@ class _Run:
             when = when.holds if when.fails is NEVER else when.fails
 
     def _guard(self, test: int, holds: bool) -> Expression:
-        expression = self.agenda.conditions.tests[test]
+        expression = self._conditions.tests[test]
         return self._guards.setdefault((test, holds), expression if holds else Unary("not", expression))
 
     def _expression(self, when: PathCondition) -> Expression:
@@ -109,336 +284,204 @@ class _Run:
             return Constant(when is ALWAYS)
         assert when.holds is not None
         assert when.fails is not None
-        sides = self._expression(when.holds), self._expression(when.fails)
-        return Choose(self.agenda.conditions.tests[when.test], *sides)
+        return Choose(self._conditions.tests[when.test], self._expression(when.holds), self._expression(when.fails))
 
 
-class FlatMapTracer(Tracer):
-    """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
+class EmissionWalk(Walk):
+    """Follows a function that gives results, a function it calls, or the body of a loop, whose emissions begin as ``base``.
 
-    meets = True
-    """Whether states that come to one operation become one."""
+    ``around`` is the way through what this is in; ``until``: where a loop ends that is a comprehension. What a function that is
+    called returns is put into ``returned``, with the state behind it.
+    """
 
-    def read(self) -> TracedFlatMap:
-        """Follow the function from its beginning."""
-        self._found: list[Emission] = []
-        self._segments = 0
-        self._readers: dict[int, FlatMapTracer] = {}
-        code = self._code(self._function.__code__)
-        self._run(code, 0, Stack(self), self._start, (), Emission(Constant(None)), None)
-        return TracedFlatMap(tuple(self._found), tuple(self._dependencies.values()), catches=self._steps.catches)
+    _reader: FlatMapTracer
 
-    def given(self) -> list[Expression]:
-        """Return the results so far."""
-        return [each.result for each in self._found]
+    def __init__(
+        self, reader: FlatMapTracer, around: EmissionWalk | None = None, base: Emission | None = None, at: int | None = None,
+        until: int | None = None, comprehension: bool = False, returned: list[tuple[State, Any]] | None = None,
+    ) -> None:  # fmt: skip
+        shared = around if base is None else None
+        agenda = Agenda(reader._steps, reader.meets, None if shared is None else shared.agenda)
+        super().__init__(reader, at, agenda=agenda)
+        begin = Emission(Constant(None)) if base is None else base
+        self._guards: _Guards = _Guards(begin, agenda.conditions) if shared is None else shared._guards
+        self._until = until
+        self._comprehension: bool = comprehension or (
+            around is not None and around._reader is reader and around._comprehension
+        )
+        self._returned = returned
 
-    @staticmethod
-    def _check(code: CodeType) -> None:
-        if not is_plain_generator(code):
-            raise NotVectorizable("has variable arguments")
+    def at(self, state: State) -> Emission:
+        """Return the emission to be of a state."""
+        return self._guards.at(state.when)
 
-    @staticmethod
-    def _code(code: CodeType, comprehension: bool = False) -> Code:
-        found = operations_of(code)
-        return Code(code, found, is_generator(code), comprehension)
+    # ---- where paths end
 
-    def _reader(self, code: Code) -> FlatMapTracer:
-        found = self._readers.get(id(code.of))
-        if found is None:
-            found = self._readers[id(code.of)] = self.reading(code.operations, code.of)
+    def _ends_at(self, number: int) -> bool:
+        if number in (self._at, self._until, _THROUGH):
+            return True
+        if self._at is not None and not self._at < number < self.operations[self._at].argument:
+            raise NotVectorizable("leaves a loop early")
+        return False
+
+    def _end_body(self, state: State) -> None:
+        if state.number != _THROUGH:
+            self.agenda.add(state, _THROUGH)
+        else:
+            self._reader.end(state.dropped, self.at(state))
+
+    def _raises_at(self, number: int) -> bool:
+        return self._reader.raises and always_raises(self.operations, number)
+
+    def _raise(self, state: State) -> None:
+        self._reader.end((*state.dropped, Raises()), self.at(state))
+
+    def _return(self, state: State) -> None:
+        if self._at is not None:
+            raise NotVectorizable("leaves a loop early")
+        value = state.stack.pop()
+        if self._returned is not None:
+            self._returned.append((state, value))
+        elif self._comprehension:
+            self._reader.end(state.dropped, self.at(state))
+        elif is_generator(self._reader._code):
+            self._reader.end(dropping(state.dropped, value), self.at(state))
+        else:
+            self._reader.returned(value, self.at(state), state.dropped)
+
+    # ---- from one place to the next
+
+    def _leaves(self, operation: Operation, state: State) -> bool:
+        states = self._reader.leaves(self, operation, state)
+        for each in states or ():
+            self.agenda.add(each, each.number)
+        return states is not None
+
+    def _branch(self, name: str, there: int, state: State) -> None:
+        if not self._reader.chooses(self, name, there, state):
+            super()._branch(name, there, state)
+
+    def call(self, code: CodeType, variables: dict[str, Any], state: State) -> list[tuple[State, Any]]:
+        """Follow a function that is called in a state; return the states where it ends, and what it returns there."""
+        reader, found = self._reader.reading(operations_of(code), code), list[tuple[State, Any]]()
+        walk = EmissionWalk(reader, self, returned=found)
+        walk.follow(State(0, Stack(reader), variables, state.dropped, state.when))
         return found
 
-    # ---- the way through
+    # ---- loops, and what they give
 
-    def _goes_elsewhere(
-        self, code: Code, number: int, operation: Operation, stack: Stack, variables: Variables,
-        dropped: tuple[Expression, ...], at: Emission, loop: LoopAround | None,
-    ) -> bool:  # fmt: skip
-        """Whether a subclass has followed an operation, and all that comes behind it."""
-        return False
+    def _gives(self, operation: Operation, stack: Stack) -> bool:
+        name, argument = operation.name, operation.argument
+        if name == "CALL":
+            return argument == 2 and stack.peek(3, "output")
+        return name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER") or (
+            name == "LIST_APPEND" and self._is_result(stack, argument)
+        )
 
-    def _run(
-        self, code: Code, number: int, stack: Stack, variables: Variables, dropped: tuple[Expression, ...], at: Emission,
-        loop: LoopAround | None,
-    ) -> None:  # fmt: skip
-        """Follow the function, or the body of a loop, from an operation to its end."""
-        agenda = Agenda(self._steps, self.meets)
-        run = _Run(code, at, loop, agenda, labels_of(code.operations))
-        run.agenda.add(State(number, stack, variables, dropped), number)
-        while states := run.agenda.take():
-            for state in states:
-                self._go(run, state)
-
-    def _go(self, run: _Run, state: State) -> None:
-        """Follow a state to the next branch, to where paths meet, or to the end."""
-        code, loop, number, at = run.code, run.loop, state.number, run.at_of(state.when)
-        if loop is not None and number == _THROUGH:
-            loop.then(state.variables, state.dropped, at)
-            return
-        if self.raises and always_raises(code.operations, number):
-            self._end((*state.dropped, Raises()), at)
-            return
-        stack, variables, dropped, first = state.stack.copy(), dict(state.variables), state.dropped, True
-        while True:
-            if loop is not None and number == loop.at:
-                run.agenda.add(replace(state, stack=stack, variables=variables, dropped=dropped), _THROUGH)
-                return
-            if loop is not None and not loop.at < number < loop.stop:
-                raise NotVectorizable("leaves a loop early")
-            if not first and number in run.labels:
-                run.agenda.add(replace(state, stack=stack, variables=variables, dropped=dropped), number)
-                return
-            first = False
-            self._steps.count()
-            operation = code.operations[number]
-            name, argument = operation.name, operation.argument
-            number += 1
-            if name == "RETURN_VALUE":
-                if loop is not None:
-                    raise NotVectorizable("leaves a loop early")
-                if code.back is not None:
-                    code.back(stack.pop(), variables, dropped, at)
-                else:
-                    self._return(code, stack.pop(), dropped, at)
-                return
-            if self._goes_elsewhere(code, number, operation, stack, variables, dropped, at, loop):
-                return
-            if name == "FOR_ITER":
-                self._iterate(
-                    run, number - 1, argument, replace(state, stack=stack, variables=variables, dropped=dropped)
-                )
-                return
-            if name.startswith(("POP_JUMP", "JUMP_IF")):
-                self._fork(
-                    run, name, number, argument, replace(state, stack=stack, variables=variables, dropped=dropped)
-                )
-                return
-            if name in ("JUMP", "JUMP_BACKWARD"):
-                _check_jump(argument, number, loop)
-                number = argument
-            elif name == "END_FOR":  # the loop has taken what it would
-                number += ends_loops_twice()
-            elif name == "POP_TOP":
-                dropped = dropping(dropped, stack.pop())
-            elif name == "GET_YIELD_FROM_ITER":
-                self._give(stack.pop(), at)
-                number = self._after_yield_from(code, number)
-                stack.push(Constant(None))
-            elif not self._has_given(code, operation, stack, at):
-                if name == "CALL" and argument == 0 and stack.peek(2, "function"):
-                    self._comprehend(stack, variables, code, number, at)
-                else:
-                    dropped = self._reader(code)._step(operation, stack, variables, dropped)
-
-    def _has_given(self, code: Code, operation: Operation, stack: Stack, at: Emission) -> bool:
-        """Give one result, if that is what an operation does; return whether it is."""
-        if operation.name == "YIELD_VALUE":
-            self._give_one(stack.pop(), at)
-            stack.push(Constant(None))
-            return True
-        if operation.name == "LIST_APPEND" and self._is_result(code, stack, operation.argument):
-            self._give_one(stack.pop(), at)
-            return True
-        return False
-
-    @staticmethod
-    def _is_result(code: Code, stack: Stack, depth: int) -> bool:
+    def _is_result(self, stack: Stack, depth: int) -> bool:
         """Whether an item is appended to the list of a comprehension, and not to a display within it."""
         if stack.peek(depth + 1, "comprehension"):
             return True
-        return code.comprehension and not code.generator and stack.depth() == depth + 1
+        return self._comprehension and not is_generator(self._reader._code) and stack.depth() == depth + 1
 
-    def _comprehend(self, stack: Stack, variables: Variables, code: Code, number: int, at: Emission) -> None:
-        """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
-        iterator, function = stack.pop(), stack.pop()
-        reader = self._reader(code)
-        loops = sum(each.name == "FOR_ITER" for each in operations_of(function.value))
-        if not self._is_given(code, number) or loops > 1 or function.value.co_name in ("<setcomp>", "<dictcomp>"):
-            stack.push(reader.comprehended(function.value, iterator, variables))
-            return
-        inner, seen = self._code(function.value, comprehension=True), reader.seen_by(function.value, variables)
-        found, self._found = self._found, []
-        self._run(inner, 0, Stack(self), {**seen, ".0": iterator}, (), at, None)
-        self._found, made = found, self._found
-        stack.push(Marker("several", value=made))
+    def _give(self, operation: Operation, state: State) -> None:
+        name, stack, at = operation.name, state.stack, self.at(state)
+        if name == "CALL":
+            self._reader.give_to_side(stack, at)
+        elif name == "GET_YIELD_FROM_ITER":
+            self._reader.give(stack.pop(), at)
+            state.number = self.after_yield_from(state.number)
+        else:
+            self._reader.give_one(stack.pop(), at)
+        if name != "LIST_APPEND":
+            stack.push(Constant(None))
 
-    @staticmethod
-    def _is_given(code: Code, number: int) -> bool:
-        """Whether the list of a comprehension is given as it is: nothing else is done with it."""
-        while code.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
-            # In 3.13, what is popped here is the iterator.
-            number += 1 + (code.operations[number].name == "END_FOR" and ends_loops_twice())
-        return code.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER") and not code.comprehension
-
-    @staticmethod
-    def _after_yield_from(code: Code, number: int) -> int:
+    def after_yield_from(self, number: int) -> int:
         """Return where it goes on after ``yield from``: where its loop of instructions ends."""
-        if [each.name for each in code.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
+        if [each.name for each in self.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
             raise NotVectorizable("yields in a way that is not known")
-        target: int = code.operations[number + 1].argument
+        target: int = self.operations[number + 1].argument
         return target
 
-    def _fork(self, run: _Run, name: str, here: int, there: int, state: State) -> None:
-        _check_jump(there, here, run.loop)
-        run.agenda.branch(name, here, there, state)
-
-    def _iterate(self, run: _Run, here: int, stop: int, state: State) -> None:
-        code, stack, variables, dropped = run.code, state.stack, state.variables, state.dropped
-        at = run.at_of(state.when)
-        iterator = stack.pop()
-        assert isinstance(iterator, Marker)
-        reader = self._reader(code)
-        if reader.is_comprehension(here):
-            # From 3.12 on, a comprehension is a loop in the function. What it gives is one value for what comes behind it.
-            stack.pop()
-            loops = sum(each.name == "FOR_ITER" for each in code.operations[here:stop])
-            if (
-                not self._is_given(code, stop)
-                or loops > 1
-                or code.operations[here - 2].name in ("BUILD_SET", "BUILD_MAP")
-            ):
-                stack.push(reader.of_comprehension(here, reader.loop_over(here, iterator, variables)))
-                run.agenda.add(state, stop)
-                return
-            inside = stack.copy()
-            inside.push(Marker("comprehension"))
-            found, self._found = self._found, []
-            self._loop(
-                code, here, stop, inside, iterator, variables, at, lambda variables, dropped, at: self._end(dropped, at)
-            )
-            found, self._found = self._found, found
-            stack.push(Marker("several", value=found))
-            run.agenda.add(state, stop)
+    def _comprehend(self, state: State) -> None:
+        """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
+        code = state.stack.item(2).value
+        operations = operations_of(code)
+        if not self._is_given(state.number, operations) or code.co_name in ("<setcomp>", "<dictcomp>"):
+            super()._comprehend(state)
             return
-        if at.items is None and self._only_carries(code, here, stop, iterator, variables):
-            carried = reader.carry(here, stop, iterator, variables, stack.depth())
-            run.agenda.add(replace(state, dropped=(*dropped, *carried)), stop)
+        iterator, _ = state.stack.pop(), state.stack.pop()
+        seen, reader = self._reader.seen_by(code, state.variables), self._reader.reading(operations, code)
+        walk = EmissionWalk(reader, self, comprehension=True)
+        with self._reader.found.aside() as made:
+            walk.follow(State(0, Stack(reader), {**seen, ".0": iterator}, when=state.when))
+        state.stack.push(Marker("several", value=made))
+
+    def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
+        """Do the same with a comprehension that is a loop in the function."""
+        if not self._is_given(stop, self.operations[here:stop]) or self.operations[here - 2].name != "BUILD_LIST":
+            super()._comprehend_loop(here, stop, iterator, state)
             return
+        inside = replace(state.copy(), number=here, dropped=())
+        inside.stack.push(Marker("comprehension"))
+        inside.stack.push(iterator)
+        with self._reader.found.aside() as made:
+            EmissionWalk(self._reader, self, until=stop).follow(inside)
+        state.stack.push(Marker("several", value=made))
 
-        def behind(variables: Variables, more: tuple[Expression, ...], then: Emission) -> None:
-            if then is at:
-                run.agenda.add(replace(state, variables=variables, dropped=(*dropped, *more)), stop)
-            else:  # a path through a loop over a display, with conditions of its own
-                self._run(code, stop, stack, variables, (*dropped, *more), then, run.loop)
+    def _is_given(self, number: int, loop: list[Operation]) -> bool:
+        """Whether the list of a comprehension is given as it is: nothing else is done with it, and it has one loop."""
+        if self._comprehension or self._reader.convention.gives != "several" or _loops_in(loop) > 1:
+            return False
+        while self.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
+            # In 3.13, what is popped here is the iterator.
+            number += 1 + (self.operations[number].name == "END_FOR" and ends_loops_twice())
+        return self.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER")
 
-        self._loop(code, here, stop, stack, iterator, variables, at, behind)
+    def _shown(self, iterator: Marker) -> list[Expression] | None:
+        return items_displayed(iterator)
+
+    def _loop_over(self, here: int, stop: int, iterator: Marker, state: State) -> None:
+        """Follow the body once for any item of a list; a loop that gives nothing may carry variables."""
+        reader, at, variables = self._reader, self.at(state), state.variables
+        inner = self.operations[here + 1 : stop]
+        stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
+        if at.items is not None:
+            raise NotVectorizable("has a loop in a loop")
+        if self._only_carries(inner, stored, iterator, variables):
+            self._carry(here, stop, iterator, state)
+            return
+        items = iterator.value
+        texts = expression_on(items.value if isinstance(items, Marker) and items.kind == "generator" else items)
+        known = {name: found for name, found in variables.items() if name not in stored}
+        there = [*known.values(), *(state.stack.item(depth) for depth in range(1, state.stack.depth() + 1))]
+        outside = tuple(
+            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
+        )
+        base = replace(at, items=texts, segment=reader.found.segment(), outside=outside)
+        before, stack = len(reader.found.emissions), state.stack.copy()
+        stack.push(iterator)
+        stack.push(_ITEM)
+        with reader._steps.inside():
+            EmissionWalk(reader, self, base, here).follow(State(here + 1, stack, dict(known)))
+        state.variables = known
+        if len(reader.found.emissions) == before:
+            state.dropped = (*state.dropped, *dropping((), texts))
 
     @staticmethod
-    def _only_carries(code: Code, here: int, stop: int, iterator: Marker, variables: Variables) -> bool:
+    def _only_carries(inner: list[Operation], stored: set[str], iterator: Marker, variables: dict[str, Any]) -> bool:
         """Whether a loop over a list gives no results, and changes variables that are there before it."""
-        inner = code.operations[here + 1 : stop]
         if isinstance(iterator.value, Marker | Make) or any(
             each.name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER", "RETURN_VALUE") for each in inner
         ):
             return False
         lists = {name for name, value in variables.items() if isinstance(value, Marker) and value.kind == "list"}
-        stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
         appended = {each.argument for each in inner if each.name == "LOAD_FAST"} & lists
         return bool(appended or stored & variables.keys())
 
-    def _loop(
-        self, code: Code, here: int, stop: int, stack: Stack, iterator: Marker, variables: Variables, at: Emission, then: Then
-    ) -> None:  # fmt: skip
-        """Follow the body for each item of a tuple, or once for any text; ``then`` is called where the loop is through."""
-        items = iterator.value
-        if isinstance(items, Marker) and items.kind == "generator":
-            items = items.value
-        if isinstance(items, Marker) and items.kind == "list":
-            items = Make(tuple(items.value))
 
-        def run(
-            item: Expression, variables: Variables, dropped: tuple[Expression, ...], at: Emission, then: Then
-        ) -> None:
-            body = stack.copy()
-            body.push(iterator)
-            body.push(item)
-            self._run(code, here + 1, body, variables, dropped, at, LoopAround(here, stop, then))
-
-        if isinstance(items, Make):
-            if any(isinstance(each, Unpacked) for each in items.items):
-                raise NotVectorizable("loops over a display with *")
-
-            def from_item(number: int, variables: Variables, dropped: tuple[Expression, ...], at: Emission) -> None:
-                if number == len(items.items):
-                    then(variables, dropped, at)
-                else:
-                    run(items.items[number], variables, dropped, at, lambda *state: from_item(number + 1, *state))
-
-            from_item(0, variables, (), at)
-            return
-        if at.items is not None:
-            raise NotVectorizable("has a loop in a loop")
-        inner = code.operations[here + 1 : stop]
-        assigned = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
-        known = {name: found for name, found in variables.items() if name not in assigned}
-        before, texts = len(self._found), expression_on(items)
-        there = [*known.values(), *(stack.item(depth) for depth in range(1, stack.depth() + 1))]
-        outside = tuple(
-            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
-        )
-        body = replace(at, items=texts, segment=self._next(), outside=outside)
-        with self._steps.inside():
-            run(_ITEM, known, (), body, lambda variables, dropped, at: self._end(dropped, at))
-        then(known, dropping((), texts) if len(self._found) == before else (), at)
-
-    # ---- what comes of it
-
-    def _return(self, code: Code, value: Any, dropped: tuple[Expression, ...], at: Emission) -> None:
-        if code.comprehension:
-            pass
-        elif code.generator:
-            dropped = dropping(dropped, value)
-        else:
-            self._give(value, at)
-        self._end(dropped, at)
-
-    def _give(self, value: Any, at: Emission) -> None:
-        """Give all that is in a value."""
-        if isinstance(value, Marker) and value.kind == "several":
-            self._segments += 1
-            for each in value.value:
-                self._found.append(replace(each, segment=self._segments if each.items is not None else self._next()))
-            return
-        if isinstance(value, Marker) and value.kind == "list":
-            value = Make(tuple(value.value))
-        if isinstance(value, Marker) and value.kind == "generator":
-            value = value.value
-        if isinstance(value, Make):
-            for each in value.items:
-                if isinstance(each, Unpacked):
-                    raise NotVectorizable("returns a display with *")
-                self._give_one(each, at)
-            return
-        if value == Constant(None):
-            return
-        if at.items is not None:
-            raise NotVectorizable("has a loop in a loop")
-        self._emit(replace(at, items=expression_on(value), result=_ITEM, segment=self._next()))
-
-    def _give_one(self, value: Any, at: Emission) -> None:
-        """Give one result."""
-        self._emit(replace(at, result=expression_on(value)))
-
-    def _next(self) -> int:
-        self._segments += 1
-        return self._segments
-
-    def _emit(self, emission: Emission) -> None:
-        if emission.items is None:
-            emission = replace(emission, segment=self._next())
-        self._found.append(emission)
-
-    def _end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
-        self._steps.end()
-        check = checked(dropped, at, self._found)
-        if check is not None:
-            self._found.append(check)
-
-
-def _check_jump(there: int, here: int, loop: LoopAround | None) -> None:
-    """Raise ``NotVectorizable`` for a jump back that is not to the next item of the loop: ``while`` may go on for ever."""
-    if there < here and (loop is None or there != loop.at):
-        raise NotVectorizable("has a loop")
+def _loops_in(operations: list[Operation]) -> int:
+    return sum(each.name == "FOR_ITER" for each in operations)
 
 
 def under(at: Emission, condition: Expression) -> Emission:
@@ -448,4 +491,4 @@ def under(at: Emission, condition: Expression) -> Emission:
     return replace(at, conditions=(*at.conditions, condition))
 
 
-__all__ = ["FlatMapTracer", "trace_flat_map", "under"]
+__all__ = ["Convention", "EmissionWalk", "FlatMapTracer", "read_by", "trace_flat_map", "under"]

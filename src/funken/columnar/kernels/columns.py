@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.records import NOT_READ, field_getter, made_of_fields
 from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, ROW, STR, Atomic, ListOf, Optional, Record, Type, atomic_fields
 
@@ -62,7 +63,7 @@ class Column:
         """Return the values where a mask is true."""
         if self.constant:
             return self
-        kept = self.data.filter(_arrow(mask)) if self.kind == STR else self.data[mask]
+        kept = self.data.filter(pa.array(mask)) if self.kind == STR else self.data[mask]
         return Column(self.kind, kept, False, self.low, self.high)
 
     def cut(self, part: slice) -> Column:
@@ -81,16 +82,12 @@ class Column:
             return self.data
         if self.kind != STR:
             return np.full(length, self.data, _TYPES.get(self.kind, np.object_))
-        import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
         return pa.repeat(pa.scalar(self.data, pa.string()), length)
 
     def begin(self, columns: list[Column], lengths: list[int]) -> Column:
         """Put columns together, of which this is the first."""
         arrays = [column.array(length) for column, length in zip(columns, lengths, strict=True)]
         if self.kind == STR:
-            import pyarrow as pa  # noqa: PLC0415 - the same
-
             return Column(STR, pa.concat_arrays(arrays))
         low = high = None
         if self.kind == INT and all(lengths) and all(each.low is not None or each.constant for each in columns):
@@ -111,22 +108,7 @@ def arrow_operand(column: Column) -> Any:
     """Return a column of texts as functions of Arrow take it: an array, or a scalar if it is constant."""
     if not column.constant:
         return column.data
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
     return pa.scalar(column.data, pa.string())
-
-
-def arrow_compute() -> Any:
-    """Return the functions of Arrow."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
-    return pc
-
-
-def _arrow(mask: Array) -> Array:
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
-    return pa.array(mask)
 
 
 class Columns(Block):
@@ -333,8 +315,6 @@ def column_of(values: list[Any], kind: Atomic) -> Column:
         return Column(kind, _objects(values))
     if kind != STR:
         return Column(kind, np.fromiter(values, _TYPES[kind], len(values)))
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
     return Column(kind, pa.array(values, pa.string()))
 
 
@@ -379,6 +359,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 __all__ = [
-    "Array", "Column", "Columns", "Lists", "MadeLater", "arrow_compute", "arrow_operand", "column_of", "columns_of", "joined",
+    "Array", "Column", "Columns", "Lists", "MadeLater", "arrow_operand", "column_of", "columns_of", "joined",
     "joined_columns", "lists_of", "lists_or_none", "lists_with", "offsets_of", "values_of_leaves",
 ]  # fmt: skip

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from funken.columnar.expressions import Constant, Expression, Rowwise
 from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.arrow import pa, pc
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.kernels.text import is_ascii, parts_of, places_of, split_by_spaces
 from funken.expr.types import INT, STR

@@ -48,7 +48,9 @@ from funken.columnar.kernels.arithmetic import (
     constant,
     folded,
 )
-from funken.columnar.kernels.columns import Array, Column, Columns, arrow_compute, arrow_operand, lists_of
+from funken.columnar.kernels.arrow import mask_of_bits, pa, pc
+from funken.columnar.kernels.columns import Array, Column, Columns, arrow_operand, lists_of
+from funken.columnar.kernels.cuts import Splits
 from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
 from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, taken, value_of
 from funken.columnar.lists.parts import takes_part
@@ -111,7 +113,7 @@ class ExpressionEvaluation:
         #: whether a branch is computed for the records only that take it, also if nothing in it seems to raise
         self._careful: list[bool] = []
         #: the texts of which parts are taken
-        self._splits: Any = None
+        self._splits = Splits()
 
     def of(self, expression: Expression) -> Value:
         """Compute an expression."""
@@ -186,14 +188,7 @@ class ExpressionEvaluation:
 
     def _part_of(self, expression: Rowwise) -> Column | None:
         """Compute what is taken of a text that is split; ``None`` if that is not what it is."""
-        if not takes_part(expression):
-            return None
-        if self._splits is None:
-            from funken.columnar.kernels.cuts import Splits  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
-            self._splits = Splits()
-        found: Column | None = self._splits.of(expression, self._column)
-        return found
+        return self._splits.of(expression, self._column) if takes_part(expression) else None
 
     # ---- numbers
 
@@ -235,8 +230,8 @@ class ExpressionEvaluation:
                 text, part = (right, left) if left.constant else (left, right)
                 equal = find_text("is", text, part.data)
                 return equal if op == "==" else self._not(equal)
-            compare = getattr(arrow_compute(), ARROW_COMPARE[op])
-            return Column(BOOL, _mask(compare(arrow_operand(left), arrow_operand(right))))
+            compare = getattr(pc, ARROW_COMPARE[op])
+            return Column(BOOL, mask_of_bits(compare(arrow_operand(left), arrow_operand(right))))
         if left.kind != right.kind:  # an int and a float: Python compares exactly
             left, right = as_float(left), as_float(right)
         return folded(BOOL, COMPARE[op], left, right)
@@ -340,10 +335,8 @@ class ExpressionEvaluation:
         if then.kind != otherwise.kind or then.kind not in ARRAYS:
             raise FallBackToRows("results of two types")
         if then.kind == STR:
-            import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
             one, other = (arrow_operand(column) for column in (then, otherwise))
-            return Column(STR, arrow_compute().if_else(pa.array(condition.data), one, other))
+            return Column(STR, pc.if_else(pa.array(condition.data), one, other))
         low = high = None
         if then.kind == INT:
             bounds = (then.bounds(), otherwise.bounds())
@@ -451,10 +444,6 @@ def _column(value: Value) -> Column:
 def _item(value: Value, index: int) -> Value:
     assert isinstance(value, tuple)
     return value[index]
-
-
-def _mask(bits: Any) -> Array:
-    return bits.to_numpy(zero_copy_only=False)
 
 
 __all__ = ["ExpressionEvaluation", "FallBackToRows", "Value", "computed", "computed_of", "evaluate", "mask_of"]

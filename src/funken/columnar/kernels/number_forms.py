@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import rounded
+from funken.columnar.kernels.arrow import pa, pc
 from funken.columnar.kernels.columns import Array, Column
 from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
@@ -149,9 +150,6 @@ def formatted(number: Column, spec: Column) -> Column | None:
 
 
 def _fixed(numbers: Array, digits: int) -> Column | None:
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
     whole, certain = _shifted(numbers, digits)
     if not _few(certain):
         return None
@@ -171,9 +169,6 @@ def _fixed(numbers: Array, digits: int) -> Column | None:
 
 def _filled(number: Column, align: str, zero: str, width: str) -> Column | None:
     """Return ints with zeros or spaces before them, or spaces after them."""
-    import pyarrow as pa  # noqa: PLC0415 - the same
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
     if zero and (align or number.bounds()[0] < 0):
         return None
     texts = pa.array(number.data).cast(pa.string())
@@ -185,9 +180,6 @@ def _filled(number: Column, align: str, zero: str, width: str) -> Column | None:
 
 def written(number: Column) -> Column | None:
     """Return ``str(number)`` of floats: the fewest digits that are this float, in Arrow's words."""
-    import pyarrow as pa  # noqa: PLC0415 - the same
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
     if number.kind != FLOAT:
         return None
     size = np.abs(number.data)

@@ -8,9 +8,8 @@ import numpy as np
 
 from funken.columnar.kernels.columns import Column, Columns, column_of
 from funken.columnar.records import field_getter, fits, has_form
-from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, STR, Atomic, Composite, ListOf, Record, Type
-
-_TYPES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
+from funken.expr.python.objects import CLASSES
+from funken.expr.types import ARRAYS, Atomic, Composite, ListOf, Record, Type
 
 
 def packed(values: list[Any], schema: Type, timestamps: list[int] | None = None) -> Columns | None:
@@ -34,7 +33,7 @@ def _pack(values: list[Any], schema: Type, leaves: list[Column]) -> bool:
     if isinstance(schema.required, ListOf):
         fit = all(fits(each, schema) for each in values)
     elif isinstance(schema, Atomic):
-        wanted = _TYPES.get(schema.required)
+        wanted = CLASSES[schema.required] if schema.required in ARRAYS else None
         fit = wanted is not None and set(map(type, values)) <= {wanted, type(None) if schema not in ARRAYS else wanted}
     else:
         return _pack_fields(values, schema, leaves)

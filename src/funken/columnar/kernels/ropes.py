@@ -17,6 +17,7 @@ from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, MadeLater, joined_columns
 from funken.columnar.kernels.decimals import Mask, both, either
 from funken.columnar.kernels.patterns import CONSTANT, TextPart, TextTest, alternatives
+from funken.columnar.kernels.text import find, joined_text, lengths
 from funken.expr.types import BOOL, INT, STR
 
 _MOST_BYTES = 2**30
@@ -40,8 +41,6 @@ class Rope(MadeLater):
         self.parts = parts
 
     def _data(self) -> Any:
-        from funken.columnar.kernels.text import joined_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
-
         length = next(len(part.data) for part in self.parts if not isinstance(part, str))
         few = self._few(length)
         self.made = True
@@ -129,14 +128,10 @@ class Rope(MadeLater):
         assert isinstance(part, Column)
         if part.kind == INT:
             return _OF_NUMBERS[how](part, text)
-        from funken.columnar.kernels.text import find  # noqa: PLC0415 - the same
-
         return find(how, part.data, text)
 
     def lengths(self) -> Array | int:
         """Return how many letters the values have; one number if they are alike."""
-        from funken.columnar.kernels.text import lengths  # noqa: PLC0415 - the same
-
         total: Array | int = 0
         for part in self.parts:
             if isinstance(part, str):
@@ -200,20 +195,13 @@ def find_text(how: str, text: Column, part: str) -> Column:
     """Compute where a constant is in a column of text, by the test ``how``."""
     mask = text.find(how, part) if isinstance(text, Rope) else None
     if mask is None:
-        from funken.columnar.kernels.text import find  # noqa: PLC0415 - the same
-
         mask = find(how, text.data, part)
     return Column(BOOL, mask, True) if isinstance(mask, bool) else Column(BOOL, mask)
 
 
 def length_of(text: Column) -> Column:
     """Compute how many letters texts have."""
-    if isinstance(text, Rope) and not text.made:
-        found = text.lengths()
-    else:
-        from funken.columnar.kernels.text import lengths  # noqa: PLC0415 - the same
-
-        found = lengths(text.data)
+    found = text.lengths() if isinstance(text, Rope) and not text.made else lengths(text.data)
     return Column(INT, found, True) if isinstance(found, int) else Column(INT, found)
 
 

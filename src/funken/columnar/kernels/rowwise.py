@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.arrow import pa, pc
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, joined_columns, lists_of
 from funken.columnar.kernels.times import Times
 from funken.expr.python.objects import CLASSES
@@ -94,9 +95,6 @@ def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, leng
         return None
     if not all(column.constant for column in columns[2:]):
         return None
-    import pyarrow as pa  # noqa: PLC0415 - Arrow takes 0.1 s, and not all programs need it
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
     wanted, arrow = (str, pa.string()) if key.kind == STR else (int, pa.int64())
     keys = [each for each in table if type(each) is wanted]
     if len(keys) < len(table):

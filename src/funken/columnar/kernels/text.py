@@ -7,12 +7,12 @@ inside, so a text is in another exactly if its bytes are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from funken.columnar.kernels.arrow import mask_of_bits, pa, pc
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.expr.types import STR
 
@@ -91,16 +91,12 @@ def find(how: str, array: Any, text: str) -> Array | bool:
     [[True, True, False], [False, True, False], [True, True, False], [False, True, False]]
     """
     if how == "is":
-        return _mask(pc.equal(array, pa.scalar(text, pa.string())))
+        return mask_of_bits(pc.equal(array, pa.scalar(text, pa.string())))
     if not text:
         return True
     if how == "in":
         return contains(array, text)
-    return _mask((pc.starts_with if how == "starts" else pc.ends_with)(array, pattern=text))
-
-
-def _mask(bits: Any) -> Array:
-    return bits.to_numpy(zero_copy_only=False)
+    return mask_of_bits((pc.starts_with if how == "starts" else pc.ends_with)(array, pattern=text))
 
 
 def lines_of(data: bytes) -> Columns | None:
@@ -240,18 +236,21 @@ def _digits(column: Column) -> _Rows | None:
     if low < 0 or len(str(low)) != width:
         return None
     kind = np.uint32 if high < 2**32 else np.uint64
-    rest, fours = column.data.astype(kind), -(-width // 4)
-    made = np.empty((len(rest), fours), np.uint32)
-    for place in reversed(range(1, fours)):
+    rest, count, fours = column.data.astype(kind), -(-width // 4), _fours()
+    made = np.empty((len(rest), count), np.uint32)
+    for place in reversed(range(1, count)):
         upper = rest // kind(10_000)
-        made[:, place] = _FOURS.take(rest - upper * kind(10_000), mode="clip")
+        made[:, place] = fours.take(rest - upper * kind(10_000), mode="clip")
         rest = upper
-    made[:, 0] = _FOURS.take(rest, mode="clip")
-    return _Rows(made, 4 * fours - width, 4 * fours, width)
+    made[:, 0] = fours.take(rest, mode="clip")
+    return _Rows(made, 4 * count - width, 4 * count, width)
 
 
-_FOURS = np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), np.uint32)
-"""The decimals of numbers of four digits."""
+@cache
+def _fours() -> Array:
+    """Return the decimals of numbers of four digits."""
+    return np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), np.uint32)
+
 
 __all__ = [
     "contains", "find", "is_ascii", "joined_text", "lengths", "lines_of", "parts_of", "places_of", "split_by_spaces",

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from funken.columnar.kernels import cuts
 from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.arrow import mask_of_bits, pa, pc
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.text import is_ascii, parts_of
@@ -37,13 +36,9 @@ def _ascii(how: Callable[[Any], Any], kind: Atomic = STR) -> Form:
         if text.constant or not is_ascii(text.data):
             return None
         found = how(text.data)
-        return Column(kind, found if kind == STR else _mask(found))
+        return Column(kind, found if kind == STR else mask_of_bits(found))
 
     return form
-
-
-def _mask(bits: Any) -> Array:
-    return bits.to_numpy(zero_copy_only=False)
 
 
 def is_space(text: Column) -> Column | None:
@@ -52,12 +47,12 @@ def is_space(text: Column) -> Column | None:
     part = content[offsets[0] : offsets[-1]]
     if len(part) and (int(part.max()) >= 128 or bool(((part >= _SEPARATORS[0]) & (part <= _SEPARATORS[1])).any())):
         return None
-    return Column(BOOL, _mask(pc.ascii_is_space(text.data)))
+    return Column(BOOL, mask_of_bits(pc.ascii_is_space(text.data)))
 
 
 def is_ascii_text(text: Column) -> Column | None:
     """Return ``text.isascii()``."""
-    return Column(BOOL, _mask(pc.string_is_ascii(text.data)))
+    return Column(BOOL, mask_of_bits(pc.string_is_ascii(text.data)))
 
 
 def _stripped(trim: Callable[..., Any]) -> Form:

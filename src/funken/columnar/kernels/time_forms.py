@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import COMPARE
+from funken.columnar.kernels.arrow import pa, pc
 from funken.columnar.kernels.columns import Array, Column
 from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.times import CLOCK, DAY, ISO, SECOND, Times, template
@@ -93,8 +94,6 @@ def _written(times: Times, parts: list[str], more: tuple[Column, ...] = ()) -> C
 
 
 def _piece(times: Times, years: Array, part: str) -> Column:
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
     if len(part) == 1:
         return Column(STR, part, True)
     if part == "%Y":
@@ -107,15 +106,10 @@ def _piece(times: Times, years: Array, part: str) -> Column:
 
 @functools.cache
 def _two_digits() -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
     return pa.array([f"{each:02}" for each in range(100)])
 
 
 def _six_digits(numbers: Array) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - the same
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
     return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width=6, padding="0")
 
 
@@ -123,9 +117,6 @@ def isoformat(times: Times, between: str = "T") -> Column | None:
     """Return ``isoformat()``: microseconds only where there are any."""
     if times.kind == DATE:
         return _written(times, ISO)
-    import pyarrow as pa  # noqa: PLC0415 - the same
-    import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
     micros = times.micros % SECOND
     more = []
     if micros.any():

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.kernels.arrow import pa, pc
 from funken.columnar.kernels.columns import Array, Column, MadeLater
+from funken.columnar.kernels.text import parts_of
 from funken.expr.python.objects import DATE, DATETIME
 from funken.expr.types import INT, Atomic
 
@@ -82,8 +84,6 @@ def times_of(array: Any) -> Times | None:
     >>> times_of(pa.array([date(2024, 2, 29)])).to_list(1)
     [datetime.date(2024, 2, 29)]
     """
-    import pyarrow as pa  # noqa: PLC0415 - who has an array has loaded it
-
     if pa.types.is_date(array.type):
         days = array.cast(pa.date32()).view(pa.int32()).to_numpy(zero_copy_only=False)
         return _within(Times(DATE, days.astype(np.int64) * DAY, None))
@@ -139,8 +139,6 @@ def template(written: str) -> list[str] | None:
 
 def _read(texts: Any, parts: list[str]) -> Array | None:
     """Return the microseconds of texts that are all written as a template says, to the letter."""
-    from funken.columnar.kernels.text import parts_of  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
-
     offsets, content = parts_of(texts)
     widths = [_WIDTHS[part[1]] if len(part) > 1 else 1 for part in parts]
     total = sum(widths)
@@ -220,8 +218,6 @@ _MOST_LENGTHS = 3
 def from_iso(text: Column) -> Column | None:
     if text.constant:
         return None
-    from funken.columnar.kernels.text import parts_of  # noqa: PLC0415 - the same
-
     lengths = np.diff(parts_of(text.data)[0])
     known = np.flatnonzero(np.bincount(lengths)).tolist()
     if len(known) == 1:
@@ -252,8 +248,6 @@ def _iso_times(texts: Any) -> tuple[Array, Any] | None:
     if len(fraction) == 7:
         return _with(_read(texts, [*letters, ".", "%f", *end]), zone)
     if len(fraction) == 4:  # three digits: as if three zeros came after them
-        import pyarrow.compute as pc  # noqa: PLC0415 - the same
-
         texts = pc.binary_replace_slice(texts, start=23, stop=23, replacement="000")
         return _with(_read(texts, [*letters, ".", "%f", *end]), zone)
     return _with(_read(texts, [*letters, *end]), zone)

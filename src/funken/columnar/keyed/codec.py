@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_with
 from funken.columnar.kernels.ropes import Rope
+from funken.columnar.kernels.text import parts_of
 from funken.columnar.kernels.times import Times
 from funken.columnar.keyed import saved_types
 from funken.columnar.keyed.partials import Partials
@@ -118,8 +120,6 @@ def _read(written: tuple[Any, ...], length: int) -> Column:
     if type(data) is not tuple:
         return Column(kind, data, True)
     if kind == STR:
-        import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
         offsets, text = (pa.py_buffer(part) for part in data)
         return Column(STR, pa.StringArray.from_buffers(length, offsets, text))
     if kind == INT:
@@ -160,8 +160,6 @@ def _widened(written: tuple[str, int, bytes]) -> Array:
 
 def _text(array: Any) -> tuple[bytes, bytes]:
     """Return offsets, from 0, and the text they point into, of an array that may be a slice of a longer one."""
-    from funken.columnar.kernels.text import parts_of  # noqa: PLC0415 - the same
-
     offsets, content = parts_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
     return (offsets - np.int32(first)).tobytes(), content[first:last].tobytes()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.folds import MIN, SUM
+from funken.columnar.kernels.arrow import pa, pc
 from funken.columnar.kernels.columns import Array, Column
 from funken.expr.types import STR
 
@@ -35,8 +36,6 @@ class Groups:
         self._of_records: Array | None = None
         numbers_in_block = numbers
         if slots > _NARROW:
-            import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for many keys only
-
             numbers_in_block = pa.array(numbers).dictionary_encode().indices.to_numpy()
         # Hot: NumPy sorts 16-bit numbers by radix: 2.5 ns a record, where 64-bit ones take 50.
         narrow = numbers_in_block.astype(np.uint16) if self.length <= _NARROW or slots <= _NARROW else numbers_in_block
@@ -173,8 +172,6 @@ def _places_of(column: Column) -> Array:
     """Return ints as they are, and the places of texts in the order of their letters' numbers, which is Python's."""
     if column.kind != STR:
         return column.data
-    import pyarrow.compute as pc  # noqa: PLC0415 - takes 0.1 s, and is needed for text only
-
     encoded = column.data.dictionary_encode()
     by_place = pc.sort_indices(encoded.dictionary).to_numpy()
     places = np.empty(len(by_place), np.int64)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.expressions import Expression, schema_of_value
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.patterns import TextPart
@@ -56,8 +57,6 @@ class CompositeKey(Column):
 
     def codes(self, length: int) -> tuple[Array, int]:
         """Return a number for each key, in the order of their first records, and how many there are."""
-        import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
-
         codes, count = np.zeros(length, np.int64), 1
         for item in self.items:
             if item.constant:
@@ -87,8 +86,6 @@ def numbered(column: Column, length: int) -> tuple[Array, int]:
 
 def _encoded(column: Column) -> Any:
     """Return a column that is not constant as Arrow's indices and dictionary."""
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for text and many keys only
-
     return (column.data if column.kind == STR else pa.array(column.data)).dictionary_encode()
 
 

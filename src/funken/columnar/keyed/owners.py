@@ -52,27 +52,23 @@ def _mixed(h: Array) -> Array:
     return h ^ (h >> np.uint64(16))
 
 
-def hashes_of_tuples(column: CompositeKey, length: int) -> Array:
-    """Return ``stable_hash`` of tuples, as 64-bit unsigned numbers.
+def hashes_of_column(column: Column, length: int) -> Array:
+    """Return ``stable_hash`` of each record's key, as 64-bit unsigned numbers.
 
     >>> from funken.columnar.keyed.keys import column_of_keys
     >>> from funken.state.keygroups import stable_hash
     >>> keys = [(1, "a"), (-1, "b"), (2**40, "a")]
-    >>> hashes_of_tuples(column_of_keys(keys), 3).tolist() == [stable_hash(key) for key in keys]
+    >>> hashes_of_column(column_of_keys(keys), 3).tolist() == [stable_hash(key) for key in keys]
     True
     """
-    h = np.full(length, 0x345678 + len(column.items), np.uint64)
-    for item in column.items:
-        of_item: Any
-        if item.constant:
-            of_item = np.uint64(stable_hash(item.data))
-        elif item.kind == INT:
-            of_item = hashes(item.data)
-        else:
-            codes, values = key_codes(item, length)
-            of_item = hashes_of(values).take(codes)
-        h = _mixed(h * np.uint64(31) + of_item)
-    return h
+    if column.constant:
+        return np.full(length, stable_hash(column.data), np.uint64)
+    if column.kind == INT:
+        return hashes(column.data)
+    if isinstance(column, CompositeKey):
+        return combined([hashes_of_column(item, length) for item in column.items], length)
+    codes, values = key_codes(column, length)
+    return hashes_of(values).take(codes)
 
 
 def _owners_of(hashed: Array, max_parallelism: int, parallelism: int) -> Array:
@@ -103,7 +99,7 @@ class KeyTargets:
         if column.kind == INT:
             return self._of_ints(column)
         if isinstance(column, CompositeKey):
-            return self._owners(hashes_of_tuples(column, length))
+            return self._owners(hashes_of_column(column, length))
         owners = self._subtask_of
         if numbers_in(column) is None:
             codes, keys = key_codes(column, length)
@@ -195,4 +191,4 @@ class KeyOwners:
         return count
 
 
-__all__ = ["KeyOwners", "KeyTargets", "combined", "hashes", "hashes_of"]
+__all__ = ["KeyOwners", "KeyTargets", "combined", "hashes", "hashes_of", "hashes_of_column"]

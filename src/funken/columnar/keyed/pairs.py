@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.kernels.columns import Array
 
 _FEWEST = 1 << 10
@@ -55,8 +56,6 @@ class PairSlots:
         pairs = (firsts << _BITS) | seconds
         found, missing = self._look_up(pairs)
         if len(missing):
-            import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and is needed for many keys only
-
             each = pa.array(pairs.take(missing)).dictionary_encode()
             found[missing] = each.indices.to_numpy() + self._count
             self._add(each.dictionary.to_numpy())

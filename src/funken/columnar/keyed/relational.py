@@ -18,10 +18,9 @@ from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups
-from funken.columnar.keyed.keys import key_codes
-from funken.columnar.keyed.owners import hashes
+from funken.columnar.keyed.keys import CompositeKey
+from funken.columnar.keyed.owners import hashes_of_column
 from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_TYPES, STR, Tuple
-from funken.state.keygroups import stable_hash
 
 _KINDS = {
     **{kind: (INT, np.int64) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16())},
@@ -70,15 +69,6 @@ def whole_numbers(first: int, last: int) -> Columns:
     return Columns(INT, [Column(INT, np.arange(first, last + 1, dtype=np.int64), False, first, last)], last - first + 1)
 
 
-def _hashed(column: Column, length: int) -> Array:
-    if column.constant:
-        return np.full(length, stable_hash(column.data), np.uint64)
-    if column.kind == INT:
-        return hashes(column.data)
-    codes, values = key_codes(column, length)
-    return np.array([stable_hash(value) for value in values], np.uint64).take(codes)
-
-
 def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
     """Return the consumer of each record: ``stable_hash`` of its key (of a tuple, if there are several), modulo.
 
@@ -94,18 +84,7 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
 
 def hashes_of(keys: Sequence[Column], length: int) -> Array:
     """Return ``stable_hash`` of each record's key, as 64-bit unsigned numbers."""
-    if len(keys) == 1:
-        return _hashed(keys[0], length)
-    mask = np.uint64(0xFFFFFFFF)
-    h = np.full(length, 0x345678 + len(keys), np.uint64)
-    for key in keys:
-        h = (h * np.uint64(31) + _hashed(key, length)) & mask
-        h ^= h >> np.uint64(16)
-        h = (h * np.uint64(0x85EBCA6B)) & mask
-        h ^= h >> np.uint64(13)
-        h = (h * np.uint64(0xC2B2AE35)) & mask
-        h ^= h >> np.uint64(16)
-    return h
+    return hashes_of_column(keys[0] if len(keys) == 1 else CompositeKey([*keys]), length)
 
 
 def partitions_of(keys: Sequence[Column], length: int, level: int) -> Array:

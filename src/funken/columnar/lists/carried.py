@@ -71,7 +71,7 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
         how, per_item = better
         hows.add(how)
     else:
-        per_item = _mapped(tree, place, step, placeholders)
+        per_item = _mapped(tree, lambda end: step(end.values[place]), placeholders)
     if len(hows) != 1:
         raise NotVectorizable("has a loop that carries a variable in several ways" if hows else "has a loop")
     (how,) = hows
@@ -100,11 +100,12 @@ def _apart(tree: Expression, place: int) -> Expression:
 
 
 def _mapped(
-    tree: Expression, place: int, step: Callable[[Expression], ResultOfItem], placeholders: frozenset[int]
+    tree: Expression, of: Callable[[CarriedVariables], ResultOfItem], placeholders: frozenset[int]
 ) -> Expression:
+    """Return the paths through a body with what is made of their ends."""
     match tree:
         case Choose(condition, then, otherwise):
-            one, other = (_mapped(each, place, step, placeholders) for each in (then, otherwise))
+            one, other = (_mapped(each, of, placeholders) for each in (then, otherwise))
             if not contains(condition, placeholders):
                 return Choose(condition, one, other)
             dropped = [before for each in (one, other) if isinstance(each, Sequence) for before in each.before]
@@ -114,10 +115,10 @@ def _mapped(
             raise NotVectorizable("has a loop with a condition on a variable that it carries")
         case Sequence(before, result):
             kept = tuple(each for each in before if not contains(each, placeholders))
-            mapped = _mapped(result, place, step, placeholders)
+            mapped = _mapped(result, of, placeholders)
             return Sequence(kept, mapped) if kept else mapped
-        case CarriedVariables(values):
-            return step(values[place])
+        case CarriedVariables():
+            return of(tree)
     raise NotVectorizable("leaves a loop early")
 
 
@@ -154,25 +155,15 @@ def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> E
     """Return what a loop appends to a list; ``None`` if it does not."""
     found: list[ResultOfItem] = []
 
-    def leaves(each: Expression) -> Expression:
-        match each:
-            case Choose(condition, then, otherwise):
-                if contains(condition, placeholders):
-                    raise NotVectorizable("has a loop with a condition on a variable that it carries")
-                return Choose(condition, leaves(then), leaves(otherwise))
-            case Sequence(before, result):
-                kept = tuple(one for one in before if not contains(one, placeholders))
-                return Sequence(kept, leaves(result)) if kept else leaves(result)
-            case CarriedVariables(_, ResultOfItem(Expression() as value) as appended):
-                if contains(value, placeholders):
-                    raise NotVectorizable("has a loop that carries a variable in a way that is not known")
-                found.append(appended)
-                return appended
-            case CarriedVariables():
-                return ResultOfItem(None)
-        raise NotVectorizable("leaves a loop early")
+    def appended(end: CarriedVariables) -> ResultOfItem:
+        if end.appended is None or end.appended.value is None:
+            return ResultOfItem(None)
+        if contains(end.appended.value, placeholders):
+            raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+        found.append(end.appended)
+        return end.appended
 
-    per_item = leaves(tree)
+    per_item = _mapped(tree, appended, placeholders)
     return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None
 
 

@@ -10,12 +10,12 @@ import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any, TypeVar, cast
 
 from funken.columnar.bytecode import Operation, UnknownBytecode, is_followed, is_generator, operations
 from funken.columnar.callables import FunctionReader
-from funken.columnar.calling.markers import Marker, expression_on, is_pure
+from funken.columnar.calling.markers import DISPLAY, Marker, Method, expression_on
 from funken.columnar.expressions import (
     Argument,
     Constant,
@@ -30,14 +30,13 @@ from funken.columnar.expressions import (
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.carried import appended_of, fold_of
 from funken.columnar.lists.results import conditions_of, gives_several, is_never, result_of
+from funken.columnar.meeting import State
 from funken.columnar.mutation.names import dict_of, names_of, view_of
 from funken.columnar.mutation.tracked import changed, is_made
 from funken.columnar.stack import Stack
 
 UNSET = Marker("unset")
 _ONCE = ("a generator", "a map", "a filter")
-DISPLAY = "display"
-"""The kind of a marker for the iterator of a display: its value are the items that are left."""
 _CLOSURE = 8
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _BEGINS = [["SWAP", made, "SWAP"] for made in ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")]
@@ -47,6 +46,7 @@ _Reader = TypeVar("_Reader", bound="VariablesReader")
 class VariablesReader:
     """Follows the operations of one function, or of one of its comprehensions."""
 
+    _code: CodeType
     _operations: list[Operation]
     _cells: frozenset[str]
     _free: frozenset[str] = frozenset()
@@ -56,11 +56,15 @@ class VariablesReader:
     changes = True
     """Whether records that are changed are followed; if not, the function is refused."""
 
-    def _follow(
-        self, number: int, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...],
-        at: int | None = None, carried: tuple[str, ...] | None = None,
-    ) -> Expression:  # fmt: skip
+    methods: Mapping[tuple[Any, str], Any] = MappingProxyType({})
+    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+
+    def _follow(self, state: State, at: int | None = None, carried: tuple[str, ...] | None = None) -> Expression:
         raise NotImplementedError
+
+    def _unknown(self, owner: Marker, method: str) -> str:
+        """Return why a method of a marker is not followed."""
+        return f"asks its {owner.kind} for {method}()"
 
     def names_of(self, found: Any) -> tuple[str, ...] | None:
         """Return the names of a dict; ``None`` if they are not known."""
@@ -72,21 +76,19 @@ class VariablesReader:
 
     # ---- variables
 
-    def _step(
-        self, operation: Operation, stack: Stack, variables: dict[str, Any], dropped: tuple[Expression, ...]
-    ) -> tuple[Expression, ...]:
-        """Do what neither jumps nor gives results; return what was evaluated and dropped."""
-        name, argument = operation.name, operation.argument
+    def _step(self, operation: Operation, state: State) -> None:
+        """Do what neither jumps nor gives results."""
+        name, argument, stack, variables = operation.name, operation.argument, state.stack, state.variables
         if name in ("STORE_FAST", "STORE_DEREF"):
             if name == "STORE_DEREF" and argument not in self._cells:
                 raise NotVectorizable(f"changes the variable {argument!r}, which an inner function uses")
             found = stack.pop()
             if found is UNSET:
                 variables.pop(argument, None)
-                return dropped
+                return
             variables[argument] = found
-            return dropping(dropped, found)
-        if name in ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF") and (name == "LOAD_FAST" or argument in variables):
+            state.drop(found)
+        elif name in ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF") and (name == "LOAD_FAST" or argument in variables):
             stack.push(self._load(variables, argument))
         elif name == "LOAD_CLOSURE":
             stack.push(Marker("cell", argument))
@@ -111,18 +113,44 @@ class VariablesReader:
             function = stack.pop()
             stack.pop()
             stack.push(function)
-        elif name not in ("MAKE_CELL", "END_SEND"):
+        elif name not in ("MAKE_CELL", "END_SEND") and not (self.methods and self._asked(operation, stack)):
             if self.changes:
                 given = self.given()
                 evaluated = changed(operation, stack, variables, self._steps.own, given)
                 if evaluated is not None:
                     self._steps.count(len(given))  # each was looked at
-                    return dropping(dropped, evaluated)
+                    state.drop(evaluated)
+                    return
             stack.step(operation)
             made = is_made(operation, stack)
             if made is not None:
                 self._steps.own.append(made)
-        return dropped
+
+    def _asked(self, operation: Operation, stack: Stack) -> bool:
+        """Do what asks a context, or the like, for something; return whether it was that."""
+        name, argument, top = operation.name, operation.argument, stack.top()
+        if name in ("LOAD_METHOD", "LOAD_ATTR") and isinstance(top, Marker | Argument):
+            of = top.kind if isinstance(top, Marker) else top
+            found = self.methods.get((of, argument))
+            if found is None:
+                if isinstance(top, Marker) and any(owner == of for owner, _ in self.methods):
+                    raise NotVectorizable(self._unknown(top, argument))
+                return False
+            stack.pop()
+            method = found if isinstance(found, Method) else Method("answer", "a method of its context", found)
+            # A call of a method of what has the name of an imported module is one of an attribute, with NULL beside it.
+            for _ in range(2 if name == "LOAD_METHOD" else 1):
+                stack.push(method)
+            return True
+        if name == "PUSH_NULL" and isinstance(top, Method) and stack.item(2) is not top:  # above it, from 3.13 on
+            stack.push(top)
+            return True
+        if name == "CALL" and argument == 0 and stack.peek(1, "answer"):
+            answer = stack.pop().value
+            stack.pop()
+            stack.push(answer)
+            return True
+        return False
 
     @staticmethod
     def _make_function(stack: Stack, flags: int) -> None:
@@ -182,7 +210,7 @@ class VariablesReader:
     def reading(self: _Reader, found: list[Operation], code: CodeType) -> _Reader:
         """Return what follows these operations, and shares all else."""
         inner = copy(self)
-        inner._operations, inner._cells = found, cells_of(code, found)
+        inner._code, inner._operations, inner._cells = code, found, cells_of(code, found)
         inner._free = frozenset(code.co_freevars)  # of these, the function around it has looked after
         return inner
 
@@ -201,7 +229,7 @@ class VariablesReader:
             stack = Stack(cast("FunctionReader", self), [Marker("comprehension")]) if around is None else around.copy()
             stack.push(iterator)
             stack.push(item)
-            return self._follow(here + 1, stack, variables, (), at=here)
+            return self._follow(State(here + 1, stack, dict(variables)), here)
 
         if isinstance(items, Make):
             if any(isinstance(each, Unpacked) for each in items.items):
@@ -237,7 +265,7 @@ class VariablesReader:
         body |= places | {name: Marker("collected", "a list") for name in collected}
         below = [Marker("below", "what is around a loop")] * depth
         stack = Stack(cast("FunctionReader", self), [*below, iterator, Argument(number)])
-        tree = self._follow(here + 1, stack, body, (), here, carried)
+        tree = self._follow(State(here + 1, stack, body), here, carried)
         loop = Loop(expression_on(iterator.value), number, (), Constant(None))
         of_variables = frozenset(each.argument for each in places.values())
         for name in assigned:
@@ -309,16 +337,4 @@ def cells_of(code: CodeType, found: list[Operation]) -> frozenset[str]:
     return frozenset(name for name in code.co_cellvars if stored[name] <= 1)
 
 
-def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
-    """Return what was evaluated and dropped, with one more value; of a list or set with its items."""
-    if isinstance(value, Marker) and value.kind == "list":
-        for each in value.value:
-            dropped = dropping(dropped, Invoke("display", (each,)) if isinstance(each, Unpacked) else each)
-    if isinstance(value, Marker) and value.kind == "set":
-        value = value.value
-    if not isinstance(value, Expression) or is_pure(value) or any(value is each for each in dropped):
-        return dropped
-    return (*dropped, value)
-
-
-__all__ = ["DISPLAY", "UNSET", "VariablesReader", "cells_of", "dropping", "items_displayed", "operations_of"]
+__all__ = ["UNSET", "VariablesReader", "cells_of", "items_displayed", "operations_of"]

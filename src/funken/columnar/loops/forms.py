@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.arrow import pc
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, lists_of, offsets_of
+from funken.columnar.kernels.ropes import find_text
 from funken.expr.types import BOOL, FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, ListOf, Tuple
 
 
@@ -120,8 +122,6 @@ def contains(needle: Column, column: Column) -> Column | None:
     if leaf.constant:
         mask = np.full(content.length, leaf.data == needle.data)
     elif leaf.kind == STR:
-        from funken.columnar.kernels.ropes import find_text  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
-
         mask = find_text("is", leaf, needle.data).array(content.length)
     else:
         mask = leaf.array(content.length) == needle.data
@@ -263,8 +263,6 @@ def _firsts(lists: Lists) -> tuple[Array, Array] | None:
 def _codes(values: Array, kind: Atomic, reverse: bool) -> Array | None:
     """Return numbers in the order of values; ``None`` if there are none."""
     if kind == STR:
-        import pyarrow.compute as pc  # noqa: PLC0415 - Arrow takes 0.1 s, and is needed for text only
-
         encoded = values.dictionary_encode()
         by_place = pc.sort_indices(encoded.dictionary).to_numpy()
         places = np.empty(len(by_place), np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from collections.abc import Sequence as Several
 from typing import Any
 
@@ -106,22 +107,26 @@ def dict_of(pairs: Several[Any]) -> MakeRecord:
     return MakeRecord(DICT, tuple(names), tuple(values))
 
 
-def known_truth(condition: Expression) -> bool | None:
+def known_truth(condition: Expression, present: Container[Expression] = ()) -> bool | None:
     """Return whether a condition of constants is true; ``None`` if it depends on the record.
+
+    ``present`` are arguments that are not ``None``.
 
     >>> known_truth(Compare("!=", Constant("url"), Constant("user"))), known_truth(Compare("<", Argument(0), Constant(1)))
     (True, None)
     """
     match condition:
         case Unary("not", operand):
-            known = known_truth(operand)
+            known = known_truth(operand, present)
             return None if known is None else not known
         case Unary("bool", operand):
-            return known_truth(operand)
+            return known_truth(operand, present)
         case Constant(value):
             return bool(value)
         case IsNone(Constant(value)):
             return value is None
+        case IsNone(Argument() as operand) if operand in present:
+            return False
         case Compare(op, Constant(str() as left), Constant(str() as right)):
             return bool(TABLE[op].function(left, right))
         case Contains(Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole)):

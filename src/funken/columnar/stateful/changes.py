@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 from funken.columnar.expressions import Expression, Unary
+from funken.columnar.typed.sharing import Sharing
 from funken.dataclass import dataclass
 
 
@@ -24,61 +24,25 @@ class StateChange:
     """Of a list: whether it is set to a list."""
 
 
-class Structures:
-    """Numbers expressions, alike for those that are alike; what they share is looked at once."""
+_Guards = list[tuple[int, bool]]
 
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._shared: dict[int, Expression] = {}
-        self._known: dict[int, tuple[Expression, int]] = {}
 
-    def of(self, expression: Expression) -> int:
-        """Return the number of an expression."""
-        known = self._known.get(id(expression))
-        if known is None:
-            key = type(expression), *((name, self._of_value(value)) for name, value in vars(expression).items())
-            known = self._known[id(expression)] = expression, self._numbers.setdefault(key, len(self._numbers))
-        return known[1]
-
-    def _of_value(self, value: Any) -> Any:
-        if isinstance(value, Expression):
-            return self.of(value)
-        if isinstance(value, tuple):
-            return "tuple", *map(self._of_value, value)
-        return type(value).__name__, repr(value)  # a 1 is no 1.0, and no True
-
-    def guards(self, guards: Sequence[Expression]) -> list[tuple[int, bool]]:
-        """Return of each guard what it tests, and whether that is to be true."""
-        found = []
-        for each in guards:
-            guard, truth = each, True
-            while isinstance(guard, Unary) and guard.op == "not":
-                guard, truth = guard.operand, not truth
-            found.append((self.of(guard), truth))
-        return found
-
-    def shared(self, expression: Expression) -> Expression:
-        """Return an expression as one object for all that are alike, as are its parts: kernels compute an object once."""
-        number = self.of(expression)
-        found = self._shared.get(number)
-        if found is None:
-            parts = {
-                name: self.shared(value) if isinstance(value, Expression) else tuple(map(self._shared_item, value))
-                for name, value in vars(expression).items()
-                if isinstance(value, Expression | tuple)
-            }
-            found = self._shared[number] = replace(expression, **parts) if parts else expression
-        return found
-
-    def _shared_item(self, value: Any) -> Any:
-        return self.shared(value) if isinstance(value, Expression) else value
+def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
+    """Return of each guard what it tests, alike for tests that are alike, and whether that is to be true."""
+    found = []
+    for guard in guards:
+        truth = True
+        while isinstance(guard, Unary) and guard.op == "not":
+            guard, truth = guard.operand, not truth  # noqa: PLW2901 - what is below
+        found.append((id(sharing.of(guard)), truth))
+    return found
 
 
 def are_exclusive(change: StateChange, before: Sequence[StateChange]) -> bool:
     """Whether a change is never made where one of those before it is."""
-    structures = Structures()
-    guards = structures.guards(change.guards)
-    return all(_any_opposite(guards, structures.guards(each.guards)) for each in before)
+    sharing = Sharing()
+    guards = _tests(change.guards, sharing)
+    return all(_any_opposite(guards, _tests(each.guards, sharing)) for each in before)
 
 
 def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
@@ -91,8 +55,8 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
     >>> [change.guards for change in merged(changes)] == [(test,)]
     True
     """
-    structures = Structures()
-    left = [(each, structures.guards(each.guards), structures.of(each.of)) for each in changes]
+    sharing = Sharing()
+    left = [(each, _tests(each.guards, sharing), id(sharing.of(each.of))) for each in changes]
     found = True
     while found:
         found = False
@@ -106,9 +70,6 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
                 found = True
                 break
     return tuple(change for change, _, _ in left)
-
-
-_Guards = list[tuple[int, bool]]
 
 
 def _differ(changes: list[tuple[StateChange, _Guards, int]], one: int, other: int) -> int | None:
@@ -129,4 +90,4 @@ def _any_opposite(guards: _Guards, others: _Guards) -> bool:
     return any((test, not truth) in there for test, truth in others)
 
 
-__all__ = ["StateChange", "Structures", "are_exclusive", "merged"]
+__all__ = ["StateChange", "are_exclusive", "merged"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import timedelta
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
@@ -86,40 +86,17 @@ def declared_states(target: Any) -> tuple[DeclaredState, ...]:
     return tuple(_Opening(target, function).run())
 
 
-class _Null:
-    """Stands on the stack below what is called."""
-
-
-class _Unknown:
-    """A value of no interest."""
-
-
-class _Context:
-    """The runtime context."""
-
-
-class _Get:
-    """A method of the runtime context that gives a state."""
-
-    def __init__(self, kind: StateKind) -> None:
-        self.kind = kind
-
-
-class _Expire:
-    """The method of a descriptor that lets values expire."""
-
-    def __init__(self, descriptor: StateDescriptor) -> None:
-        self.descriptor = descriptor
-
-
+@dataclass(frozen=True)
 class _Given:
     """A state that the runtime context gives, and the lifetime that its descriptor has then."""
 
-    def __init__(self, kind: StateKind, descriptor: Any, config: StateTtlConfig | None) -> None:
-        self.kind, self.descriptor, self.config = kind, descriptor, config
+    kind: StateKind
+    descriptor: Any
+    config: StateTtlConfig | None
 
 
-_NULL, _UNKNOWN, _CONTEXT = _Null(), _Unknown(), _Context()
+_NULL, _UNKNOWN, _CONTEXT = object(), object(), object()
+"""On the stack: what stands below a callable, a value of no interest, and the runtime context. Its methods are state kinds."""
 _BUILTINS = {"max": max, "min": min}
 _BUILDS: dict[str, Any] = {"BUILD_TUPLE": tuple, "BUILD_LIST": list}
 
@@ -203,9 +180,9 @@ class _Opening:
 
     def _attribute(self, owner: Any, name: str) -> Any:
         if owner is _CONTEXT:
-            return _Get(_GETS[name]) if name in _GETS else _UNKNOWN
+            return _GETS.get(name, _UNKNOWN)
         if isinstance(owner, StateDescriptor) and name == "enable_time_to_live":
-            return _Expire(owner)
+            return owner.enable_time_to_live
         if owner is self._target:
             found = getattr(owner, "__dict__", {}).get(name, getattr(type(owner), name, _UNKNOWN))
             return found if isinstance(found, _OF_OBJECTS) else _UNKNOWN
@@ -221,13 +198,13 @@ class _Opening:
         called = second if first is _NULL else first
         keywords = dict(zip(names, given[len(given) - len(names) :], strict=True))
         given = given[: len(given) - len(names)]
-        known = _are_known([*given, *keywords.values()])
-        if isinstance(called, _Get) and len(given) + len(keywords) == 1:
-            stack.append(self._given(called.kind, [*given, *keywords.values()][0]))
-        elif isinstance(called, _Expire):
-            self._lifetimes.append((called.descriptor, self._lifetime(called, [*given, *keywords.values()])))
+        values = [*given, *keywords.values()]
+        if isinstance(called, StateKind) and len(values) == 1:
+            stack.append(self._given(called, values[0]))
+        elif isinstance(called, MethodType) and isinstance(called.__self__, StateDescriptor):
+            self._lifetimes.append((called.__self__, self._lifetime(called.__self__, values)))
             stack.append(None)
-        elif known and (_is_ours(called) or _is_plain(called)):
+        elif _are_known(values) and (_is_ours(called) or _is_plain(called)):
             stack.append(self._made(called, given, keywords))
         else:
             stack.append(_UNKNOWN)
@@ -237,9 +214,9 @@ class _Opening:
         return _Given(kind, descriptor, next(configs, getattr(descriptor, "ttl", None)))
 
     @staticmethod
-    def _lifetime(called: _Expire, given: list[Any]) -> StateTtlConfig:
+    def _lifetime(descriptor: StateDescriptor, given: list[Any]) -> StateTtlConfig:
         if len(given) != 1 or type(given[0]) is not StateTtlConfig:
-            raise NotVectorizable(f"has a state {called.descriptor.name!r} whose lifetime is not known")
+            raise NotVectorizable(f"has a state {descriptor.name!r} whose lifetime is not known")
         return given[0]
 
     @staticmethod
@@ -292,7 +269,7 @@ def _type_of(descriptor: StateDescriptor) -> TypeInformation | None:
 
 
 def _are_known(values: list[Any]) -> bool:
-    return not any(isinstance(each, _Unknown | _Given) for each in values)
+    return not any(each is _UNKNOWN or isinstance(each, _Given) for each in values)
 
 
 def _is_plain(found: Any) -> bool:

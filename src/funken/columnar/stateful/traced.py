@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -41,6 +43,10 @@ class Write:
         """Return all that is computed."""
         return self.guards if self.value is None else (*self.guards, self.value)
 
+    def replaced(self, of: Callable[[Expression], Expression]) -> Write:
+        """Return the write with what a function makes of each part."""
+        return replace(self, guards=tuple(map(of, self.guards)), value=None if self.value is None else of(self.value))
+
 
 @dataclass(frozen=True)
 class Access:
@@ -48,6 +54,14 @@ class Access:
 
     state: int
     guards: tuple[Expression, ...]
+
+    def parts(self) -> tuple[Expression, ...]:
+        """Return all that is computed."""
+        return self.guards
+
+    def replaced(self, of: Callable[[Expression], Expression]) -> Access:
+        """Return the read with what a function makes of each part."""
+        return replace(self, guards=tuple(map(of, self.guards)))
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,10 @@ class TimerChange:
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
         return *self.guards, self.at
+
+    def replaced(self, of: Callable[[Expression], Expression]) -> TimerChange:
+        """Return the change with what a function makes of each part."""
+        return replace(self, guards=tuple(map(of, self.guards)), at=of(self.at))
 
 
 @dataclass(frozen=True)

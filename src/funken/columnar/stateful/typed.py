@@ -14,12 +14,12 @@ from funken.columnar.dependencies import same
 from funken.columnar.expressions import Argument, Choose, Constant, Expression, Listed, NotVectorizable, schema_of_value
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
-from funken.columnar.stateful.changes import Structures
 from funken.columnar.stateful.floats import check_floats, widened, with_declared_floats
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.traced import FIRST_STATE, Access, TimerChange, TracedState, Write, value_of
 from funken.columnar.typed.raising import may_raise
 from funken.columnar.typed.results import looked_at, typed, typed_under
+from funken.columnar.typed.sharing import Sharing, with_parts
 from funken.dataclass import dataclass
 from funken.expr.python.items import EMPTY
 from funken.expr.types import (
@@ -40,6 +40,7 @@ from funken.expr.types import (
 )
 from funken.state.descriptors import StateKind
 
+_Part = Write | TimerChange | Access
 _EMPTY = {INT: 0, BOOL: False, STR: ""}
 _ROUNDS = 8
 
@@ -119,14 +120,9 @@ def _wider(known: list[Type], kinds: list[Type]) -> list[tuple[int, ...]]:
 
 def parts_of(typed: TypedState) -> Iterator[Expression]:
     """Yield all that a function computes."""
-    for emission in typed.given.emissions:
-        yield from emission.parts()
-    for write in typed.writes:
-        yield from write.parts()
-    for timer in typed.timers:
-        yield from timer.parts()
-    for access in typed.accesses:
-        yield from access.guards
+    parts: tuple[Any, ...] = (*typed.given.emissions, *typed.writes, *typed.timers, *typed.accesses)
+    for each in parts:
+        yield from each.parts()
 
 
 def _schema_with(record: Type, key: Type, kinds: Sequence[Type | None]) -> Composite:
@@ -210,14 +206,19 @@ def _typed(
     if traced.drops_none and isinstance(results, Atomic) and (results == NONE or results.is_optional):
         raise NotVectorizable("gives sometimes None, which is no result")
     writes, read = [], set(given.read)
+
+    def under(part: _Part) -> tuple[tuple[Expression, ...], Expression, Type] | None:
+        """Return the guards of a part, and its value, as kernels compute them; ``None``: it is never come to."""
+        read.update(looked_at(part.parts(), None, schema))
+        value = part.parts()[len(part.guards) :] or (Constant(0),)
+        found = typed_under(part.guards, value[0], schema)
+        return None if found is None else (tuple(found[0]), *found[1])
+
     for write in traced.writes:
-        guards = tuple(simpler.of(each) for each in write.guards)
-        value = Constant(0) if write.value is None else simpler.of(write.value)
-        read |= looked_at([*guards, value], None, schema)
-        found = typed_under(guards, value, schema)
-        if found is None:
+        known = under(write.replaced(simpler.of))
+        if known is None:
             continue
-        conditions, (made, kind) = found
+        guards, made, kind = known
         wanted = kinds[write.state]
         wanted = wanted.element if isinstance(wanted, ListOf) and not write.whole else wanted
         if write.whole and kind == EMPTY and isinstance(wanted, ListOf):
@@ -227,23 +228,19 @@ def _typed(
         if write.value is not None and kind != wanted:
             facts = f"{wanted} and sometimes {kind}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
-        writes.append(Write(write.state, tuple(conditions), None if write.value is None else made, write.whole))
+        writes.append(replace(write, guards=guards, value=None if write.value is None else made))
     timers = []
     for change in traced.timers:
-        guards, at = tuple(map(simpler.of, change.guards)), simpler.of(change.at)
-        read |= looked_at([*guards, at], None, schema)
-        found = typed_under(guards, at, schema)
-        if found is not None:
-            if found[1][1] != INT:
-                raise NotVectorizable(f"sets a timer at {found[1][1]}")
-            timers.append(TimerChange(tuple(found[0]), found[1][0], change.deletes))
+        known = under(change.replaced(simpler.of))
+        if known is not None:
+            if known[2] != INT:
+                raise NotVectorizable(f"sets a timer at {known[2]}")
+            timers.append(replace(change, guards=known[0], at=known[1]))
     accesses = []
     for access in traced.accesses:
-        guards = tuple(map(simpler.of, access.guards))
-        read |= looked_at(guards, None, schema)
-        found = typed_under(guards, Constant(0), schema)
-        if found is not None:
-            accesses.append(Access(access.state, tuple(found[0])))
+        known = under(access.replaced(simpler.of))
+        if known is not None:
+            accesses.append(replace(access, guards=known[0]))
     map_keys: list[tuple[Expression | None, Type | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))
@@ -255,15 +252,13 @@ def _typed(
 
 def shared_parts(typed: TypedState) -> TypedState:
     """Return a function in which expressions that are alike are one object: kernels compute it once for a block."""
-    shared = Structures().shared
-    emissions = tuple(each.replaced(shared) for each in typed.given.emissions)
-    writes = tuple(
-        replace(each, guards=tuple(map(shared, each.guards)), value=None if each.value is None else shared(each.value))
-        for each in typed.writes
-    )
-    timers = tuple(replace(each, guards=tuple(map(shared, each.guards)), at=shared(each.at)) for each in typed.timers)
-    accesses = tuple(replace(each, guards=tuple(map(shared, each.guards))) for each in typed.accesses)
-    given = replace(typed.given, emissions=emissions)
+    shared = Sharing().of
+
+    def all_of(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(each.replaced(shared) for each in parts)
+
+    given = replace(typed.given, emissions=all_of(typed.given.emissions))
+    writes, timers, accesses = map(all_of, (typed.writes, typed.timers, typed.accesses))
     return replace(typed, given=given, writes=writes, timers=timers, accesses=accesses)
 
 
@@ -291,17 +286,11 @@ class WithParts:
         return found
 
     def _of(self, expression: Expression) -> Expression:
-        if isinstance(expression, Argument):
-            return self._parts.get(expression, expression)
-        changed: dict[str, Any] = {}
-        for name, value in vars(expression).items():
-            if isinstance(value, Expression):
-                changed[name] = self.of(value)
-            elif isinstance(value, tuple) and any(isinstance(each, Expression) for each in value):
-                changed[name] = tuple(self.of(each) if isinstance(each, Expression) else each for each in value)
-        if all(_unchanged(value, getattr(expression, name)) for name, value in changed.items()):
-            return expression
-        return replace(expression, **changed)
+        return (
+            self._parts.get(expression, expression)
+            if isinstance(expression, Argument)
+            else with_parts(expression, self.of)
+        )
 
 
 class _Simplified(WithParts):
@@ -321,12 +310,6 @@ class _Simplified(WithParts):
                 if type(value) is type(empty) and value == empty:
                     return then
         return super()._of(expression)
-
-
-def _unchanged(one: Any, other: Any) -> bool:
-    if isinstance(one, tuple):
-        return all(a is b for a, b in zip(one, other, strict=True))
-    return one is other
 
 
 def states_in(expression: Expression) -> Iterator[tuple[int, ...]]:

@@ -44,17 +44,6 @@ def typed_and_read(expression: Expression, *arguments: Type) -> tuple[Typed, fro
     ) if arguments else frozenset()
 
 
-def schema_of(expression: Expression, *arguments: Type) -> Type:
-    """Return the schema of an expression's results for arguments of these schemas; raise ``NotVectorizable``.
-
-    >>> from funken.expr.types import INT, STR, Tuple
-    >>> from funken.columnar.tracing import trace
-    >>> schema_of(trace(lambda pair: (pair[1] / 2, "x" in pair[0]), None, 1).result, Tuple((STR, INT)))
-    (float, bool)
-    """
-    return typed(expression, *arguments)[1]
-
-
 def typed_under(
     conditions: Several[Expression], expression: Expression, *arguments: Type
 ) -> tuple[list[Expression], Typed] | None:
@@ -77,4 +66,4 @@ def looked_at(
     return inference.reads.paths(arguments[0])
 
 
-__all__ = ["looked_at", "schema_of", "typed", "typed_and_read", "typed_under"]
+__all__ = ["looked_at", "typed", "typed_and_read", "typed_under"]

@@ -6,7 +6,7 @@ condition, and again for what is below it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ class Sharing:
     """The expressions met so far."""
 
     def __init__(self) -> None:
-        self._alike: dict[Any, Expression] = {}
+        self._shared: dict[Any, Expression] = {}
         self._known: dict[int, tuple[Expression, Expression]] = {}
 
     def of(self, expression: Expression) -> Expression:
@@ -36,29 +36,31 @@ class Sharing:
             known = self._known[id(expression)] = expression, self._made(expression)
         return known[1]
 
-    def all(self, expressions: Sequence[Expression]) -> tuple[Expression, ...]:
-        """Return several."""
-        return tuple(map(self.of, expressions))
-
     def _made(self, expression: Expression) -> Expression:
+        made, key = expression, list[Any]([type(expression)])
         if isinstance(expression, Constant):
-            value: Any = expression.value
-            # 1, True and 1.0 are equal, and so are 0.0 and -0.0.
-            alike: Any = (type(value), repr(value)) if type(value) in _PLAIN else (type(value), id(value))
-            return self._alike.setdefault((Constant, alike), expression)
-        made = with_parts(expression, self.of)
-        key: list[Any] = [type(expression)]
-        for value in vars(made).values():
-            if isinstance(value, Expression):
-                key.append(id(value))
-            elif isinstance(value, tuple) and any(isinstance(each, Expression) for each in value):
-                key.append(tuple(map(id, value)))
-            else:
-                key.append((type(value), value))
+            key += _alike(expression.value)
+        else:
+            made = with_parts(expression, self.of)
+            for value in vars(made).values():
+                if isinstance(value, Expression):
+                    key.append(id(value))
+                elif isinstance(value, tuple) and any(isinstance(each, Expression) for each in value):
+                    key.append(tuple(map(id, value)))
+                else:
+                    key.append((type(value), value))
         try:
-            return self._alike.setdefault(tuple(key), made)
+            return self._shared.setdefault(tuple(key), made)
         except TypeError:  # a part that has no hash
             return made
+
+
+def _alike(value: Any) -> tuple[Any, ...]:
+    """Return what is equal for constants that are alike: 1, True and 1.0 are equal, and so are 0.0 and -0.0."""
+    known = type(value), repr(value)
+    if type(value) in _PLAIN or type(value).__hash__ is None:  # the text of a table of such values says all
+        return known
+    return *known, value  # that of a long regular expression does not
 
 
 def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -> Expression:

@@ -10,9 +10,8 @@ from typing import Any
 
 from funken.columnar.expressions import Constant, Expression, Invoke, Make, MakeRecord, NotVectorizable, Rowwise
 from funken.columnar.typed.values import Typed, after
-from funken.expr.types import BOOL, DICT, FLOAT, INT, STR, Atomic, Record, Tuple, Type, atomic_fields
+from funken.expr.types import DICT, INT, OF_CLASSES, STR, Atomic, Record, Tuple, Type, atomic_fields
 
-_KINDS: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 _MOST_ITEMS = 1000
 _Of = Callable[[Expression], Typed]
 
@@ -35,9 +34,9 @@ def table_schema(table: Any) -> Type | None:
         alike = {tuple(each) for each in values} == {tuple(first)} and all(type(name) is str for name in first)
         rows = [tuple(each.values()) for each in values] if alike else []
     types = [set(map(type, field)) for field in zip(*rows, strict=True)]
-    if not rows or any(len(each) > 1 or not each <= _KINDS.keys() for each in types):
+    if not rows or any(len(each) > 1 or not each <= OF_CLASSES.keys() for each in types):
         return None
-    schema = Tuple(_KINDS[each.pop()] for each in types)
+    schema = Tuple(OF_CLASSES[each.pop()] for each in types)
     return schema if type(first) is tuple else Record(schema, DICT, tuple(first))
 
 

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.expressions import is_text
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
 from funken.columnar.vectorized.functions import BatchFormat
 from funken.columnar.vectorized.schemas import OBJECT, structure_of
 from funken.errors import ValueDoesNotFit
 from funken.expr.types import (
     ARRAYS,
-    BOOL,
     DICT,
-    FLOAT,
     HIGHEST,
     INT,
     LOWEST,
+    OF_CLASSES,
     ROW,
     STR,
     Atomic,
@@ -33,8 +33,6 @@ from funken.expr.types import (
     atomic_fields,
 )
 from funken.types.row import Row
-
-_KINDS: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR}
 
 
 def columns_of_records(records: list[Any]) -> Columns:
@@ -50,7 +48,7 @@ def columns_of_records(records: list[Any]) -> Columns:
 
 def _by_content(values: list[Any]) -> Column:
     types = set(map(type, values))
-    kind = _KINDS.get(types.pop(), OBJECT) if len(types) == 1 else OBJECT
+    kind = OF_CLASSES.get(types.pop(), OBJECT) if len(types) == 1 else OBJECT
     if kind == INT and (min(values) < LOWEST or max(values) > HIGHEST):
         kind = OBJECT
     if kind == STR and not all(map(is_text, values)):
@@ -122,8 +120,6 @@ def _pandas(schema: Type, columns: list[Column], length: int) -> Any:
 
 
 def _arrow(schema: Type, columns: list[Column], length: int, form: BatchFormat) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s
-
     arrays = []
     for name, each in zip(_names(schema), columns, strict=True):
         try:

@@ -16,16 +16,14 @@ from funken.columnar.kernels.columns import Column, Columns, column_of
 from funken.columnar.records import field_getter, form_of, has_form
 from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.expr.types import (
-    BOOL,
     DICT,
-    FLOAT,
     HIGHEST,
     INT,
     LOWEST,
     NONE,
     NUMBER,
+    OF_CLASSES,
     ROW,
-    STR,
     Atomic,
     ListOf,
     Record,
@@ -36,9 +34,7 @@ from funken.expr.types import (
 from funken.types.row import Row
 
 _HELD = (BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA)
-_KINDS: dict[type, Atomic] = {
-    int: INT, float: FLOAT, bool: BOOL, str: STR, **{cls: kind for cls, kind in OBJECTS.items() if kind in _HELD}
-}  # fmt: skip
+_KINDS = OF_CLASSES | {cls: kind for cls, kind in OBJECTS.items() if kind in _HELD}
 _NOTHING = type(None)
 
 

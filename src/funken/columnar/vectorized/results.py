@@ -6,17 +6,19 @@ tables.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of
 from funken.columnar.records import form_of
 from funken.columnar.vectorized.arguments import columns_of_records, record_of
 from funken.columnar.vectorized.schemas import OBJECT
 from funken.errors import ValueDoesNotFit
-from funken.expr.python.objects import OBJECTS
+from funken.expr.python.objects import CLASSES
 from funken.expr.types import (
     BOOL,
     DICT,
@@ -34,12 +36,6 @@ from funken.expr.types import (
 )
 from funken.types.row import Row
 
-_CLASSES: dict[Atomic, type] = {kind: cls for cls, kind in OBJECTS.items()} | {
-    INT: int,
-    FLOAT: float,
-    BOOL: bool,
-    STR: str,
-}
 _INTEGERS, _BOOLS, _FLOATS = "iu", "b", "f"
 
 
@@ -161,13 +157,12 @@ def _nested(field: Any, schema: Type) -> Any:
     if not listed:
         return record_of(schema, repeat(np.empty(0, np.object_)))
     inner = columns_of_records(listed)
-    return record_of(inner.schema, (np.array(_listed(leaf, inner.length), np.object_) for leaf in inner.leaves))
+    return record_of(inner.schema, (_array(leaf.to_list(inner.length)) for leaf in inner.leaves))
 
 
-def _listed(leaf: Column, length: int) -> Array:
-    found = np.empty(length, np.object_)
-    found[:] = leaf.to_list(length)
-    return found
+def _array(values: Sequence[Any]) -> Array:
+    """Return values as an array of objects, also those that are arrays themselves."""
+    return np.fromiter(values, np.object_, len(values))
 
 
 def _values(made: Any, where: str) -> Any:
@@ -181,9 +176,7 @@ def _values(made: Any, where: str) -> Any:
     if module == "pyarrow":
         return _from_arrow(made)
     if isinstance(made, list | range):
-        listed = np.empty(len(made), np.object_)
-        listed[:] = made
-        made = listed
+        made = _array(made)
     if isinstance(made, np.ndarray):
         if made.ndim == 0:
             return made.item()
@@ -206,14 +199,12 @@ def _from_pandas(made: Any) -> Array:
     if found.dtype.kind != "O":
         return found
     times = [each.to_pydatetime() if hasattr(each, "to_pydatetime") else each for each in found.tolist()]
-    listed = np.empty(len(times), np.object_)
-    listed[:] = [None if none and type(each) is not float else each for each, none in zip(times, missing, strict=True)]
-    return listed
+    return _array(
+        [None if none and type(each) is not float else each for each, none in zip(times, missing, strict=True)]
+    )
 
 
 def _from_arrow(made: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - the same
-
     if isinstance(made, pa.Scalar):
         return made.as_py()
     if isinstance(made, pa.ChunkedArray):
@@ -224,9 +215,7 @@ def _from_arrow(made: Any) -> Any:
         pa.types.is_integer(made.type) or pa.types.is_floating(made.type) or pa.types.is_boolean(made.type)
     ):
         return made.to_numpy(zero_copy_only=False)
-    listed = np.empty(len(made), np.object_)
-    listed[:] = made.to_pylist()
-    return listed
+    return _array(made.to_pylist())
 
 
 def _length_of(parts: list[tuple[str, Any]], expected: int | None) -> int:
@@ -260,9 +249,7 @@ def _is_array(found: Any) -> bool:
 def _column(found: Any, kind: Atomic, length: int, where: str) -> Column:
     """Return a leaf as a column of a kind; raises ``ValueDoesNotFit``."""
     if not _is_array(found):
-        listed = np.empty(1, np.object_)
-        listed[0] = found
-        one = _column(listed, kind, 1, where)
+        one = _column(_array([found]), kind, 1, where)
         return Column(kind, one.to_list(1)[0], True)
     if isinstance(found, np.ndarray):
         # A copy: the function may go on with its array.
@@ -284,7 +271,7 @@ def _column(found: Any, kind: Atomic, length: int, where: str) -> Column:
 
 
 def _of_objects(values: list[Any], kind: Atomic, where: str) -> Column:
-    wanted = _CLASSES[kind.required]
+    wanted = CLASSES[kind.required]
     allowed = {wanted, type(None)} if kind.is_optional else {wanted}
     if wanted is float:
         values = [float(each) if type(each) is int else each for each in values]
@@ -300,9 +287,7 @@ def _of_objects(values: list[Any], kind: Atomic, where: str) -> Column:
 def _objects(found: Any, length: int) -> Column:
     if not _is_array(found):
         return Column(OBJECT, found, True)
-    values = np.empty(length, np.object_)
-    values[:] = _as_list(found)
-    return Column(OBJECT, values)
+    return Column(OBJECT, _array(_as_list(found)))
 
 
 def _as_list(found: Any) -> list[Any]:

@@ -13,7 +13,21 @@ from typing import Any
 from funken.columnar.records import field_getter, form_of, has_form
 from funken.errors import ValueDoesNotFit
 from funken.expr.python.objects import DATE, DATETIME, DECIMAL, OBJECTS
-from funken.expr.types import BOOL, DICT, FLOAT, INT, ROW, STR, Atomic, Object, Record, Tuple, Type, optional
+from funken.expr.types import (
+    BOOL,
+    DICT,
+    FLOAT,
+    INT,
+    OF_CLASSES,
+    ROW,
+    STR,
+    Atomic,
+    Object,
+    Record,
+    Tuple,
+    Type,
+    optional,
+)
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -29,7 +43,7 @@ from funken.types.row import Row
 OBJECT = Object("object")
 """The type of values of which nothing is known."""
 
-_VALUES: dict[type, Atomic] = {int: INT, float: FLOAT, bool: BOOL, str: STR, **OBJECTS}
+_VALUES: dict[type, Atomic] = OF_CLASSES | OBJECTS
 _BASIC = {
     BasicType.LONG: INT, BasicType.DOUBLE: FLOAT, BasicType.BOOLEAN: BOOL, BasicType.STRING: STR, BasicType.BIG_DEC: DECIMAL
 }  # fmt: skip

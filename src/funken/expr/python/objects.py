@@ -8,7 +8,7 @@ import hashlib
 import re
 from typing import Any
 
-from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Object
+from funken.expr.types import NONE, OF_CLASSES, STR, Atomic, ListOf, Object
 
 TEXTS = ListOf(STR)
 BYTES, MATCH, HASH = Object("bytes"), Object("match"), Object("hash")
@@ -26,8 +26,8 @@ OBJECTS: dict[type, Atomic] = {
     type(None): NONE,
 }
 """Types whose values stay Python objects."""
-CLASSES: dict[Atomic, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str, MATCH: re.Match, HASH: HASH_TYPE}
-CLASSES |= {kind: cls for cls, kind in OBJECTS.items()}
+CLASSES: dict[Atomic, type] = {kind: cls for cls, kind in (OF_CLASSES | OBJECTS).items()}
+CLASSES |= {MATCH: re.Match, HASH: HASH_TYPE}
 """The exact class of the values of a type."""
 _MOST_ITEMS = 1000
 
@@ -69,8 +69,7 @@ def table_kinds(table: dict[Any, Any]) -> tuple[Atomic, Atomic] | None:
     if len(keys) != 1 or len(values) != 1:
         return None
     key, value = keys.pop(), values.pop()
-    kinds = {int: INT, str: STR, float: FLOAT, bool: BOOL}
-    return (kinds[key], kinds[value]) if key in (int, str) and value in kinds else None
+    return (OF_CLASSES[key], OF_CLASSES[value]) if key in (int, str) and value in OF_CLASSES else None
 
 
 def table_of_items(values: list[Any]) -> dict[int, Any]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.expressions import Constant
-from funken.columnar.flat_maps.contexts import TracedWithContext
+from funken.columnar.flat_maps.conventions import TracedWithContext
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate, Fold
 from funken.columnar.tracing import Traced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.columnar.block import Block
-from funken.columnar.flat_maps.contexts import TracedWithContext
+from funken.columnar.flat_maps.conventions import TracedWithContext
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate, mask_of
 from funken.columnar.keyed.groups import Groups

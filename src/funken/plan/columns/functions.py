@@ -10,9 +10,8 @@ from typing import Any
 
 from funken.columnar.declared.rows import named_rows, named_rows_of_all
 from funken.columnar.expressions import Argument, NotVectorizable
+from funken.columnar.flat_maps.conventions import drops_none, trace_maybe, trace_process
 from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.flat_maps.maybe import drops_none, trace_maybe
-from funken.columnar.flat_maps.process import trace_process
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import has_documents

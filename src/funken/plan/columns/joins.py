@@ -7,8 +7,8 @@ from typing import Any
 
 from funken.columnar.declared.rows import named_rows_of_all
 from funken.columnar.expressions import NotVectorizable
+from funken.columnar.flat_maps.conventions import pair_schema, trace_join_function, trace_pairs
 from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.flat_maps.joins import pair_schema, trace_join_function, trace_pairs
 from funken.expr.types import ListOf, Tuple, Type
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import CoGroup, JoinPairs, WindowJoin

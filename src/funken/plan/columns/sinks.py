@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MethodType
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.contexts import trace_with_context
+from funken.columnar.flat_maps.conventions import trace_with_context
 from funken.connectors.context import declares
 from funken.connectors.sink import Sink
 from funken.expr.types import INT, STR, Type

@@ -10,8 +10,8 @@ from typing import Any
 
 from funken.columnar.declared.rows import named_rows_of_all
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
+from funken.columnar.flat_maps.conventions import trace_window_function
 from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.flat_maps.windows import trace_window_function
 from funken.columnar.folds import (
     EXTREME,
     FIRST,

@@ -9,13 +9,13 @@ partial is a record (``columnar/keyed/partials.py``), so a leaf of the record pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd
 from typing import Any
 
 from funken import config
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
+from funken.columnar.flat_maps.emissions import paths_of
 from funken.columnar.folds import FIRST, LAST, SUM, Fold
 from funken.columnar.tracing import Traced
 from funken.expr.types import INT, atomic_fields
@@ -142,24 +142,13 @@ def _wanted(spec: ColumnarWindow | ColumnarReduce) -> list[tuple[tuple[int, ...]
 
 def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:
     """Refuse a key that is not the same for a partial as for its records."""
-    found = {roles.get(path, FIRST) for path in _paths(key)}
+    found = {roles.get(path, FIRST) for path in paths_of([key], 0)}
     items = key.items if isinstance(key, Make) else (key,)
     # A field that is the key, or an item of it, is alike in all of them: so are its least, its greatest and its last.
     fields = all(isinstance(item, Argument) for item in items)
     kept = SUM not in found if fields else found <= {FIRST} or found <= {LAST}
     if not kept:
         raise NotVectorizable("changes what the key is computed from")
-
-
-def _paths(expression: Any) -> Iterator[tuple[int, ...]]:
-    if isinstance(expression, Argument):
-        yield expression.path
-    elif isinstance(expression, Expression):
-        for value in vars(expression).values():
-            yield from _paths(value)
-    elif isinstance(expression, tuple):
-        for each in expression:
-            yield from _paths(each)
 
 
 RULE = Rule(_NAME, _apply)
