@@ -14,7 +14,7 @@ from funken.dataset.columns.block import block_of
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.hash_join import HashJoin, RowTable
 from funken.dataset.columns.joining import ColumnTable
-from funken.dataset.columns.merging import ColumnMerge
+from funken.dataset.columns.merging import PiecewiseMerge
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.functions import DataSetFunction
@@ -24,7 +24,6 @@ from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 
 KEY = Key(((0,),))
-BOTH = KEY, KEY
 COLUMNS = KeyColumn(KEY, "join"), KeyColumn(KEY, "join")
 SCHEMA = Tuple((INT, INT))
 KINDS = {"inner": (False, False), "left": (False, True), "right": (True, False), "full": (True, True)}
@@ -144,15 +143,12 @@ sorted_sides = st.builds(
 
 @settings(deadline=None, max_examples=200)
 @given(sorted_sides, sorted_sides, st.sampled_from([1, 1500, 6000]))
-def test_a_merge_of_columns_is_that_of_nested_loops(build, probe, limit):
+def test_a_merge_is_that_of_nested_loops(build, probe, limit):
     memory = MemoryManager(2**20, 1, SpillSpace())
-    merge = ColumnMerge(
-        build.blocks(), probe.blocks(), BOTH, Share(memory, "m", limit), Share(memory, "m", limit // 4 + 1)
+    merge = PiecewiseMerge(
+        build.blocks(), probe.blocks(), COLUMNS, Share(memory, "m", limit), Share(memory, "m", limit // 4 + 1)
     )
     found = records(merge.pairs())
-    for built_rest, probe_rest in merge.by_record(KeyColumn(KEY, "merge")):
-        kept = [record for each in built_rest for record in each]
-        found += [(one, record) for each in probe_rest for record in each for one in kept if one[0] == record[0]]
 
     assert [one[0] for one, _ in found] == sorted(one[0] for one, _ in found)
     assert sorted(found, key=repr) == nested_loops(build.records, probe.records, False, False)

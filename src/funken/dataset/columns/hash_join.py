@@ -80,7 +80,11 @@ class RowTable:
         """Begin with a probe side: no record of the build side has a partner yet."""
         self._matched = set()
 
-    def joined(self, block: Block, keys: Column, keep_probe: bool) -> Iterator[Found]:
+    def highest(self) -> Any:
+        """Return the last key, of records that came in its order."""
+        return next(reversed(self._table))
+
+    def joined(self, block: Block, keys: Column, keep_probe: bool = False) -> Iterator[Found]:
         """Return the pairs of a block; with ``keep_probe`` also what has no partner."""
         if not self.records:
             if keep_probe:
@@ -122,6 +126,14 @@ class RowTable:
 
 
 Table = RowTable | ColumnTable
+
+
+def table_of(share: Share, sides: Sides, block: Block, keep_build: bool = False) -> Table:
+    """Return a table that takes a block."""
+    columns, keys = columns_in(block), [side.key for side in sides if isinstance(side, KeyColumn)]
+    if columns is not None and len(keys) == 2 and int_leaf(columns, keys[0]) is not None:
+        return ColumnTable(share, keys[0], keys[1], keep_build)
+    return RowTable(share, sides[0], keep_build)
 
 
 class _Partition:
@@ -171,13 +183,6 @@ class HashJoin:
         self._partitions: list[_Partition] = []
         self._records = 0
 
-    def _table(self, share: Share, sides: Sides, block: Block) -> Table:
-        """Return a table that takes a block."""
-        columns, keys = columns_in(block), [side.key for side in sides if isinstance(side, KeyColumn)]
-        if columns is not None and len(keys) == 2 and int_leaf(columns, keys[0]) is not None:
-            return ColumnTable(share, keys[0], keys[1], self._keep_build)
-        return RowTable(share, sides[0], self._keep_build)
-
     # ---- build
 
     def build(self, block: Block) -> None:
@@ -205,7 +210,7 @@ class HashJoin:
             self.build(block)
         else:
             if not table.records:
-                table = partition.table = self._table(self._share, self._sides, block)
+                table = partition.table = table_of(self._share, self._sides, block, self._keep_build)
             table.append(block, cost)
 
     def _to_records(self, partition: _Partition) -> None:
@@ -315,7 +320,7 @@ class HashJoin:
         rest = PushBack(blocks.blocks())
         while (first := next(rest, None)) is not None:
             rest.back([first])
-            piece = self._table(share, sides, first)
+            piece = table_of(share, sides, first, self._keep_build)
             piece.fill(rest)
             yield piece
             piece.clear()
@@ -325,18 +330,18 @@ class HashJoin:
         built, probed = self._sides
         for piece in self._pieces(share, probe, (probed, built)):
             for block in build.blocks():
-                for found in piece.joined(block, built, False):
+                for found in piece.joined(block, built):
                     yield [(other, one) for one, other in found] if isinstance(found, list) else (found[1], found[0])
 
     def _in_pieces(self, share: Share, build: SpilledBlocks, probe: SpilledBlocks) -> Iterator[Found]:
         keep_probe = self._keep_probe
         # Few keys, or the hash would have cut it.
-        known = {key for block in build.blocks() for key in _keys_of(block, self._sides[0])} if keep_probe else set()
+        known = {key for block in build.blocks() for key in keys_of(block, self._sides[0])} if keep_probe else set()
         for piece in self._pieces(share, build, self._sides):
             for block in probe.blocks():
-                yield from piece.joined(block, self._sides[1], False)
+                yield from piece.joined(block, self._sides[1])
                 if keep_probe:
-                    alone = [at for at, key in enumerate(_keys_of(block, self._sides[1])) if key not in known]
+                    alone = [at for at, key in enumerate(keys_of(block, self._sides[1])) if key not in known]
                     columns = columns_in(block)
                     yield [(block[at], None) for at in alone] if columns is None else (None, columns.take(alone))
             if self._keep_build:
@@ -350,8 +355,8 @@ class HashJoin:
         self._share.close()
 
 
-def _keys_of(block: Block, keys: Column) -> list[Any]:
+def keys_of(block: Block, keys: Column) -> Any:
     """Return the keys of a block, of which no records are made if they are a column of ints."""
     columns = columns_in(block)
     leaf = int_leaf(columns, keys.key) if columns is not None and isinstance(keys, KeyColumn) else None
-    return keys(block) if columns is None or leaf is None else columns.leaves[leaf].to_list(columns.length)
+    return keys(block) if columns is None or leaf is None else columns.leaves[leaf].array(columns.length)

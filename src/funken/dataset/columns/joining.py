@@ -96,10 +96,6 @@ class ColumnTable:
         self.clear()
         return list(map(block_of, parts))
 
-    def blocks(self) -> Iterator[Block]:
-        """Return the records as Python objects; they stay."""
-        yield from poured(self._parts if self._whole is None else [self._whole])
-
     def highest(self) -> int:
         """Return the key of the last record."""
         whole = self._made()
@@ -118,10 +114,6 @@ class ColumnTable:
         """Begin with a probe side: no record of the build side has a partner yet."""
         self._matched = None
 
-    def keys_of(self, block: Block) -> Any:
-        """Return the keys of a block of the probe side, as an array."""
-        return self._probed(block)[1]
-
     def pairs(self, block: Block) -> Iterator[tuple[Columns, Columns]]:
         """Return the build records and the probe records of all pairs, some at a time."""
         whole, (probe, keys) = self._made(), self._probed(block)
@@ -130,7 +122,7 @@ class ColumnTable:
                 self._mark(built)
             yield whole.take(built), probe.take(probed)
 
-    def joined(self, block: Block, keys: Column, keep_probe: bool) -> Iterator[Found]:
+    def joined(self, block: Block, keys: Column, keep_probe: bool = False) -> Iterator[Found]:
         """Return the pairs of a block, as columns if it has these; with ``keep_probe`` also what has no partner."""
         if not self.can_probe(block):
             yield from self._of_records(block, keys, keep_probe)

@@ -7,14 +7,16 @@ from itertools import chain, islice, repeat
 from operator import length_hint
 from typing import Any
 
+from funken.dataset.columns.block import columns_in
 from funken.dataset.columns.functions import ColumnFunction, paired
 from funken.dataset.columns.hash_join import HashJoin
-from funken.dataset.columns.joining import ColumnTable, Found
-from funken.dataset.columns.merging import ColumnMerge
-from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of
+from funken.dataset.columns.joining import Found, int_leaf
+from funken.dataset.columns.merging import PiecewiseMerge
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, PushBack, blocks_of
 from funken.dataset.memory.buffers import BlockCache
 from funken.dataset.optimizer.strategies import DriverStrategy, Temp
 from funken.dataset.plan import nodes
+from funken.dataset.plan.keys import Key
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.groups import groups, merged
 from funken.dataset.runtime.task import DriverTask
@@ -133,27 +135,34 @@ class _Pairs:
 
 
 def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Join two sorted sides: as long as they are columns piece by piece, else record by record."""
+    """Join two sorted sides: piece by piece if they begin with columns whose keys are ints, else group by group."""
     node: nodes.Join = task.node
-    if node.kind is JoinKind.INNER and all(key.transparent for key in node.keys):
-        return _merged_columns(task, first, second)
-    return _merged_records(task, first, second)
+    sides = PushBack(first), PushBack(second)
+    if node.kind is JoinKind.INNER and ("table" in task.kept or all(map(_begins_with_ints, sides, node.keys))):
+        return _merged_in_pieces(task, *sides)
+    return _merged_records(task, *sides)
 
 
-def _merged_columns(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Merge columns; a side that is the same in all supersteps is the one in pieces, and stays a table if that is one piece."""
+def _begins_with_ints(blocks: PushBack, key: Key) -> bool:
+    first = next(blocks, None)
+    if first is None:
+        return False
+    blocks.back([first])
+    columns = columns_in(first)
+    return columns is not None and int_leaf(columns, key) is not None
+
+
+def _merged_in_pieces(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Merge; a side that is the same in all supersteps is the one in pieces, and stays a table if that is one piece."""
     constant = next((at for at, channel in enumerate(task.plan.inputs) if channel.temp is Temp.CACHED), None)
     side = 1 if constant is None else constant
     build, probe = (second, first) if side else (first, second)
-    whole: ColumnTable | None = task.kept.get("table")
-    keys = task.node.keys[side], task.node.keys[1 - side]
-    merge = ColumnMerge(build, probe, keys, task.share(), task.share(), whole)
+    keys = task.column(task.node.keys[side]), task.column(task.node.keys[1 - side])
+    merge = PiecewiseMerge(build, probe, keys, task.share(), task.share(), task.kept.get("table"))
     pairs = _Pairs(task, side, joined(task))
     try:
         for found in merge.pairs():
             yield from pairs.made(found)
-        for built_rest, probe_rest in merge.by_record(task.column(keys[1])):
-            yield from _merged_records(task, *((probe_rest, built_rest) if side else (built_rest, probe_rest)))
     finally:
         if constant is None:
             merge.drop()
