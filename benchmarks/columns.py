@@ -24,8 +24,7 @@ from funken.columnar.kernels.evaluation import computed, mask_of
 from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.tracing import trace
 from funken.dataset.api.aggregations import Aggregations, FieldAggregator
-from funken.dataset.columns.aggregation import column_aggregation
-from funken.dataset.memory.aggregation import combined
+from funken.dataset.columns.aggregation import column_aggregation, combined
 from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.functions import DataSetFunction

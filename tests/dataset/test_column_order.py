@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from funken.columnar.kernels.columns import columns_of
 from funken.dataset.columns.block import ColumnBlock, block_of
-from funken.dataset.columns.sorting import ColumnSorter
+from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.exchange.ranges import Sample
 from funken.dataset.exchange.routers import by_bounds
 from funken.dataset.memory.manager import MemoryManager
@@ -74,7 +74,7 @@ def test_columns_are_sorted_as_records_are(records, sizes, ordering, budget, as_
     records = numbered(records)
     space = SpillSpace()
     memory = MemoryManager(budget, 1, space)
-    sorter = ColumnSorter(memory.share("sort"), order_of(tuple(ordering), "sort"))
+    sorter = ExternalSorter(memory.share("sort"), order_of(tuple(ordering), "sort"))
     for number, block in enumerate(cut(records, sizes)):
         sorter.add(block if number == as_list else block_of(columns_of(block, SCHEMA)))
 
@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_spilled_as_columns_and_merged(last):
     space = SpillSpace()
     memory = MemoryManager(64 * 1024, 1, space)
     records = [((n * 7919) % 20_011, f"text {n % 100}", float(n)) for n in range(20_000)]
-    sorter = ColumnSorter(memory.share("sort"), order_of((SortField((0,)), SortField((2,), True)), "sort"))
+    sorter = ExternalSorter(memory.share("sort"), order_of((SortField((0,)), SortField((2,), True)), "sort"))
     for at in range(0, len(records), 1000):
         sorter.add(block_of(columns_of(records[at : at + 1000], Tuple((INT, STR, FLOAT)))))
     if last is not None:  # an order that Python has in its own way: all of it is sorted by record

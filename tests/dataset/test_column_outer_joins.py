@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from funken.dataset import JoinHint
-from funken.dataset.memory.hash_join import HybridHashJoin
+from funken.dataset.columns.hash_join import RowTable
 from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 
@@ -76,7 +76,7 @@ def test_a_join_is_that_of_nested_loops(tmp_path_factory, ones, others, first, s
 @pytest.mark.parametrize("kind", ["left", "right", "full"])
 @pytest.mark.parametrize("hint", [FIRST, SECOND])
 def test_an_outer_join_of_columns_makes_no_records(kind, hint, monkeypatch):
-    monkeypatch.setattr(HybridHashJoin, "probe", None)
+    monkeypatch.setattr(RowTable, "append", None)
     env = environment(True, 2)
     left = env.generate_sequence(1, 40_000).map(lambda n: (n, 2 * n))
     right = env.generate_sequence(30_001, 50_000).map(lambda n: (n, 3 * n))

@@ -13,9 +13,9 @@ from funken import Configuration
 from funken.columnar.kernels.columns import columns_of
 from funken.dataset import Aggregations, CombineHint, ExecutionEnvironment, JoinHint
 from funken.dataset.columns.block import ColumnBlock, block_of
+from funken.dataset.columns.hash_join import RowTable
 from funken.dataset.columns.joining import ColumnTable
 from funken.dataset.memory.blocks import dump, load, weight
-from funken.dataset.memory.hash_join import HybridHashJoin
 from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.keys import Key
@@ -172,7 +172,7 @@ def test_joins_and_aggregates_of_columns_touch_no_record(files, monkeypatch):
     numbers = left(env, files).filter(lambda r: r[2] > 10).map(lambda r: (r[0], r[2]))
     joined = numbers.join(right(env, files)).where(0).equal_to(0).using(lambda one, other: (other[0], one[1]))
     data = joined.group_by(0).sum(1).map_partition(lambda records: [sum(1 for _ in records)])
-    monkeypatch.setattr(HybridHashJoin, "probe", refuse)
+    monkeypatch.setattr(RowTable, "append", refuse)
     seen = []
     rows = ColumnBlock.rows
     monkeypatch.setattr(ColumnBlock, "rows", lambda block: seen.append(len(block)) or rows(block))
@@ -214,7 +214,7 @@ def test_a_block_of_columns_is_serialised_as_columns():
 def test_a_key_with_many_partners_is_joined_in_pieces():
     memory = MemoryManager(2**24, 1, SpillSpace())
     table = ColumnTable(memory.share("join"), Key(((0,),)), Key(((0,),)))
-    table.add(block_of(columns_of([(1, number) for number in range(1000)], Tuple((INT, INT)))))
+    table.append(block_of(columns_of([(1, number) for number in range(1000)], Tuple((INT, INT)))))
     probe = block_of(columns_of([(1, number) for number in range(100)], Tuple((INT, INT))))
 
     pieces = [(one.to_list(), other.to_list()) for one, other in table.pairs(probe)]
@@ -234,7 +234,7 @@ def test_positions_of_equal_keys(built, probed):
     memory = MemoryManager(2**24, 1, SpillSpace())
     table = ColumnTable(memory.share("join"), Key(((0,),)), Key(((0,),)))
     if built:
-        assert table.add(block_of(columns_of([(key, at) for at, key in enumerate(built)], Tuple((INT, INT)))))
+        table.append(block_of(columns_of([(key, at) for at, key in enumerate(built)], Tuple((INT, INT)))))
     found = []
     if built and probed:
         block = block_of(columns_of([(key, at) for at, key in enumerate(probed)], Tuple((INT, INT))))

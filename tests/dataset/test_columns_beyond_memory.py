@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.dataset import JoinHint
 from funken.dataset.api.aggregations import Aggregations, FieldAggregator
-from funken.dataset.columns.aggregation import ColumnAggregation
+from funken.dataset.columns.aggregation import ColumnAggregation, HashAggregation, HashTable
 from funken.dataset.columns.block import block_of
 from funken.dataset.columns.folding import ColumnReduce
-from funken.dataset.columns.hash_join import ColumnHashJoin
+from funken.dataset.columns.hash_join import HashJoin, RowTable
 from funken.dataset.columns.joining import ColumnTable
-from funken.dataset.columns.merging import ColumnMerge
-from funken.dataset.memory.aggregation import HashAggregation, HashTable
-from funken.dataset.memory.hash_join import HybridHashJoin
+from funken.dataset.columns.merging import PiecewiseMerge
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.plan.functions import DataSetFunction
@@ -26,7 +24,7 @@ from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 
 KEY = Key(((0,),))
-BOTH = KEY, KEY
+COLUMNS = KeyColumn(KEY, "join"), KeyColumn(KEY, "join")
 SCHEMA = Tuple((INT, INT))
 KINDS = {"inner": (False, False), "left": (False, True), "right": (True, False), "full": (True, True)}
 
@@ -60,7 +58,11 @@ def nested_loops(build, probe, keep_probe, keep_build):
 
 def records(pairs):
     found = []
-    for built, probed in pairs:
+    for each in pairs:
+        if isinstance(each, list):
+            found += [(built, probed) for probed, built in each]
+            continue
+        built, probed = each
         length = (built if built is not None else probed).length
         ones, others = ([None] * length if side is None else side.to_list() for side in (built, probed))
         found += zip(ones, others, strict=True)
@@ -68,27 +70,35 @@ def records(pairs):
 
 
 def probed(join, given_blocks):
-    join.begin()
-    pairs = []
-    for each in given_blocks:
-        assert join.can_probe(each)
-        pairs += join.probe(each)
-    return sorted(records([*pairs, *join.finish()]), key=repr)
+    return sorted(records(join.probe(given_blocks)), key=repr)
 
 
-@settings(deadline=None, max_examples=150)
+some_records = st.integers(0, 300)
+"""So many records are columns, the others are not, among them keys that are no ints."""
+
+
+def mixed(keys, columns, size):
+    plain = numbered(keys)
+    rest = [(key if key % 3 else float(key), at, None) for key, at in plain[columns:]]
+    return plain[:columns] + rest, [*blocks(plain[:columns], size), *([rest[::2], rest[1::2]] if rest else [])]
+
+
+@settings(deadline=None, max_examples=200)
 @given(
-    sides.filter(bool), sides, sides, st.sampled_from(sorted(KINDS)), st.integers(1, 60), st.sampled_from([1, 1500, 6000])
+    sides, sides, sides, st.sampled_from(sorted(KINDS)), st.integers(1, 60), st.sampled_from([1, 1500, 6000]),
+    some_records, some_records,
 )  # fmt: skip
-def test_a_hash_join_of_columns_is_that_of_nested_loops(build, probe, again, kind, size, limit):
+def test_a_hash_join_is_that_of_nested_loops(build, probe, again, kind, size, limit, columns_built, columns_probed):
     memory = MemoryManager(2**20, 1, SpillSpace())
     keeps = KINDS[kind]
-    built = numbered(build)
-    join = ColumnHashJoin(Share(memory, "join", limit), *BOTH, *keeps, reusable=True)
-    assert all([join.add(each) for each in blocks(built, size)])
+    built, of_built = mixed(build, columns_built, size)
+    join = HashJoin(Share(memory, "join", limit), *COLUMNS, *keeps, reusable=True)
+    for each in of_built:
+        join.build(each)
 
-    for side in (numbered(probe), numbered(again)):
-        assert probed(join, blocks(side, size)) == nested_loops(built, side, *keeps)
+    for keys in (probe, again):
+        side, of_side = mixed(keys, columns_probed, size)
+        assert probed(join, of_side) == nested_loops(built, side, *keeps)
 
     join.close()
     assert memory.used == 0
@@ -98,34 +108,12 @@ def test_a_hash_join_of_columns_is_that_of_nested_loops(build, probe, again, kin
 def test_one_key_that_no_hash_can_cut_is_joined_in_pieces(kind):
     memory = MemoryManager(2**20, 1, SpillSpace())
     build, probe = [(7, n) for n in range(400)] + [(8, 0)], [(7, n) for n in range(30)] + [(9, 1)]
-    join = ColumnHashJoin(Share(memory, "join", 2000), *BOTH, *KINDS[kind])
-    assert join.add(block(build))
+    join = HashJoin(Share(memory, "join", 2000), *COLUMNS, *KINDS[kind])
+    join.build(block(build))
 
     assert probed(join, [block(probe)]) == nested_loops(build, probe, *KINDS[kind])
     assert memory.space.files > 0
     assert memory.peak < 2 * 2000  # of which a block of 32 pairs is the least
-
-
-def test_probe_records_that_wait_are_given_back_with_the_build_side():
-    memory = MemoryManager(2**20, 1, SpillSpace())
-    build, probe = numbered(range(1000)), numbered(range(500, 1500))
-    join = ColumnHashJoin(memory.share("join").part(40), *BOTH, keep_build=True)
-    assert join.add(block(build))
-    join.begin()
-    at_once = records(join.probe(block(probe)))
-
-    matched = join.matched()
-    waiting = [record for each in join.waiting() for record in each]
-    back = [record for each in join.poured() for record in each]
-    join.close()
-
-    assert 0 < len(at_once) < 500
-    assert matched == {one[0] for one, _ in at_once}
-    assert sorted(record for record in waiting if record[0] < 1000) == sorted(
-        {record for record in probe if record[0] < 1000} - {other for _, other in at_once}
-    )
-    assert sorted(back) == build
-    assert memory.used == 0
 
 
 class Sorted:
@@ -155,15 +143,12 @@ sorted_sides = st.builds(
 
 @settings(deadline=None, max_examples=200)
 @given(sorted_sides, sorted_sides, st.sampled_from([1, 1500, 6000]))
-def test_a_merge_of_columns_is_that_of_nested_loops(build, probe, limit):
+def test_a_merge_is_that_of_nested_loops(build, probe, limit):
     memory = MemoryManager(2**20, 1, SpillSpace())
-    merge = ColumnMerge(
-        build.blocks(), probe.blocks(), BOTH, Share(memory, "m", limit), Share(memory, "m", limit // 4 + 1)
+    merge = PiecewiseMerge(
+        build.blocks(), probe.blocks(), COLUMNS, Share(memory, "m", limit), Share(memory, "m", limit // 4 + 1)
     )
     found = records(merge.pairs())
-    for built_rest, probe_rest in merge.by_record(KeyColumn(KEY, "merge")):
-        kept = [record for each in built_rest for record in each]
-        found += [(one, record) for each in probe_rest for record in each for one in kept if one[0] == record[0]]
 
     assert [one[0] for one, _ in found] == sorted(one[0] for one, _ in found)
     assert sorted(found, key=repr) == nested_loops(build.records, probe.records, False, False)
@@ -175,7 +160,7 @@ def test_a_merge_of_columns_is_that_of_nested_loops(build, probe, limit):
 
 def sums(share, level=0):
     function = DataSetFunction(FieldAggregator(((Aggregations.SUM, (1,)),), "sum"))
-    columns = ColumnAggregation(share, KEY, ColumnReduce(function), True, level)
+    columns = ColumnAggregation(share, KEY, ColumnReduce(function))
     return HashAggregation(share, KeyColumn(KEY, "sum"), lambda a, b: (b[0], a[1] + b[1]), level, columns)
 
 
@@ -227,7 +212,7 @@ HINTS = [JoinHint.REPARTITION_HASH_FIRST, JoinHint.REPARTITION_HASH_SECOND, Join
 def test_a_join_beyond_memory_makes_no_records(kind, hint, monkeypatch):
     if hint is JoinHint.REPARTITION_SORT_MERGE and kind != "inner":
         pytest.skip("outer joins that merge work by record")
-    monkeypatch.setattr(HybridHashJoin, "build", None)
+    monkeypatch.setattr(RowTable, "append", None)
     env = environment(True, 2, 8 * TINY)
     left, right = sides_of(env)
     method = left.join if kind == "inner" else getattr(left, f"{kind}_outer_join")
@@ -251,7 +236,7 @@ def test_the_constant_side_of_an_iteration_that_is_beyond_memory_stays_columns(h
         step = start.join(constant, hint).where(0).equal_to(0).using(lambda a, b: (b[1] % 3000, a[1] + 1))
         return start.close_with(step.group_by(0).max(1))
 
-    monkeypatch.setattr(HybridHashJoin, "build", None)
+    monkeypatch.setattr(RowTable, "append", None)
     env = environment(True, 2, 5 * TINY)
     made = rows_made(monkeypatch)
 
@@ -282,13 +267,13 @@ def test_few_records_that_wait_for_a_partition_on_disk_are_joined_without_an_ind
     made = ColumnTable._made
     monkeypatch.setattr(ColumnTable, "_made", lambda table: indexed.append(table.records) or made(table))
     memory = MemoryManager(65536, 1, SpillSpace())
-    join = ColumnHashJoin(memory.share("join"), *BOTH, reusable=True)
-    assert all(join.add(each) for each in blocks([(n % 20_000, n) for n in range(40_000)], 1000))
+    join = HashJoin(memory.share("join"), *COLUMNS, reusable=True)
+    for each in blocks([(n % 20_000, n) for n in range(40_000)], 1000):
+        join.build(each)
     assert memory.space.files > 0
     for wanted in ([7, 19_999, 30_000], list(range(0, 20_000, 100)), []):
-        join.begin()
         indexed.clear()
-        pairs = [*(join.probe(block([(n, -n) for n in wanted])) if wanted else ()), *join.finish()]
+        pairs = list(join.probe([block([(n, -n) for n in wanted])] if wanted else []))
 
         found = [pair for one, other in pairs for pair in zip(one.to_list(), other.to_list(), strict=True)]
         assert sorted(found) == [((n, at), (n, -n)) for n in wanted if n < 20_000 for at in (n, n + 20_000)]
@@ -302,13 +287,11 @@ def test_records_that_wait_for_a_larger_partition_are_indexed_in_pieces_that_fit
     made = ColumnTable._made
     monkeypatch.setattr(ColumnTable, "_made", lambda table: sizes.append(table.size) or made(table))
     memory = MemoryManager(32768, 1, SpillSpace())
-    join = ColumnHashJoin(memory.share("join"), *BOTH, reusable=True)
-    assert all(join.add(each) for each in blocks([(n % 20_000, n) for n in range(400_000)], 1000))
-    join.begin()
+    join = HashJoin(memory.share("join"), *COLUMNS, reusable=True)
+    for each in blocks([(n % 20_000, n) for n in range(400_000)], 1000):
+        join.build(each)
     sizes.clear()
-    probes = blocks([(n, -n) for n in range(0, 20_000, 2)], 1000)
-    pairs = [pair for each in probes for pair in join.probe(each)]
-    pairs += join.finish()
+    pairs = join.probe(blocks([(n, -n) for n in range(0, 20_000, 2)], 1000))
 
     found = {pair for one, other in pairs for pair in zip(one.to_list(), other.to_list(), strict=True)}
     assert found == {((n % 20_000, n), (n % 20_000, -(n % 20_000))) for n in range(0, 400_000, 2)}

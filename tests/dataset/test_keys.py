@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from funken.dataset import ExecutionEnvironment, JoinHint
+from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.order import Order as MemoryOrder
-from funken.dataset.memory.sorter import ExternalSorter
 from funken.dataset.memory.spill import SpillSpace
 from funken.errors import FunkenError
 from funken.state.keys.form import NAN, NO_TIME

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from funken import Configuration
 from funken.dataset import Aggregations, ExecutionEnvironment, JoinHint
 from funken.dataset.columns import aggregation
+from funken.dataset.columns.aggregation import HashTable
 from funken.dataset.columns.block import ColumnBlock, columns_in
 from funken.dataset.columns.lifting import lifted
 from funken.dataset.formats import inputs
 from funken.dataset.formats.inputs import TextInput
-from funken.dataset.memory.aggregation import HashTable
 from tests.dataset.programs import TINY
 
 KEYS = {

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.dataset.memory.aggregation import HashAggregation, combined
+from funken.dataset.columns.aggregation import HashAggregation, combined
+from funken.dataset.columns.hash_join import HashJoin
+from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.memory.blocks import dump, weight
 from funken.dataset.memory.buffers import BlockCache, BlockQueue
-from funken.dataset.memory.hash_join import HybridHashJoin
 from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.memory.order import Order
-from funken.dataset.memory.sorter import ExternalSorter
 from funken.dataset.memory.spill import SpillSpace
 from funken.errors import DiskFull, InvalidConfiguration
 from tests.dataset.programs import environment, same
@@ -110,7 +110,7 @@ def test_a_combiner_emits_what_does_not_fit():
 )  # fmt: skip
 def test_a_hash_join_in_any_memory(build, probe, budget, keep, size):
     manager = memory(budget)
-    join = HybridHashJoin(manager.share("join"), first, first, keep_probe=keep[0], keep_build=keep[1])
+    join = HashJoin(manager.share("join"), first, first, keep_probe=keep[0], keep_build=keep[1])
     for block in blocks(build, size):
         join.build(block)
 
@@ -130,7 +130,7 @@ def test_a_hash_join_in_any_memory(build, probe, budget, keep, size):
 @given(records, st.lists(records, min_size=2, max_size=3), st.sampled_from(BUDGETS))
 def test_a_build_side_that_stays_is_probed_again(build, probes, budget):
     manager = memory(budget)
-    join = HybridHashJoin(manager.share("join"), first, first, keep_probe=True, reusable=True)
+    join = HashJoin(manager.share("join"), first, first, keep_probe=True, reusable=True)
     join.build(build)
 
     for probe in probes:
@@ -145,7 +145,7 @@ def test_a_build_side_that_stays_is_probed_again(build, probes, budget):
 
 def test_a_build_side_that_stays_does_not_take_more_disk_with_each_probe():
     manager = memory()
-    join = HybridHashJoin(manager.share("join"), first, first, reusable=True)
+    join = HashJoin(manager.share("join"), first, first, reusable=True)
     join.build([(n, f"{n:040}") for n in range(500)])
     list(join.probe([]))  # writes what was gathered
     written = join._share.file()._end

@@ -8,7 +8,7 @@ of a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -236,18 +236,6 @@ class Partners:
         return np.flatnonzero(self._counts == 0)
 
 
-def distinct(parts: Iterable[Array]) -> Array:
-    """Return each int of several arrays once, in order.
-
-    >>> distinct([np.array([3, 1, 3]), np.array([2, 1])]).tolist()
-    [1, 2, 3]
-    """
-    found = np.empty(0, np.int64)
-    for part in parts:
-        found = each_once(np.concatenate((found, each_once(part))))
-    return found
-
-
 def each_once(values: Array) -> Array:
     """Return the values of an array, each once, in order.
 
@@ -262,24 +250,13 @@ def each_once(values: Array) -> Array:
     return ordered[new]
 
 
-def not_among(keys: Array, known: Array) -> Array:
-    """Return the positions of the keys that others do not have.
-
-    >>> not_among(np.array([5, 1, 7]), np.array([1, 2])).tolist()
-    [0, 2]
-    """
-    return np.flatnonzero(~np.isin(keys, known))
-
-
 __all__ = [
     "DENSE",
     "Groups",
     "JoinIndex",
     "NumberedGroups",
     "Partners",
-    "distinct",
     "each_once",
-    "not_among",
     "ranks",
     "running_float_sum",
     "running_most",

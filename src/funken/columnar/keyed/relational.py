@@ -100,11 +100,6 @@ def partitions_of(keys: Sequence[Column], length: int, level: int) -> Array:
     return (mixed >> np.uint64(36 + 4 * level)) & np.uint64(15)
 
 
-def dealt(block: Columns, keys: Sequence[Column], consumers: int) -> list[Columns | None]:
-    """Cut a block by the consumers of its keys; None for a consumer without records."""
-    return cut_up(block, targets_of(keys, block.length, consumers), consumers)
-
-
 def cut_up(block: Columns, targets: Array, consumers: int) -> list[Columns | None]:
     """Cut a block by the consumer of each record; None for a consumer without records."""
     parts: list[Columns | None] = []
@@ -335,7 +330,6 @@ __all__ = [
     "check_order",
     "columns_from_arrow",
     "cut_up",
-    "dealt",
     "hashes_of",
     "ordered",
     "partitions_of",

@@ -1,32 +1,35 @@
-"""Reductions by key over blocks of columns, in front of the hash table of records.
+"""Hash aggregation: one accumulated record per key; what is too much for memory goes to disk in partitions.
 
-Records that an opaque function has made are lifted into columns, if they are tuples of plain values: to group arrays, with
-that, takes less than a table of tuples, which have to be pickled to know their weight.
-
-Blocks are gathered and aggregated together, again when what is left of them has doubled. What does not fit goes to
-disk in partitions, which are aggregated one after the other. As long as ``add`` is true nothing is in the table; from then
-on whatever was aggregated so far is ``poured`` into it, as records.
+As long as blocks are columns whose reduction is exactly Python's, they are gathered and aggregated together, again when what is
+left of them has doubled. Records of an opaque function are lifted into columns, if they are tuples of plain values: to group
+arrays, with that, takes less than a table of tuples, which have to be pickled to know their weight. All else is in a table of
+records, into which the columns are ``poured`` then. Its weight is bounded from above by what was measured last plus all that
+came in since; only if the bound reaches the limit is the table measured again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain, islice
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.keys import key_leaves
 from funken.dataset.columns.lifting import lifted
-from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
-from funken.dataset.memory.blocks import Block, weighed, weight
+from funken.dataset.columns.partitions import FAN_OUT, MAX_LEVEL, SpilledBlocks, cut
+from funken.dataset.memory.blocks import Block, blocks_of, weighed, weight
 from funken.dataset.memory.manager import Share
-from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL
+from funken.dataset.memory.order import Column
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key
+from funken.errors import FUNCTION_ERRORS, InvalidProgram
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
+
+Reduce = Callable[[Any, Any], Any]
 
 _MERGED_AT = 1 << 16
 """So many records, at least, are gathered before they are aggregated."""
@@ -38,21 +41,79 @@ _LIFTED_FROM = 256
 """Lists are lifted if the first one has so many records."""
 
 
-def column_aggregation(
-    share: Share, key: Key, function: DataSetFunction, spills: bool = False, lifts: bool = True
-) -> ColumnAggregation | None:
-    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function.
+class ReduceFailed(Exception):
+    """The function raised; ``record`` is the one that was to be added. The function's exception is the cause."""
 
-    ``lifts``: lists of tuples become columns.
-    """
-    reduce = ColumnReduce(function)
-    if not key.transparent or not reduce.can_be_read:
-        return None
-    return ColumnAggregation(share, key, reduce, spills, lifts=lifts)
+    def __init__(self, record: Any) -> None:
+        super().__init__(record)
+        self.record = record
+
+
+class HashTable:
+    """A table of accumulated records by key, within a share."""
+
+    def __init__(self, share: Share, keys: Column, reduce: Reduce) -> None:
+        self._share = share
+        self._keys = keys
+        self._reduce = reduce
+        self.table: dict[Hashable, Any] = {}
+
+    def add(self, block: Block) -> None:
+        """Add records to those of their keys."""
+        # Hot: once per block; per record a lookup and the user's function.
+        table, reduce = self.table, self._reduce
+        get, absent = table.get, _ABSENT
+        keys = self._keys(block)
+        records = iter(block)
+        fold_for = getattr(reduce, "fold_for", None)
+        fold = fold_for(block) if fold_for is not None else None
+        try:
+            if fold is not None:
+                fold(table, keys, records)
+                return
+            for key, record in zip(keys, records, strict=True):
+                so_far = get(key, absent)
+                table[key] = record if so_far is absent else reduce(so_far, record)
+        except FUNCTION_ERRORS as error:
+            raise ReduceFailed(block[len(block) - length_hint(records) - 1]) from error
+
+    def has_space_for(self, size: int) -> bool:
+        """Reserve for ``size`` bytes more; if they do not fit, measure, and say whether they do then."""
+        share = self._share
+        if share.used + size > share.limit:
+            share.measure(sum(weight(block) for block in blocks_of(self.table.values())))
+            if self.table and share.used + size > share.limit // 2 and not share.fits(share.used + 2 * size):
+                return False
+        share.reserve(size)
+        return True
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the accumulated records; raise ``InvalidProgram`` if one has another key than its group."""
+        keys = iter(self.table)
+        for block in blocks_of(self.table.values()):
+            of_groups = list(islice(keys, len(block)))
+            found = self._keys(block)
+            if found != of_groups:
+                key, own, record = next(
+                    (key, own, record) for key, own, record in zip(of_groups, found, block, strict=True) if key != own
+                )
+                raise InvalidProgram(
+                    f"operator {self._share.operator!r}: the function returned {record!r} for the group of the key {key!r}, "
+                    f"but the key of that is {own!r}. Keep the key fields of the records that are reduced."
+                )
+            yield block
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self.table.clear()
+        self._share.release()
+
+
+_ABSENT = object()
 
 
 class ColumnAggregation:
-    """One record per key, as columns; ``spills`` says whether what is too much goes to disk, or ``is_full`` is told.
+    """One record per key, as columns; ``is_exact`` says whether that is what the function gives.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
@@ -68,78 +129,43 @@ class ColumnAggregation:
     [[('a', 4), ('b', 2)]]
     """
 
-    def __init__(
-        self, share: Share, key: Key, reduce: ColumnReduce, spills: bool = False, level: int = 0, lifts: bool = False
-    ) -> None:
+    def __init__(self, share: Share, key: Key, reduce: ColumnReduce, lifts: bool = False) -> None:
         self._share = share
         self._lifts = lifts
-        self._spills = spills
-        self._level = level
         self._size = 0
         self._schema: Any = None
-        self._spilled: list[SpilledColumns] = []
         self._key = key
         self._reduce = reduce
         self._partials: list[Columns] = []
         self._rows = 0
         self._merge_at = _MERGED_AT
         self._is_merged = True
-        self._exact = True
+        self.is_exact = True
 
-    def add(self, block: Block) -> bool:
-        """Take a block; return False if it has to be aggregated record by record."""
-        if not self._exact:
+    def following(self) -> ColumnAggregation:
+        """Return what aggregates the blocks of a partition."""
+        return ColumnAggregation(self._share, self._key, self._reduce)
+
+    def add(self, block: Block, spill: Callable[[], None] | None = None) -> bool:
+        """Take a block; return False if it has to be aggregated record by record. ``spill`` makes space."""
+        if not self.is_exact:
             return False
-        columns = columns_in(block)
+        columns, share = columns_in(block), self._share
         if columns is None and self._lifts and len(block) >= (1 if self._schema else _LIFTED_FROM):
             columns = lifted(block)
         if columns is None or self._schema not in (None, columns.schema) or not key_leaves(columns, self._key):
             return False
         self._schema = columns.schema
-        for part, size in weighed(block_of(columns), self._share.own // 4):
+        for part, size in weighed(block_of(columns), share.own // 4):
             own = columns_in(part)
             assert own is not None
             self._keep(own, size)
             self._is_merged = False
-            if self._rows >= self._merge_at or self.is_full:
+            if self._rows >= self._merge_at or share.used > share.limit:
                 self._merge()
-                self._make_space()
+                if spill is not None and self.is_exact and share.used > share.limit // 2 and not share.fits(share.used):
+                    spill()
         return True
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the share of memory is used up."""
-        # At the last level keys that differ have equal hashes: there is no smaller part, so they stay together.
-        kept = self._spills and self._exact and self._level >= MAX_LEVEL
-        return self._share.used > self._share.limit and not kept
-
-    # ---- beyond memory
-
-    def _make_space(self) -> None:
-        share = self._share
-        may_spill = self._spills and self._exact and self._level < MAX_LEVEL
-        if may_spill and share.used > share.limit // 2 and not share.fits(share.used):
-            self._write()
-
-    def _write(self) -> None:
-        if not self._spilled:
-            self._spilled = [SpilledColumns(self._share) for _ in range(FAN_OUT)]
-        partials = self._partials
-        self._clear()
-        for part in partials:
-            for spilled, own in zip(self._spilled, cut_by_hash(part, self._key, self._level), strict=True):
-                if own is not None:
-                    spilled.add(own)
-        for spilled in self._spilled:
-            spilled.flush()
-
-    def partitions(self) -> Iterator[tuple[ColumnAggregation, Iterator[Block]]]:
-        """Return what is on disk, if anything is: partitions, each with what aggregates it; nothing is in memory then."""
-        if self._spilled:
-            self._write()
-        for spilled in self._spilled:
-            following = ColumnAggregation(self._share, self._key, self._reduce, True, self._level + 1)
-            yield following, map(block_of, spilled.parts())
 
     def _keep(self, part: Columns, size: int) -> None:
         self._partials.append(part)
@@ -151,39 +177,170 @@ class ColumnAggregation:
         """Make one record per key of what is in memory; if that cannot be done exactly, it stays as it is."""
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
 
-        if self._is_merged:
+        if self._is_merged or not self.is_exact:
             return
         whole = joined(self._partials)
         keys = key_leaves(whole, self._key)
         merged = self._reduce.by_key(whole, keys) if keys else None
         if merged is None:
-            self._exact = False
+            self.is_exact = False
             return
-        self._clear()
+        self.taken()
         self._keep(merged, weight(block_of(merged)))
         self._merge_at = max(_MERGED_AT, 2 * merged.length)
 
-    def _clear(self) -> None:
-        self._partials = []
+    def taken(self) -> list[Columns]:
+        """Remove and return what was aggregated so far, with the memory given back; a key may come more than once."""
+        partials, self._partials = self._partials, []
         self._is_merged = True
         self._rows = 0
         self._share.release(self._size)
         self._size = 0
+        return partials
 
     def poured(self) -> Iterator[Block]:
-        """Return what was aggregated so far as blocks, with the memory given back; a key may come more than once."""
-        if self._exact:
-            self._merge()
-        spilled, self._spilled = self._spilled, []
-        partials = self._partials
-        self._clear()
-        for part in chain(*(each.parts() for each in spilled), partials):
+        """Return the same as blocks."""
+        self._merge()
+        for part in self.taken():
             for at in range(0, part.length, _EMITTED):
                 yield block_of(part[at : at + _EMITTED])
 
     @property
     def is_whole(self) -> bool:
         """Whether every key comes once; puts together what is not yet."""
-        if self._exact:
-            self._merge()
+        self._merge()
         return self._is_merged
+
+
+def column_aggregation(
+    share: Share, key: Key, function: DataSetFunction, lifts: bool = True
+) -> ColumnAggregation | None:
+    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function.
+
+    ``lifts``: lists of tuples become columns.
+    """
+    reduce = ColumnReduce(function)
+    return ColumnAggregation(share, key, reduce, lifts) if key.transparent and reduce.can_be_read else None
+
+
+class HashAggregation:
+    """Reduces records by key; what does not fit is aggregated in partitions, one after the other.
+
+    >>> from funken.dataset.memory.manager import MemoryManager
+    >>> from funken.dataset.memory.spill import SpillSpace
+    >>> memory = MemoryManager(8192, 1, SpillSpace())
+    >>> add = lambda a, b: (a[0], a[1] + b[1])
+    >>> keys = lambda block: [record[0] for record in block]
+    >>> sums = HashAggregation(memory.share("sum"), keys, add)
+    >>> for n in range(10):
+    ...     sums.add([(key, n) for key in range(5000)])
+    >>> result = [record for block in sums.blocks() for record in block]
+    >>> sorted(result) == [(key, 45) for key in range(5000)], memory.space.files > 0, memory.peak < 8192 * 1.2
+    (True, True, True)
+    """
+
+    def __init__(
+        self, share: Share, keys: Column, reduce: Reduce, level: int = 0, columns: ColumnAggregation | None = None
+    ) -> None:
+        self._columns = columns
+        self._share = share
+        self._keys = keys
+        self._reduce = reduce
+        self._level = level
+        self._table = HashTable(share, keys, reduce)
+        self._spilled: list[SpilledBlocks] = []
+
+    def add(self, block: Block) -> None:
+        """Take a block."""
+        columns, share = self._columns, self._share
+        if columns is not None:
+            # At the last level keys that differ have equal hashes: there is no smaller part, so they stay together.
+            taken = columns.add(block, self._spill if self._level < MAX_LEVEL else None)
+            if taken and (columns.is_exact or share.used <= share.limit):
+                return
+            self._pour()
+            if taken:
+                return
+        self._add(block)
+
+    def _pour(self) -> None:
+        columns, self._columns = self._columns, None
+        if columns is not None:
+            for block in columns.poured():
+                self._add(list(block))
+
+    def _add(self, block: Block) -> None:
+        share = self._share
+        for part, size in weighed(block, share.grain) if len(block) else ():
+            if not self._table.has_space_for(size):
+                if self._level < MAX_LEVEL:
+                    self._spill()
+                share.reserve(size)
+            self._table.add(part)
+
+    def _spill(self) -> None:
+        if not self._spilled:
+            self._spilled = [SpilledBlocks(self._share) for _ in range(FAN_OUT)]
+        partials = [] if self._columns is None else self._columns.taken()
+        for block in chain(map(block_of, partials), blocks_of(self._table.table.values())):
+            for part, spilled in zip(cut(block, self._keys, self._level), self._spilled, strict=True):
+                if len(part):
+                    spilled.add(part)
+        for spilled in self._spilled:
+            spilled.flush()
+        self._table.clear()
+
+    def blocks(self) -> Iterator[Block]:
+        """Return one record per key; takes no more records afterwards."""
+        columns = self._columns
+        if not self._spilled:
+            if columns is not None and columns.is_whole:
+                yield from columns.poured()
+                return
+            self._pour()
+        if not self._spilled:
+            yield from self._table.blocks()
+            return
+        self._spill()
+        for spilled in self._spilled:
+            following = None if columns is None else columns.following()
+            part = HashAggregation(self._share, self._keys, self._reduce, self._level + 1, following)
+            for block in spilled.blocks():
+                part.add(block)
+            yield from part.blocks()
+            part.drop()
+
+    def drop(self) -> None:
+        """Drop the table."""
+        self._table.clear()
+
+    def close(self) -> None:
+        """Drop everything."""
+        self._spilled = []
+        self.drop()
+        self._share.close()
+
+
+def combined(
+    blocks: Iterable[Block], share: Share, keys: Column, reduce: Reduce, columns: ColumnAggregation | None = None
+) -> Iterator[Block]:
+    """Reduce records by key as far as memory goes: when the table is full, it is emitted and begun anew."""
+    table = HashTable(share, keys, reduce)
+    for block in blocks:
+        if columns is not None:
+            if columns.add(block):
+                if share.used > share.limit:
+                    yield from columns.poured()
+                continue
+            yield from columns.poured()
+            columns = None
+        for part, size in weighed(block, share.grain) if len(block) else ():
+            if not table.has_space_for(size):
+                yield from table.blocks()
+                table.clear()
+                share.reserve(size)
+            table.add(part)
+    if columns is not None:
+        yield from columns.poured()
+    yield from table.blocks()
+    table.clear()

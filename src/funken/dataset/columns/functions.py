@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from funken.columnar.expressions import Argument, Expression, Make, NotVectorizable
+from funken.columnar.expressions import Argument, Make, NotVectorizable
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.tracing import Traced, trace
@@ -23,7 +23,27 @@ if TYPE_CHECKING:
     from funken.dataset.memory.blocks import Block
 
 
-class ColumnFunction:
+class _Read:
+    """A function that was read, if it could be, and what it is for blocks of some schemas."""
+
+    def __init__(self, target: Any, traced: Traced | TracedFlatMap | None) -> None:
+        self._target = target
+        self._traced = traced
+        self._typed: dict[tuple[Type, ...], tuple[Any, Type] | None] = {}
+
+    def _of(self, *schemas: Type) -> tuple[Any, Type] | None:
+        traced: Any = self._traced
+        if traced is None:
+            return None
+        if schemas not in self._typed:
+            self._typed[schemas] = None
+            with contextlib.suppress(NotVectorizable):
+                made, result = traced.typed(*schemas)
+                self._typed[schemas] = (made, result) if is_plain(result) else None
+        return self._typed[schemas] if traced.holds(self._target) else None
+
+
+class ColumnFunction(_Read):
     """A function of one or two records.
 
     >>> from funken.expr.types import INT, STR
@@ -38,33 +58,18 @@ class ColumnFunction:
     """
 
     def __init__(self, function: DataSetFunction, arguments: int) -> None:
-        self._target = function.target
-        self._typed: dict[tuple[Type, ...], tuple[Expression, Type] | None] = {}
-        self._traced = _traced(function, arguments)
-
-    def _expression(self, *schemas: Type) -> tuple[Expression, Type] | None:
-        traced = self._traced
-        if traced is None:
-            return None
-        if schemas not in self._typed:
-            try:
-                made, schema = traced.typed(*schemas)
-                self._typed[schemas] = (made.result, schema) if is_plain(schema) else None
-            except NotVectorizable:
-                self._typed[schemas] = None
-        found = self._typed[schemas]
-        return found if found is not None and traced.holds(self._target) else None
+        super().__init__(function.target, _traced(function, arguments))
 
     def mapped(self, *blocks: Columns) -> Block | None:
         """Return the results for the records of blocks of one length."""
-        found = self._expression(*(block.schema for block in blocks))
+        found = self._of(*(block.schema for block in blocks))
         if found is None:
             return None
         from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.evaluation import computed_of  # noqa: PLC0415 - loads NumPy
 
         try:
-            return block_of(computed_of(found[0], found[1], *blocks))
+            return block_of(computed_of(found[0].result, found[1], *blocks))
         except FallBackToRows:
             return None
 
@@ -76,14 +81,14 @@ class ColumnFunction:
 
     def kept(self, block: Columns) -> Block | None:
         """Return the records for which the function is true, which may be none."""
-        found = self._expression(block.schema)
+        found = self._of(block.schema)
         if found is None or not isinstance(found[1], Atomic):
             return None
         from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.evaluation import mask_of  # noqa: PLC0415 - loads NumPy
 
         try:
-            mask = mask_of(found[0], block)
+            mask = mask_of(found[0].result, block)
         except FallBackToRows:
             return None
         if isinstance(mask, bool):
@@ -91,7 +96,7 @@ class ColumnFunction:
         return block_of(block.keep(mask))
 
 
-class ColumnFlatMap:
+class ColumnFlatMap(_Read):
     """A function that returns or yields the results of a record.
 
     >>> from funken.expr.types import STR
@@ -106,25 +111,17 @@ class ColumnFlatMap:
     """
 
     def __init__(self, function: DataSetFunction) -> None:
-        self._target: Any = _split if function.target is str.split else function.target
-        self._typed: dict[Type, tuple[TracedFlatMap, Type] | None] = {}
-        self._traced = None
+        target: Any = _split if function.target is str.split else function.target
+        traced = None
         if not function.rich and function.method is None:
             with contextlib.suppress(NotVectorizable):
-                self._traced = trace_flat_map(self._target, None)
+                traced = trace_flat_map(target, None)
+        super().__init__(target, traced)
 
     def given(self, block: Columns) -> Block | None:
         """Return the results for all records of a block, in order; None if it has to be called for each record."""
-        schema, traced = block.schema, self._traced
-        if traced is None:
-            return None
-        if schema not in self._typed:
-            self._typed[schema] = None
-            with contextlib.suppress(NotVectorizable):
-                made, result = traced.typed(schema)
-                self._typed[schema] = (made, result) if is_plain(result) else None
-        found = self._typed[schema]
-        if found is None or not traced.holds(self._target):
+        found = self._of(block.schema)
+        if found is None:
             return None
         from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.operators.columnar.flat_map import given_of  # noqa: PLC0415 - the same

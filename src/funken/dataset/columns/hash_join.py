@@ -1,204 +1,303 @@
-"""Hybrid hash join of columns: the build side in a table, in partitions once it is too large; the largest go to disk.
+"""Hybrid hash join: the build side in a table by key, in partitions once it is too large; the largest go to disk.
 
-The same as ``memory/hash_join.py`` does record by record. Probe records of partitions in memory are joined at once, those of
-spilled ones are written beside them, and each such pair is joined by itself in the end, with other bits of the hash. A
-partition that the hash cannot cut is joined in pieces that fit: its probe side is read once per piece.
+A table indexes columns whose key is an int, or records in a dict; a block of another form makes records of the table that it
+comes for. Probe blocks of partitions in memory are joined at once. Those of spilled ones are written beside them, and each such
+pair is joined by itself in the end, with other bits of the hash. A partition that the hash cannot cut (one key has most of it) is
+joined in pieces that fit: its probe side is read once per piece.
 
-Invariant: the partitions in memory take at most half of the share, what is gathered for the disk a quarter.
+Invariant: partitions of columns in memory take at most half of the share, what is gathered for the disk a quarter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain
+from typing import Any
 
 from funken.dataset.columns.block import block_of, columns_in
-from funken.dataset.columns.joining import ColumnTable, as_blocks, int_leaf, poured
-from funken.dataset.columns.partitions import SpilledColumns, cut_by_hash
-from funken.dataset.memory.blocks import Block, Blocks, PushBack, weighed
+from funken.dataset.columns.joining import ColumnTable, Found, cost_of, int_leaf, poured
+from funken.dataset.columns.lifting import lifted
+from funken.dataset.columns.partitions import FAN_OUT, MAX_LEVEL, SpilledBlocks, cut
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, PushBack, blocks_of, weighed
 from funken.dataset.memory.manager import Share
-from funken.dataset.memory.partitions import FAN_OUT, MAX_LEVEL
-from funken.dataset.plan.keys import Key
-
-if TYPE_CHECKING:
-    from funken.columnar.kernels.columns import Columns
-
-Sides = tuple["Columns | None", "Columns | None"]
-"""Build records and probe records of pairs; None for the side of which there is no partner."""
-
+from funken.dataset.memory.order import Column
+from funken.dataset.plan.keys import KeyColumn
 
 _FEWER = 8
 """The side with that many times fewer records is the one that is indexed."""
 
+Sides = tuple[Column, Column]
+"""What extracts the keys of the build side and of the probe side."""
+
+
+class RowTable:
+    """Records of a build side by key, in a dict; ``size`` is what it has reserved of its share."""
+
+    def __init__(self, share: Share, build_keys: Column, keep_build: bool = False) -> None:
+        self._share = share
+        self._keys = build_keys
+        self._keep_build = keep_build
+        self._table: dict[Hashable, list[Any]] = {}
+        self._matched: set[Hashable] = set()
+        self.records = 0
+        self.size = 0
+
+    def takes(self, block: Block) -> bool:
+        """Return True: blocks of columns become records."""
+        return True
+
+    def append(self, block: Block, cost: int) -> None:
+        """Take a block."""
+        self._share.reserve(cost)
+        self.size += cost
+        self.records += len(block)
+        table = self._table
+        get = table.get
+        for record, key in zip(block, self._keys(block), strict=True):
+            partners = get(key)
+            if partners is None:
+                table[key] = [record]
+            else:
+                partners.append(record)
+
+    def fill(self, blocks: PushBack) -> None:
+        """Take blocks as long as there is memory, but one part of a block in any case."""
+        for block in blocks:
+            parts = list(weighed(list(block), self._share.grain))
+            for at, (part, size) in enumerate(parts):
+                if self.records and not self._share.fits(size):
+                    blocks.back(left for left, _ in parts[at:])
+                    return
+                self.append(part, size)
+
+    def taken(self) -> list[Block]:
+        """Remove and return the records so far, with the memory given back."""
+        blocks = list(blocks_of(chain.from_iterable(self._table.values())))
+        self.clear()
+        return blocks
+
+    def begin(self) -> None:
+        """Begin with a probe side: no record of the build side has a partner yet."""
+        self._matched = set()
+
+    def highest(self) -> Any:
+        """Return the last key, of records that came in its order."""
+        return next(reversed(self._table))
+
+    def joined(self, block: Block, keys: Column, keep_probe: bool = False) -> Iterator[Found]:
+        """Return the pairs of a block; with ``keep_probe`` also what has no partner."""
+        if not self.records:
+            if keep_probe:
+                columns = columns_in(block)
+                yield [(record, None) for record in block] if columns is None else (None, columns)
+            return
+        # Hot: once per block; a lookup per probe record, an append per pair.
+        get, keep_build, matched = self._table.get, self._keep_build, self._matched
+        pairs: list[tuple[Any, Any]] = []
+        for record, key in zip(block, keys(block), strict=True):
+            partners = get(key)
+            if partners is not None:
+                if keep_build:
+                    matched.add(key)
+                if len(partners) == 1:
+                    pairs.append((record, partners[0]))
+                else:
+                    for partner in partners:
+                        pairs.append((record, partner))
+                        if len(pairs) >= BLOCK_RECORDS:
+                            yield pairs
+                            pairs = []
+            elif keep_probe:
+                pairs.append((record, None))
+        if pairs:
+            yield pairs
+
+    def unmatched(self) -> Iterator[Found]:
+        """Return the build records that no probe record has matched."""
+        alone = (records for key, records in self._table.items() if key not in self._matched)
+        for block in blocks_of(chain.from_iterable(alone)):
+            yield [(None, record) for record in block]
+
+    def clear(self) -> None:
+        """Drop the records."""
+        self._table, self._matched = {}, set()
+        self._share.release(self.size)
+        self.records = self.size = 0
+
+
+Table = RowTable | ColumnTable
+
+
+def table_of(share: Share, sides: Sides, block: Block, keep_build: bool = False) -> Table:
+    """Return a table that takes a block."""
+    columns, keys = columns_in(block), [side.key for side in sides if isinstance(side, KeyColumn)]
+    if columns is not None and len(keys) == 2 and int_leaf(columns, keys[0]) is not None:
+        return ColumnTable(share, keys[0], keys[1], keep_build)
+    return RowTable(share, sides[0], keep_build)
+
 
 class _Partition:
-    """One part of the build side: a table in memory, or columns on disk and the probe records that wait for them."""
+    """One part of the build side: a table in memory, or blocks on disk and the probe records that wait for them."""
 
-    __slots__ = ("build", "probe", "table")
-
-    def __init__(self, table: ColumnTable) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
-        self.build: SpilledColumns | None = None
-        self.probe: SpilledColumns | None = None
+        self.build: SpilledBlocks | None = None
+        self.probe: SpilledBlocks | None = None
 
 
-class ColumnHashJoin:
-    """Joins by equal keys, which are one column of ints. ``keep_probe`` and ``keep_build`` emit what has no partner.
+class HashJoin:
+    """Joins by equal keys. ``keep_probe`` and ``keep_build`` emit records without a partner, paired with None.
 
-    After ``finish`` another probe side may ``begin``, as long as ``reusable`` is set: the build side stays.
+    ``probe`` may be called again with other records, as long as ``reusable`` is set: the build side stays.
 
-    >>> from funken.expr.types import INT, Tuple
-    >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.spill import SpillSpace
-    >>> memory, key = MemoryManager(16384, 1, SpillSpace()), Key(((0,),))
-    >>> join = ColumnHashJoin(memory.share("join"), key, key, keep_probe=True)
+    >>> memory = MemoryManager(16384, 1, SpillSpace())
+    >>> keys = lambda block: [record[0] for record in block]
+    >>> join = HashJoin(memory.share("join"), keys, keys, keep_probe=True)
     >>> for start in range(0, 10_000, 1000):
-    ...     taken = join.add(block_of(columns_of([(n, 1) for n in range(start, start + 1000)], Tuple((INT, INT)))))
-    >>> join.begin()
-    >>> probe = block_of(columns_of([(n, 2) for n in range(9_999, 10_002)], Tuple((INT, INT))))
-    >>> pairs = [*join.probe(probe), *join.finish()]
-    >>> sum(one.length for one, other in pairs if one and other), sum(other.length for one, other in pairs if one is None)
-    (1, 2)
-    >>> memory.space.files > 0, memory.peak < 16384 * 1.2
-    (True, True)
+    ...     join.build([(n, "b") for n in range(start, start + 1000)])
+    >>> pairs = [pair for block in join.probe([[(n, "p") for n in range(9_999, 10_002)]]) for pair in block]
+    >>> sorted(pairs, key=str)
+    [((10000, 'p'), None), ((10001, 'p'), None), ((9999, 'p'), (9999, 'b'))]
+    >>> memory.space.files, memory.peak < 16384 * 1.2
+    (2, True)
     """
 
     def __init__(
         self,
         share: Share,
-        build_key: Key,
-        probe_key: Key,
+        build_keys: Column,
+        probe_keys: Column,
         keep_probe: bool = False,
         keep_build: bool = False,
         reusable: bool = False,
         level: int = 0,
     ) -> None:
         self._share = share
-        self._keys = build_key, probe_key
+        self._sides: Sides = build_keys, probe_keys
         self._keep_probe, self._keep_build = keep_probe, keep_build
         self._reusable = reusable
         self._level = level
-        self._schema: Any = None
-        self._whole = self._table(share)
+        self._whole = _Partition(RowTable(share, build_keys, keep_build))
         self._partitions: list[_Partition] = []
         self._records = 0
-        self._scratch: Share | None = None
-
-    def _table(self, share: Share) -> ColumnTable:
-        return ColumnTable(share, *self._keys, self._keep_build)
 
     # ---- build
 
-    def add(self, block: Block) -> bool:
-        """Take a block of the build side; return False if it has to be joined record by record."""
-        columns = columns_in(block)
-        if columns is None or self._schema not in (None, columns.schema) or int_leaf(columns, self._keys[0]) is None:
-            return False
-        self._schema = columns.schema
-        for part, _ in weighed(block, self._share.grain) if len(block) else ():
+    def build(self, block: Block) -> None:
+        """Take a block of the build side; all of them come before the first probe."""
+        for part, size in weighed(block, self._share.grain) if len(block) else ():
+            cost = size if columns_in(part) is None else cost_of(part)
             self._records += len(part)
-            if not self._partitions:
-                if self._whole.fits(part):
-                    self._whole.append(part)
-                    continue
+            if not self._partitions and not self._share.fits(cost):
                 self._split()
-            self._deal(part)
-        return True
+            if not self._partitions:
+                self._append(self._whole, part, cost)
+                continue
+            self._make_space(cost)
+            for partition, own in zip(self._partitions, cut(part, self._sides[0], self._level), strict=True):
+                if len(own):
+                    self._append(partition, own, cost * len(own) // len(part) + 1)
+
+    def _append(self, partition: _Partition, block: Block, cost: int) -> None:
+        table = partition.table
+        if partition.build is not None:
+            partition.build.add(block, cost)
+        elif table.records and not table.takes(block):
+            self._to_records(partition)
+            self._records -= len(block)
+            self.build(block)
+        else:
+            if not table.records:
+                table = partition.table = table_of(self._share, self._sides, block, self._keep_build)
+            table.append(block, cost)
+
+    def _to_records(self, partition: _Partition) -> None:
+        """Make records of a partition in memory, for a block of another form comes."""
+        parts = partition.table.taken()
+        partition.table = RowTable(self._share, self._sides[0], self._keep_build)
+        self._records -= sum(map(len, parts))
+        for part in parts:
+            columns = columns_in(part)
+            for records in [part] if columns is None else poured([columns]):
+                self.build(records)
+
+    def _make_space(self, cost: int) -> None:
+        share = self._share
+        while True:
+            largest = max(self._partitions, key=lambda partition: partition.table.size)
+            kept = sum(each.table.size for each in self._partitions if isinstance(each.table, ColumnTable))
+            if not largest.table.size or share.fits(cost if kept <= share.limit // 2 else cost + kept):
+                return
+            self._spill(largest)
 
     def _split(self) -> None:
-        parts = self._whole.taken()
-        self._partitions = [_Partition(self._table(self._share)) for _ in range(FAN_OUT)]
+        self._records -= self._whole.table.records
+        parts = self._whole.table.taken()
+        self._partitions = [_Partition(RowTable(self._share, self._sides[0])) for _ in range(FAN_OUT)]
         while parts:
-            self._deal(block_of(parts.pop(0)))
-
-    def _deal(self, block: Block) -> None:
-        columns = columns_in(block)
-        assert columns is not None
-        for partition, part in zip(self._partitions, cut_by_hash(columns, self._keys[0], self._level), strict=True):
-            if part is None:
-                continue
-            if partition.build is not None:
-                partition.build.add(part)
-            else:
-                partition.table.append(block_of(part))
-        share = self._share
-        while (kept := sum(each.table.size for each in self._partitions)) > share.limit // 2 and not share.fits(kept):
-            self._spill(max(self._partitions, key=lambda partition: partition.table.size))
+            self.build(parts.pop(0))
 
     def _spill(self, partition: _Partition) -> None:
-        partition.build = SpilledColumns(self._share)
-        for columns in partition.table.taken():
-            partition.build.add(columns)
-
-    def poured(self) -> Iterator[Block]:
-        """Return the build side as records, with its memory given back."""
-        yield from poured(self._whole.taken())
-        for partition in self._partitions:
-            yield from poured(partition.table.taken() if partition.build is None else partition.build.parts())
-        self._partitions = []
+        size, records = partition.table.size, partition.table.records
+        partition.build = SpilledBlocks(self._share)
+        for block in partition.table.taken():
+            partition.build.add(block, size * len(block) // records)
 
     # ---- probe
 
-    def can_probe(self, block: Block) -> bool:
-        """Whether the records of a block are joined as columns."""
-        columns = columns_in(block)
-        return columns is not None and int_leaf(columns, self._keys[1]) is not None and self._records > 0
+    def probe(self, blocks: Iterable[Block]) -> Iterator[Found]:
+        """Join these records; with ``keep_build`` also emit, at the end, the build records that none of them matched."""
+        every = self._partitions or [self._whole]
+        spilled = [(each, each.build) for each in every if each.build is not None]
+        # A file of their own: the build side may stay for many supersteps, the probe side is read once.
+        scratch = self._share.part(2) if spilled else None
+        for each in every:
+            each.table.begin()
+        for each, build in spilled:
+            build.flush()
+            assert scratch is not None
+            each.probe = SpilledBlocks(scratch)
+        lifts = any(isinstance(each.table, ColumnTable) for each in every)
+        try:
+            for block in blocks:
+                columns = lifted(block) if lifts and columns_in(block) is None else None
+                yield from self._probed(block if columns is None else block_of(columns))
+            for each in every:
+                if self._keep_build:
+                    yield from each.table.unmatched()
+                if not self._reusable:
+                    each.table.clear()
+            for each, _ in spilled:
+                assert each.probe is not None
+                each.probe.flush()
+            for each, build in spilled:
+                assert each.probe is not None
+                if each.probe.records or self._keep_build:
+                    yield from self._join_spilled(build, each.probe)
+        finally:
+            for each, _ in spilled:
+                each.probe = None
+            if scratch is not None:
+                scratch.close()
 
-    def begin(self) -> None:
-        """Begin with a probe side: no record of the build side has a partner yet."""
-        self._whole.begin()
-        for partition in self._partitions:
-            partition.table.begin()
-            if partition.build is not None:
-                partition.build.flush()
-                if self._scratch is None:  # a file of its own: the build side may stay, the probe side is read once
-                    self._scratch = self._share.part(2)
-                partition.probe = SpilledColumns(self._scratch)
-
-    def probe(self, block: Block) -> Iterator[Sides]:
-        """Join a block of columns, as far as its partners are in memory."""
+    def _probed(self, block: Block) -> Iterator[Found]:
+        keys, keep = self._sides[1], self._keep_probe
         if not self._partitions:
-            yield from self._joined(self._whole, block)
+            yield from self._whole.table.joined(block, keys, keep)
             return
-        columns = columns_in(block)
-        assert columns is not None
-        for partition, part in zip(self._partitions, cut_by_hash(columns, self._keys[1], self._level), strict=True):
-            if part is None:
-                continue
-            if partition.probe is not None:
-                partition.probe.add(part)
-            else:
-                yield from self._joined(partition.table, block_of(part))
+        whole = columns_in(block) is not None or not block
+        for part, size in [(block, 0)] if whole else weighed(block, self._share.grain):
+            for partition, own in zip(self._partitions, cut(part, keys, self._level), strict=True):
+                if not len(own):
+                    continue
+                if partition.probe is not None:
+                    partition.probe.add(own, size * len(own) // len(part))
+                else:
+                    yield from partition.table.joined(own, keys, keep)
 
-    def _joined(self, table: ColumnTable, block: Block) -> Iterator[Sides]:
-        if not table.records:
-            if self._keep_probe:
-                yield None, columns_in(block)
-            return
-        yield from table.pairs(block)
-        if self._keep_probe and (alone := table.alone(block)) is not None:
-            yield None, alone
-
-    def finish(self) -> Iterator[Sides]:
-        """Join what has waited; emit what has no partner on the build side."""
-        for table in (self._whole, *(partition.table for partition in self._partitions)):
-            if self._keep_build and (unmatched := table.unmatched()) is not None:
-                yield unmatched, None
-            if not self._reusable:
-                table.clear()
-        spilled = [partition for partition in self._partitions if partition.probe is not None]
-        for partition in spilled:
-            assert partition.probe is not None
-            partition.probe.flush()
-        for partition in spilled:
-            assert partition.build is not None
-            assert partition.probe is not None
-            if partition.probe.records or self._keep_build:
-                yield from self._join_spilled(partition.build, partition.probe)
-        self._drop_probe()
-
-    def _join_spilled(self, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
+    def _join_spilled(self, build: SpilledBlocks, probe: SpilledBlocks) -> Iterator[Found]:
         # A reusable table keeps its part of the share: what is left is for one spilled partition at a time.
         share = self._share
         left = Share(share._manager, share.operator, max(share.grain * 2, share.limit - share.used))
@@ -209,103 +308,55 @@ class ColumnHashJoin:
             if self._level + 1 >= MAX_LEVEL or build.records * 10 >= self._records * 9:
                 yield from self._in_pieces(left, build, probe)
                 return
-            keep = self._keep_probe, self._keep_build
-            part = ColumnHashJoin(left, *self._keys, *keep, level=self._level + 1)
-            for block in as_blocks(build.parts()):
-                part.add(block)
-            part.begin()
-            try:
-                for block in as_blocks(probe.parts()):
-                    yield from part.probe(block)
-                yield from part.finish()
-            finally:
-                part.close()
+            part = HashJoin(left, *self._sides, self._keep_probe, self._keep_build, level=self._level + 1)
+            for block in build.blocks():
+                part.build(block)
+            yield from part.probe(probe.blocks())
         finally:
             left.close()
 
-    def _the_other_way(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
+    def _pieces(self, share: Share, blocks: SpilledBlocks, sides: Sides) -> Iterator[Table]:
+        """Return tables of parts that fit."""
+        rest = PushBack(blocks.blocks())
+        while (first := next(rest, None)) is not None:
+            rest.back([first])
+            piece = table_of(share, sides, first, self._keep_build)
+            piece.fill(rest)
+            yield piece
+            piece.clear()
+
+    def _the_other_way(self, share: Share, build: SpilledBlocks, probe: SpilledBlocks) -> Iterator[Found]:
         """Let the build side probe tables of the probe side: so it is read, but not indexed, in each superstep."""
-        built, probed = self._keys
-        rest = PushBack(as_blocks(probe.parts()))
-        while True:
-            piece = ColumnTable(share, probed, built)
-            piece.fill(rest)
-            if not piece.records:
-                return
-            for block in as_blocks(build.parts()):
-                for probes, builds in piece.pairs(block):
-                    yield builds, probes
-            piece.clear()
+        built, probed = self._sides
+        for piece in self._pieces(share, probe, (probed, built)):
+            for block in build.blocks():
+                for found in piece.joined(block, built):
+                    yield [(other, one) for one, other in found] if isinstance(found, list) else (found[1], found[0])
 
-    def _in_pieces(self, share: Share, build: SpilledColumns, probe: SpilledColumns) -> Iterator[Sides]:
-        built = self._keys_of(build) if self._keep_probe else None
-        rest = PushBack(as_blocks(build.parts()))
-        while True:
-            piece = self._table(share)
-            piece.fill(rest)
-            if not piece.records:
-                return
-            for block in as_blocks(probe.parts()):
-                yield from piece.pairs(block)
-                if built is not None and (alone := _outside(piece.keys_of(block), built, block)) is not None:
-                    yield None, alone
-            if self._keep_build and (unmatched := piece.unmatched()) is not None:
-                yield unmatched, None
-            built = None
-            piece.clear()
-
-    def _keys_of(self, build: SpilledColumns) -> Any:
-        """Return the keys of a partition, each once: few, or the hash would have cut it."""
-        from funken.columnar.keyed.groups import distinct  # noqa: PLC0415 - loads NumPy
-
-        def keys() -> Iterator[Any]:
-            for columns in build.parts():
-                leaf = int_leaf(columns, self._keys[0])
-                assert leaf is not None
-                yield columns.leaves[leaf].array(columns.length)
-
-        return distinct(keys())
-
-    # ---- the way to records
-
-    def matched(self) -> set[int]:
-        """Return the keys of the build side that had a partner so far."""
-        tables = (self._whole, *(partition.table for partition in self._partitions))
-        return set().union(*(table.matched() for table in tables))
-
-    def waiting(self) -> Blocks:
-        """Return the probe records that wait for partitions on disk; they are not joined any more then."""
-        spilled = [partition.probe for partition in self._partitions if partition.probe is not None]
-        for probe in spilled:
-            probe.flush()
-        scratch, self._scratch = self._scratch, None
-
-        def blocks() -> Blocks:
-            for probe in spilled:
-                yield from poured(probe.parts())
-            if scratch is not None:
-                scratch.close()
-
-        return blocks()
-
-    def _drop_probe(self) -> None:
-        for partition in self._partitions:
-            partition.probe = None
-        if self._scratch is not None:
-            self._scratch.close()
-            self._scratch = None
+    def _in_pieces(self, share: Share, build: SpilledBlocks, probe: SpilledBlocks) -> Iterator[Found]:
+        keep_probe = self._keep_probe
+        # Few keys, or the hash would have cut it.
+        known = {key for block in build.blocks() for key in keys_of(block, self._sides[0])} if keep_probe else set()
+        for piece in self._pieces(share, build, self._sides):
+            for block in probe.blocks():
+                yield from piece.joined(block, self._sides[1])
+                if keep_probe:
+                    alone = [at for at, key in enumerate(keys_of(block, self._sides[1])) if key not in known]
+                    columns = columns_in(block)
+                    yield [(block[at], None) for at in alone] if columns is None else (None, columns.take(alone))
+            if self._keep_build:
+                yield from piece.unmatched()
+            keep_probe = False
 
     def close(self) -> None:
         """Drop everything."""
-        self._drop_probe()
-        self._whole.clear()
+        self._whole.table.clear()
         self._partitions = []
         self._share.close()
 
 
-def _outside(keys: Any, known: Any, block: Block) -> Columns | None:
-    from funken.columnar.keyed.groups import not_among  # noqa: PLC0415 - loads NumPy
-
-    columns, alone = columns_in(block), not_among(keys, known)
-    assert columns is not None
-    return columns.take(alone) if len(alone) else None
+def keys_of(block: Block, keys: Column) -> Any:
+    """Return the keys of a block, of which no records are made if they are a column of ints."""
+    columns = columns_in(block)
+    leaf = int_leaf(columns, keys.key) if columns is not None and isinstance(keys, KeyColumn) else None
+    return keys(block) if columns is None or leaf is None else columns.leaves[leaf].array(columns.length)

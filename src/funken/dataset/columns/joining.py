@@ -1,7 +1,7 @@
 """The build side of a join as columns: positions are looked up, and records made of whole columns.
 
 The key is one column of ints. ``ColumnTable`` is in memory; ``hash_join.py`` has what to do with more than fits, ``merging.py``
-what sorted sides make of it. Both fall back to records for other keys only, never for want of memory.
+what sorted sides make of it. Both go over to records for other build keys only, never for want of memory.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataset.columns.block import block_of, columns_in
 from funken.dataset.columns.keys import key_leaves
-from funken.dataset.memory.blocks import Block, Blocks, PushBack, weighed, weight
+from funken.dataset.memory.blocks import Block, PushBack, weighed, weight
 from funken.dataset.memory.manager import Share
+from funken.dataset.memory.order import Column
 from funken.dataset.plan.keys import Key
 from funken.expr.types import INT
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
+
+Found = list[tuple[Any, Any]] | tuple["Columns | None", "Columns | None"]
+"""Pairs of probe and build records; or build records and probe records of pairs. What has no partner is with None."""
 
 _EMITTED = 1 << 15
 """Pairs that are made at a time."""
@@ -34,8 +38,7 @@ class ColumnTable:
     >>> from funken.dataset.memory.spill import SpillSpace
     >>> key = Key(((0,),))
     >>> table = ColumnTable(MemoryManager(8192, 1, SpillSpace()).share("join"), key, key)
-    >>> table.add(block_of(columns_of([(1, "a"), (2, "b")], Tuple((INT, STR)))))
-    True
+    >>> table.append(block_of(columns_of([(1, "a"), (2, "b")], Tuple((INT, STR)))))
     >>> probe = block_of(columns_of([(2, 0.5), (3, 0.5)], Tuple((INT, FLOAT))))
     >>> table.can_probe(probe), [(one.to_list(), other.to_list()) for one, other in table.pairs(probe)]
     (True, [([(2, 'b')], [(2, 0.5)])])
@@ -63,18 +66,11 @@ class ColumnTable:
 
     def fits(self, block: Block) -> bool:
         """Whether there is memory for a block of columns."""
-        return self._share.fits(_cost(block))
+        return self._share.fits(cost_of(block))
 
-    def add(self, block: Block) -> bool:
-        """Take a block of the build side; return False if it has other columns, or there is no memory for it."""
-        if not self.takes(block) or not self.fits(block):
-            return False
-        self.append(block)
-        return True
-
-    def append(self, block: Block) -> None:
+    def append(self, block: Block, cost: int = 0) -> None:
         """Take a block of columns, whether there is memory or not."""
-        columns, cost = columns_in(block), _cost(block)
+        columns, cost = columns_in(block), cost or cost_of(block)
         assert columns is not None
         self._share.reserve(cost)
         self.size += cost
@@ -94,15 +90,11 @@ class ColumnTable:
                     return
                 self.append(part)
 
-    def taken(self) -> list[Columns]:
+    def taken(self) -> list[Block]:
         """Remove and return the records so far, with the memory given back."""
         parts = self._parts if self._whole is None else [self._whole]
         self.clear()
-        return parts
-
-    def blocks(self) -> Iterator[Block]:
-        """Return the records as Python objects; they stay."""
-        yield from poured(self._parts if self._whole is None else [self._whole])
+        return list(map(block_of, parts))
 
     def highest(self) -> int:
         """Return the key of the last record."""
@@ -122,10 +114,6 @@ class ColumnTable:
         """Begin with a probe side: no record of the build side has a partner yet."""
         self._matched = None
 
-    def keys_of(self, block: Block) -> Any:
-        """Return the keys of a block of the probe side, as an array."""
-        return self._probed(block)[1]
-
     def pairs(self, block: Block) -> Iterator[tuple[Columns, Columns]]:
         """Return the build records and the probe records of all pairs, some at a time."""
         whole, (probe, keys) = self._made(), self._probed(block)
@@ -134,29 +122,40 @@ class ColumnTable:
                 self._mark(built)
             yield whole.take(built), probe.take(probed)
 
-    def alone(self, block: Block) -> Columns | None:
-        """Return the records of a block of the probe side that have no partner."""
-        self._made()
-        probe, keys = self._probed(block)
-        positions = self._index.find(keys).alone()
-        return probe.take(positions) if len(positions) else None
+    def joined(self, block: Block, keys: Column, keep_probe: bool = False) -> Iterator[Found]:
+        """Return the pairs of a block, as columns if it has these; with ``keep_probe`` also what has no partner."""
+        if not self.can_probe(block):
+            yield from self._of_records(block, keys, keep_probe)
+            return
+        yield from self.pairs(block)
+        if keep_probe:
+            probe, its_keys = self._probed(block)
+            positions = self._index.find(its_keys).alone()
+            if len(positions):
+                yield None, probe.take(positions)
 
-    def unmatched(self) -> Columns | None:
+    def _of_records(self, block: Block, keys: Column, keep_probe: bool) -> Iterator[Found]:
+        """Look records up whose keys may be of any type: those that equal an int of 64 bits may have partners."""
+        from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
+
+        whole, numbers = self._made(), list(map(_number, keys(block)))
+        records = [record for record, number in zip(block, numbers, strict=True) if number is not None]
+        found = self._index.find(column_of([each for each in numbers if each is not None], INT).array(len(records)))
+        for probed, built in found.pairs(_EMITTED):
+            if self._keep_build:
+                self._mark(built)
+            yield list(zip(map(records.__getitem__, probed.tolist()), whole.take(built).to_list(), strict=True))
+        if keep_probe:
+            alone = [record for record, number in zip(block, numbers, strict=True) if number is None]
+            yield [(record, None) for record in (*alone, *map(records.__getitem__, found.alone().tolist()))]
+
+    def unmatched(self) -> Iterator[Found]:
         """Return the build records that no probe record has matched."""
-        if not self.records:
-            return None
-        whole = self._made()
-        rest = whole if self._matched is None else whole.keep(~self._matched)
-        return rest if rest.length else None
-
-    def matched(self) -> set[int]:
-        """Return the keys that had a partner so far."""
-        if self._matched is None or self._whole is None:
-            return set()
-        whole = self._whole.keep(self._matched)
-        leaf = int_leaf(whole, self._keys[0])
-        assert leaf is not None
-        return set(whole.leaves[leaf].to_list(whole.length))
+        if self.records:
+            whole = self._made()
+            rest = whole if self._matched is None else whole.keep(~self._matched)
+            if rest.length:
+                yield rest, None
 
     def _mark(self, built: Any) -> None:
         if self._matched is None:
@@ -194,9 +193,23 @@ def int_leaf(columns: Columns, key: Key) -> int | None:
     return leaves[0] if leaves and len(leaves) == 1 and columns.leaves[leaves[0]].kind == INT else None
 
 
-def _cost(block: Block) -> int:
+def cost_of(block: Block) -> int:
+    """Return what a table takes for a block of columns."""
     # The index has three ints per record, and the columns are there twice while it is made.
     return 2 * weight(block) + 24 * len(block)
+
+
+def _number(key: Any) -> int | None:
+    """Return the int of 64 bits that a key equals.
+
+    >>> [_number(key) for key in (1, True, 2.0, 2.5, "2", None, 2**63, float("nan"))]
+    [1, 1, 2, None, None, None, None, None]
+    """
+    try:
+        number = int(key)
+    except (TypeError, ValueError, ArithmeticError):
+        return None
+    return number if number == key and -(2**63) <= number < 2**63 else None
 
 
 def poured(parts: Iterable[Columns]) -> Iterator[Block]:
@@ -204,8 +217,3 @@ def poured(parts: Iterable[Columns]) -> Iterator[Block]:
     for part in parts:
         for at in range(0, part.length, _POURED):
             yield part[at : at + _POURED].to_list()
-
-
-def as_blocks(parts: Iterable[Columns]) -> Blocks:
-    """Return columns as blocks."""
-    return map(block_of, parts)

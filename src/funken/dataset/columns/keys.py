@@ -79,17 +79,22 @@ def ordered_columns(block: Block, order: Order) -> tuple[Columns, OrderLeaves] |
     return None if columns is None or leaves is None else (columns, leaves)
 
 
-def dealt_out(block: Block, column: Any, consumers: int) -> Sequence[Block] | None:
-    """Cut a block of columns into one part per consumer, by the hash of a key; None if that needs its records."""
+def dealt_out(block: Block, column: Any, consumers: int, level: int | None = None) -> Sequence[Block] | None:
+    """Cut a block of columns into one part per consumer, by the hash of a key; None if that needs its records.
+
+    ``level``: other bits of the hash decide, as in ``partitions.py``.
+    """
     columns = columns_in(block)
     if columns is None or not isinstance(column, KeyColumn):
         return None
     leaves = key_leaves(columns, column.key)
     if not leaves:
         return None
-    from funken.columnar.keyed.relational import dealt  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.keyed.relational import cut_up, partitions_of, targets_of  # noqa: PLC0415 - loads NumPy
 
-    return _parts(dealt(columns, [columns.leaves[leaf] for leaf in leaves], consumers))
+    keys, length = [columns.leaves[leaf] for leaf in leaves], columns.length
+    targets = targets_of(keys, length, consumers) if level is None else partitions_of(keys, length, level)
+    return _parts(cut_up(columns, targets, consumers))
 
 
 def dealt_by_range(block: Block, order: Order, bounds: Sequence[Any], consumers: int) -> Sequence[Block] | None:

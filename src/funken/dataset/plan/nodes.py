@@ -71,15 +71,20 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SourceNode(Node):
-    """Reads records from an input format."""
+class _OfFormat(Node):
+    """An end of a program; ``format`` says where the records come from, or go."""
 
     format: Any
 
     @property
     def details(self) -> str:
-        """Return where the records come from."""
+        """Return the format."""
         return str(self.format)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SourceNode(_OfFormat):
+    """Reads records from an input format."""
 
 
 class Kind(enum.Enum):
@@ -115,34 +120,11 @@ class CombineHint(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Reduce(Node):
-    """Two records of a group into one, until one is left; without a key, all records are one group."""
+class _OfGroups(Node):
+    """A function of groups; without a key, all records are one group."""
 
     key: Key | None
     call: DataSetFunction
-    hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES
-    vectorized: bool = True
-    """Whether lists of records may be lifted into columns."""
-
-    @property
-    def details(self) -> str:
-        """Return the key."""
-        return str(self.key or "")
-
-    @property
-    def single(self) -> bool:
-        """Without a key there is one result."""
-        return self.key is None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GroupReduce(Node):
-    """All records of a group into any number of records."""
-
-    key: Key | None
-    call: DataSetFunction
-    ordering: Ordering = ()
-    combiner: DataSetFunction | None = None
 
     @property
     def details(self) -> str:
@@ -156,17 +138,28 @@ class GroupReduce(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GroupCombine(Node):
+class Reduce(_OfGroups):
+    """Two records of a group into one, until one is left."""
+
+    hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES
+    vectorized: bool = True
+    """Whether lists of records may be lifted into columns."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupReduce(_OfGroups):
+    """All records of a group into any number of records."""
+
+    ordering: Ordering = ()
+    combiner: DataSetFunction | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupCombine(_OfGroups):
     """The records of a group that one task happens to have, into any number of records."""
 
-    key: Key | None
-    call: DataSetFunction
     ordering: Ordering = ()
-
-    @property
-    def details(self) -> str:
-        """Return the key."""
-        return str(self.key or "")
+    single = False
 
 
 class JoinKind(enum.Enum):
@@ -283,16 +276,10 @@ class SortPartition(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SinkNode(Node):
+class SinkNode(_OfFormat):
     """Writes records to an output format."""
 
-    format: Any
     ordering: Ordering = ()
-
-    @property
-    def details(self) -> str:
-        """Return where the records go."""
-        return str(self.format)
 
 
 class Role(enum.Enum):

@@ -10,11 +10,10 @@ from itertools import chain
 from operator import length_hint
 from typing import Any
 
-from funken.dataset.columns.aggregation import column_aggregation
+from funken.dataset.columns.aggregation import HashAggregation, ReduceFailed, column_aggregation, combined
 from funken.dataset.columns.block import columns_in
 from funken.dataset.columns.folding import ColumnReduce
 from funken.dataset.columns.functions import ColumnFlatMap, ColumnFunction
-from funken.dataset.memory.aggregation import HashAggregation, ReduceFailed, combined
 from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of, records_of
 from funken.dataset.optimizer.strategies import DriverStrategy
 from funken.dataset.plan import nodes
@@ -142,7 +141,7 @@ def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
 
 def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
     share, function = task.share(), task.function()
-    columns = column_aggregation(share, task.node.key, task.node.call, spills=True, lifts=task.node.vectorized)
+    columns = column_aggregation(share, task.node.key, task.node.call, task.node.vectorized)
     table = HashAggregation(share, task.column(task.node.key), function, columns=columns)
     try:
         for block in blocks:
@@ -157,7 +156,7 @@ def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
 def _hashed_combine(task: DriverTask, blocks: Blocks) -> Blocks:
     share = task.share()
     column, function = task.column(task.node.key), task.function()
-    columns = column_aggregation(share, task.node.key, task.node.call, lifts=task.node.vectorized)
+    columns = column_aggregation(share, task.node.key, task.node.call, task.node.vectorized)
     try:
         yield from combined(blocks, share, column, function, columns)
     except ReduceFailed as error:

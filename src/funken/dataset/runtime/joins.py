@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice, repeat
 from operator import length_hint
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from funken.dataset.columns.block import block_of, columns_in
+from funken.dataset.columns.block import columns_in
 from funken.dataset.columns.functions import ColumnFunction, paired
-from funken.dataset.columns.hash_join import ColumnHashJoin
-from funken.dataset.columns.joining import ColumnTable
-from funken.dataset.columns.lifting import lifted
-from funken.dataset.columns.merging import ColumnMerge
-from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of
+from funken.dataset.columns.hash_join import HashJoin
+from funken.dataset.columns.joining import Found, int_leaf
+from funken.dataset.columns.merging import PiecewiseMerge
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, PushBack, blocks_of
 from funken.dataset.memory.buffers import BlockCache
-from funken.dataset.memory.hash_join import HybridHashJoin
 from funken.dataset.optimizer.strategies import DriverStrategy, Temp
 from funken.dataset.plan import nodes
+from funken.dataset.plan.keys import Key
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.groups import groups, merged
 from funken.dataset.runtime.task import DriverTask
 from funken.errors import FUNCTION_ERRORS
 from funken.types.callables import check_several
-
-if TYPE_CHECKING:
-    from funken.columnar.kernels.columns import Columns
 
 _KEEP_FIRST = {JoinKind.LEFT, JoinKind.FULL}
 _KEEP_SECOND = {JoinKind.RIGHT, JoinKind.FULL}
@@ -76,74 +72,61 @@ def build_second(task: DriverTask, first: Blocks, second: Blocks | None) -> Bloc
 
 
 def _hashed(task: DriverTask, side: int, build: Blocks | None, probe: Blocks) -> Blocks:
+    node: nodes.Join = task.node
     reusable = task.plan.driver in CACHED
-    table: _Built | None = task.kept.get("table")
+    table: HashJoin | None = task.kept.get("table")
     if table is None:
-        table = _Built(task, side, reusable)
+        keys = task.column(node.keys[side]), task.column(node.keys[1 - side])
+        keeps = (
+            node.kind in (_KEEP_FIRST if side else _KEEP_SECOND),
+            node.kind in (_KEEP_SECOND if side else _KEEP_FIRST),
+        )
+        table = HashJoin(task.share(), *keys, *keeps, reusable)
         for block in build or ():
             table.build(block)
         if reusable:
             task.kept["table"] = table
-    make = joined(task)
+    pairs = _Pairs(task, side, joined(task))
     try:
-        rest = yield from _by_columns(task, table, side, probe, make)
-        matched = table.matched() if rest is not None else ()
-        for pairs in table.records().probe(rest, matched) if rest is not None else ():
-            if made := make(pairs if side else [(built, probed) for probed, built in pairs]):
-                yield made
+        for found in table.probe(probe):
+            yield from pairs.made(found)
     finally:
         if not reusable:
             table.close()
 
 
-def _by_columns(
-    task: DriverTask, table: _Built, side: int, probe: Blocks, make: Callable[[list[tuple[Any, Any]]], Block]
-) -> Generator[Block, None, Blocks | None]:
-    """Join as long as both sides are columns; return the blocks of the probe side that have to be joined by record."""
-    columns = table.columns
-    if columns is None:
-        return probe
-    columns.begin()
-    pairs = _ColumnPairs(task, side, make)
-    for block in probe:
-        if columns_in(block) is None and (made := lifted(block)) is not None:
-            block = block_of(made)  # noqa: PLW2901 - the same records
-        if not columns.can_probe(block):
-            return chain(columns.waiting(), [block], probe)
-        for built, probed in columns.probe(block):
-            yield from pairs.made(built, probed)
-    for built, probed in columns.finish():
-        yield from pairs.made(built, probed)
-    return None
-
-
 _PIECE = 1 << 14
 
 
-class _ColumnPairs:
-    """Makes records of pairs of columns; a side that has no partners is None."""
+class _Pairs:
+    """Makes records of pairs that a join has found."""
 
     def __init__(self, task: DriverTask, side: int, make: Callable[[list[tuple[Any, Any]]], Block]) -> None:
         call = task.node.call
         self._side, self._make = side, make
         self._function = None if call is None else ColumnFunction(call, 2)
 
-    def made(self, built: Columns | None, probed: Columns | None) -> Iterator[Block]:
+    def made(self, found: Found) -> Iterator[Block]:
         """Return the records of these pairs."""
+        if isinstance(found, list):
+            if records := self._make(found if self._side else [(built, probed) for probed, built in found]):
+                yield records
+            return
+        built, probed = found
         first, second = (probed, built) if self._side else (built, probed)
         given = first if first is not None else second
         assert given is not None
         if given.length > _PIECE and (first is None or second is None):
             for at in range(0, given.length, _PIECE):
                 part = given[at : at + _PIECE]
-                yield from self.made(*((part, None) if built is not None else (None, part)))
+                yield from self.made((part, None) if built is not None else (None, part))
             return
         if self._function is not None:
-            found = self._function.paired(first, second)
+            block = self._function.paired(first, second)
         else:
-            found = None if first is None or second is None else paired(first, second)
-        if found is not None:
-            yield found
+            block = None if first is None or second is None else paired(first, second)
+        if block is not None:
+            yield block
             return
         ones, others = (repeat(None, given.length) if each is None else each.to_list() for each in (first, second))
         for pairs in blocks_of(zip(ones, others, strict=True)):
@@ -151,82 +134,35 @@ class _ColumnPairs:
                 yield by_record
 
 
-class _Built:
-    """The build side of a hash join: as columns, until something needs its records."""
-
-    def __init__(self, task: DriverTask, side: int, reusable: bool) -> None:
-        node: nodes.Join = task.node
-        self._task, self._side, self._reusable = task, side, reusable
-        self._join: HybridHashJoin | None = None
-        keys = node.keys[side], node.keys[1 - side]
-        keep_probe, keep_build = (_KEEP_SECOND, _KEEP_FIRST) if side == 0 else (_KEEP_FIRST, _KEEP_SECOND)
-        self.keeps_probe, self.keeps_build = node.kind in keep_probe, node.kind in keep_build
-        self._matched: set[Any] = set()
-        known = all(key.transparent for key in keys)
-        keeps = self.keeps_probe, self.keeps_build
-        self.columns = ColumnHashJoin(task.share(), *keys, *keeps, reusable) if known else None
-
-    def build(self, block: Block) -> None:
-        """Take a block of the build side."""
-        if self.columns is None or not self.columns.add(block):
-            self.records().build(block)
-
-    def records(self) -> HybridHashJoin:
-        """Return the table of records, into which the columns have been put."""
-        if self._join is None:
-            node: nodes.Join = self._task.node
-            self._join = HybridHashJoin(
-                self._task.share(),
-                self._task.column(node.keys[self._side]),
-                self._task.column(node.keys[1 - self._side]),
-                self.keeps_probe,
-                self.keeps_build,
-                self._reusable,
-            )
-            columns, self.columns = self.columns, None
-            if columns is not None:
-                self._matched = columns.matched()
-                for block in columns.poured():
-                    self._join.build(block)
-                columns.close()
-        return self._join
-
-    def matched(self) -> set[Any]:
-        """Return the keys that had partners while the build side was columns, which is over then."""
-        self.records()
-        found, self._matched = self._matched, set()
-        return found
-
-    def close(self) -> None:
-        """Drop everything."""
-        if self.columns is not None:
-            self.columns.close()
-        if self._join is not None:
-            self._join.close()
-
-
 def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Join two sorted sides: as long as they are columns piece by piece, else record by record."""
+    """Join two sorted sides: piece by piece if they begin with columns whose keys are ints, else group by group."""
     node: nodes.Join = task.node
-    if node.kind is JoinKind.INNER and all(key.transparent for key in node.keys):
-        return _merged_columns(task, first, second)
-    return _merged_records(task, first, second)
+    sides = PushBack(first), PushBack(second)
+    if node.kind is JoinKind.INNER and ("table" in task.kept or all(map(_begins_with_ints, sides, node.keys))):
+        return _merged_in_pieces(task, *sides)
+    return _merged_records(task, *sides)
 
 
-def _merged_columns(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Merge columns; a side that is the same in all supersteps is the one in pieces, and stays a table if that is one piece."""
+def _begins_with_ints(blocks: PushBack, key: Key) -> bool:
+    first = next(blocks, None)
+    if first is None:
+        return False
+    blocks.back([first])
+    columns = columns_in(first)
+    return columns is not None and int_leaf(columns, key) is not None
+
+
+def _merged_in_pieces(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Merge; a side that is the same in all supersteps is the one in pieces, and stays a table if that is one piece."""
     constant = next((at for at, channel in enumerate(task.plan.inputs) if channel.temp is Temp.CACHED), None)
     side = 1 if constant is None else constant
     build, probe = (second, first) if side else (first, second)
-    whole: ColumnTable | None = task.kept.get("table")
-    keys = task.node.keys[side], task.node.keys[1 - side]
-    merge = ColumnMerge(build, probe, keys, task.share(), task.share(), whole)
-    pairs = _ColumnPairs(task, side, joined(task))
+    keys = task.column(task.node.keys[side]), task.column(task.node.keys[1 - side])
+    merge = PiecewiseMerge(build, probe, keys, task.share(), task.share(), task.kept.get("table"))
+    pairs = _Pairs(task, side, joined(task))
     try:
-        for built, probed in merge.pairs():
-            yield from pairs.made(built, probed)
-        for built_rest, probe_rest in merge.by_record(task.column(keys[1])):
-            yield from _merged_records(task, *((probe_rest, built_rest) if side else (built_rest, probe_rest)))
+        for found in merge.pairs():
+            yield from pairs.made(found)
     finally:
         if constant is None:
             merge.drop()

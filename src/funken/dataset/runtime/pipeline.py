@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from funken.dataset.columns.sorting import ColumnSorter
+from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.exchange import routers
 from funken.dataset.exchange.edges import EdgeReceiver, EdgeUse, Everything, Exchanges, Ranged, Routed
 from funken.dataset.exchange.local import LocalExchanges, Shared
 from funken.dataset.memory.blocks import Block, Blocks, records_of
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.memory.order import Order
-from funken.dataset.memory.sorter import ExternalSorter
 from funken.dataset.memory.spill import SpillSpace
 from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
 from funken.dataset.optimizer.strategies import Local, Ship
@@ -264,7 +263,7 @@ class Pipeline:
         column = task.column(channel.sort_key) if channel.sort_key is not None else None
         combine = self._combine(task, channel) if channel.local is Local.COMBININGSORT else None
         share, order = self._share(node.name, subtask), order_of(channel.ordering, node.name, column)
-        sorter = ColumnSorter(share, order) if combine is None else ExternalSorter(share, order, combine)
+        sorter = ExternalSorter(share, order, combine)
         try:
             for block in stream:
                 sorter.add(block)

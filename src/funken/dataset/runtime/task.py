@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from operator import length_hint
 from typing import Any
 
-from funken.dataset.memory.aggregation import ReduceFailed
+from funken.dataset.columns.aggregation import ReduceFailed
 from funken.dataset.memory.blocks import Block
 from funken.dataset.memory.manager import Share
 from funken.dataset.optimizer.physical import PhysicalNode
