@@ -29,7 +29,15 @@ from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
 from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
-from funken.table.logical import AggregateCall, LogicalNode, LookupSettings, RelationType, TimeAttribute, WindowKind, walk
+from funken.table.logical import (
+    AggregateCall,
+    LogicalNode,
+    LookupSettings,
+    RelationType,
+    TimeAttribute,
+    WindowKind,
+    walk,
+)
 from funken.table.rules.notation import Notation
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Printer
