@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.flat_maps.conventions import pair_schema
+from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import each_once

@@ -156,7 +156,7 @@ class GlobalGroupAggregate(GroupAggregate):
 
     def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
         """Change a group by what rows of it came to, and emit what has become of it."""
-        group = self._load()
+        group = self._load(key)
         first = group[1] is None
         count, accumulators = pickle.loads(rows[0][0][-1])
         for row, _ in rows[1:]:
@@ -173,7 +173,7 @@ class GlobalGroupAggregate(GroupAggregate):
             group[0] += count
             self._aggregates.merge(group[1], accumulators)
         self._emit(group, rows[0][0][:-1], first)
-        self._save(group)
+        self._save(key, group)
 
 
 class RowtimeMarks(TableOperator):
