@@ -44,6 +44,10 @@ def test_a_table_without_alias_may_be_named_with_its_database(tables):
     assert "expires 1 d after the last write" in tables.explain_sql(query)
 
 
+def test_distinct_rows_have_a_lifetime_as_well(tables):
+    assert "expires 2 h" in tables.explain_sql("SELECT /*+ STATE_TTL('x' = '2h') */ DISTINCT k FROM a AS x")
+
+
 def test_a_lifetime_of_zero_outlasts_that_of_the_session():
     tables = session()
     tables.get_config().set("table.exec.state.ttl", "1 h")
