@@ -134,7 +134,9 @@ def differs(given: str, wanted: str) -> str:
 def explained(program: dict[str, Any], step: dict[str, Any], batch: bool) -> str:
     """Return Funken's EXPLAIN of a statement."""
     with tempfile.TemporaryDirectory() as folder:
-        runner = {"kind": "semantic", "mode": "batch" if batch else "streaming"}
+        given = [each.get("default_config") or {} for each in program["runners"]]
+        config = {key: value for each in given for key, value in each.items()}
+        runner = {"kind": "semantic", "mode": "batch" if batch else "streaming", "default_config": config}
         tables = Run(program, runner, "", folder).environment(Phase("before"))
         if step["kind"] == "statement_set":
             statements = tables.create_statement_set()

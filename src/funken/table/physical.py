@@ -21,7 +21,7 @@ from funken.api.streams.sinks import DataStreamSink
 from funken.api.streams.stream import DataStream
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.expr.ir import input_refs, shifted
+from funken.expr.ir import InputRef, input_refs, shifted
 from funken.ids import OperatorId
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.table import exec_nodes as nodes
@@ -31,6 +31,7 @@ from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import (
     AggregateCall,
+    JoinType,
     LogicalNode,
     LookupSettings,
     RelationType,
@@ -38,6 +39,7 @@ from funken.table.logical import (
     WindowKind,
     walk,
 )
+from funken.table.rules.conditions import conjunction, conjuncts
 from funken.table.rules.notation import Notation
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Printer
@@ -59,6 +61,7 @@ from funken.table.runtime import (
     window_aggregate,
     window_rows,
 )
+from funken.table.runtime.async_calls import AsyncStage, AsyncTableCalls, has_async
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.constraints import ConstraintRules, Enforce
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
@@ -350,9 +353,52 @@ def _interval(config: TableConfig) -> int:
 
 
 def _calc(self: Translation, node: nodes.ExecCalc) -> Built:
-    return self.one(
-        node, stateless.Calc, expressions=node.expressions, condition=node.condition, parameters=self.parameters
-    )
+    below = self.of(node.input)
+    uid = self.uid_of(node, (below,), stateless.Calc.__name__)
+    expressions, condition = node.expressions, node.condition
+    stage = 0
+    while any(map(has_async, (*expressions, condition))):
+        parts = conjuncts(condition)
+        first = conjunction([part for part in parts if not has_async(part)])  # before the calls are made
+        rest = [part for part in parts if has_async(part)]
+        calls = AsyncStage.of([*expressions, *rest])
+        below = _called(self, node, below, calls, first, f"{uid}-async{stage or ''}")
+        expressions, condition = tuple(map(calls.behind, expressions)), conjunction(list(map(calls.behind, rest)))
+        stage += 1
+    return self.add(
+        node, stateless.Calc, schema_of(node.row_type), below, uid=uid, expressions=expressions, condition=condition,
+        parameters=self.parameters,
+    )  # fmt: skip
+
+
+def _called(
+    self: Translation, node: nodes.ExecCalc, below: Built, calls: AsyncStage, condition: Any, uid: str
+) -> Built:
+    """Return the columns that are needed, and the results of asynchronous calls."""
+    types = below.schema.types
+    shown = [*(InputRef(place, type=types[place]) for place in calls.columns), *calls.arguments]
+    result = calls.result(below.schema.names, types)
+    return _waited(self, node, below, shown, condition, calls.wait(), result, uid)
+
+
+def _waited(
+    self: Translation, node: Any, below: Built, shown: list[Any], condition: Any, wait: Any, result: BlockSchema, uid: str
+) -> Built:  # fmt: skip
+    """Return the rows that an asynchronous operator makes of computed columns."""
+    given = BlockSchema([f"c{place}" for place in range(len(shown))], [each.type for each in shown])
+    arguments = self.add(
+        node, stateless.Calc, given, below, uid=self._unique(f"{uid}-arguments"), part="Arguments", expressions=shown,
+        condition=condition, parameters=self.parameters,
+    )  # fmt: skip
+    rows = self.add(node, stateless.TableToRows, given, arguments, uid=self._unique(f"{uid}-rows"), part="rows")
+    name = f"Async{type(node).__name__.removeprefix('Exec')}"
+    added = self.env.graph.add(
+        name=name, kind=f"table {name}", spec=wait,
+        inputs=tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in rows.inputs),
+        uid=self._unique(uid), parallelism=rows.parallelism, description=line_of(node),
+    )  # fmt: skip
+    called = Built((NodeInput(added.id),), rows.parallelism, uid, result)
+    return self.add(node, stateless.RowsToTable, result, called, uid=self._unique(f"{uid}-results"), part="results")
 
 
 def _exchange(self: Translation, node: nodes.ExecExchange) -> Built:
@@ -398,9 +444,28 @@ def _expand(self: Translation, node: nodes.ExecExpand) -> Built:
 
 
 def _correlate(self: Translation, node: nodes.ExecCorrelate) -> Built:
+    waits = getattr(node.call.definition, "waits", False)
+    if waits and (node.condition is None or node.kind is JoinType.INNER):
+        return _async_correlate(self, node)
     return self.one(
         node, stateless.Correlate, call=node.call, kind=node.kind, condition=node.condition, parameters=self.parameters
     )
+
+
+def _async_correlate(self: Translation, node: nodes.ExecCorrelate) -> Built:
+    below = self.of(node.input)
+    uid = self.uid_of(node, (below,), stateless.Correlate.__name__)
+    shown = [*(InputRef(place, type=each) for place, each in enumerate(below.schema.types)), *node.call.args]
+    schema = schema_of(node.row_type)
+    calls = AsyncTableCalls(node.call, len(below.schema), node.kind is JoinType.LEFT)
+    found = _waited(self, node, below, shown, None, calls.wait(), schema, f"{uid}-async")
+    if node.condition is None:
+        return replace(found, uid=uid)
+    expressions = [InputRef(place, type=each) for place, each in enumerate(schema.types)]
+    return self.add(
+        node, stateless.Calc, schema, found, uid=uid, expressions=expressions, condition=node.condition,
+        parameters=self.parameters,
+    )  # fmt: skip
 
 
 def _drop(self: Translation, node: nodes.ExecDropUpdateBefore) -> Built:

@@ -1,7 +1,7 @@
 """Catalogs that outlive a session: a folder, the tables of a database, the tables of an Iceberg catalog.
 
-``CREATE CATALOG c WITH ('type' = 'file' | 'jdbc' | 'iceberg', ...)`` makes one. Catalogs of other packages are entry points
-of the group ``funken.table.catalogs``: a type and a function of the catalog's name and options.
+``CREATE CATALOG c WITH ('type' = 'file' | 'jdbc' | 'iceberg' | 'spark', ...)`` makes one. Catalogs of other packages are entry
+points of the group ``funken.table.catalogs``: a type and a function of the catalog's name and options.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ENTRY_POINTS = "funken.table.catalogs"
 _DEFAULT = ConnectorOption("default-database", text, "default")
 
 
-class _LoadedWhenUsed(Mapping[str, CatalogObject]):
+class LoadedWhenUsed(Mapping[str, CatalogObject]):
     """Objects by name, each loaded when it is asked for."""
 
     def __init__(self, names: list[str], load: Callable[[str], CatalogObject]) -> None:
@@ -110,7 +110,7 @@ class FileCatalog(Catalog):
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
         """The objects of a kind by name."""
         files = {unquote(file.stem): file for file in sorted((self._of(database) / kind).glob("*.json"))}
-        return _LoadedWhenUsed(list(files), lambda name: object_of(json.loads(files[name].read_text()), name))
+        return LoadedWhenUsed(list(files), lambda name: object_of(json.loads(files[name].read_text()), name))
 
     def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:
         """Create or replace an object."""
@@ -342,7 +342,7 @@ class JdbcCatalog(ExternalCatalog):
         else:
             rows = self._query(_PG_TABLES, database)
             names = [table if schema == "public" else f"{schema}.{table}" for schema, table in rows]
-        return _LoadedWhenUsed(names, lambda name: self._table(database, name))
+        return LoadedWhenUsed(names, lambda name: self._table(database, name))
 
     def get(self, database: str, kind: str, name: str) -> CatalogObject | None:
         """Return an object, or ``None``."""
@@ -438,7 +438,7 @@ class IcebergTables(Catalog):
         if kind != "table":
             return {}
         names = sorted(parts[-1] for parts in self._iceberg.list_tables(database))
-        return _LoadedWhenUsed(names, lambda name: self._table(database, name))
+        return LoadedWhenUsed(names, lambda name: self._table(database, name))
 
     def get(self, database: str, kind: str, name: str) -> CatalogObject | None:
         """Return an object, or ``None``."""
@@ -505,11 +505,18 @@ def _of_files(name: str, options: Mapping[str, str]) -> Catalog:
     return FileCatalog(values["path"], values["default-database"])
 
 
+def _of_spark(name: str, options: Mapping[str, str]) -> Catalog:
+    from funken.table.spark_catalog import of_options  # noqa: PLC0415 - it builds on this module
+
+    return of_options(name, options)
+
+
 _TYPES: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {
     "file": _of_files,
     "generic_in_memory": _in_memory,
     "iceberg": IcebergTables,
     "jdbc": JdbcCatalog,
+    "spark": _of_spark,
 }
 
 

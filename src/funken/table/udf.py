@@ -570,12 +570,16 @@ class AsyncDefinition(FunctionDefinition):
         rows = list(zip(*columns, strict=True)) if columns else [()] * evaluator.rows
         return from_python(asyncio.run(self._all(rows)), call.type)
 
+    async def result(self, row: Sequence[Any]) -> Any:
+        """Return the result for a row, at the last attempt at the latest."""
+        return await self.retries.result(self.name, self._called(), row)
+
     async def _all(self, rows: list[tuple[Any, ...]]) -> list[Any]:
         gate = asyncio.Semaphore(self.retries.concurrency)
 
         async def one(row: tuple[Any, ...]) -> Any:
             async with gate:
-                return await self.retries.result(self.name, self._called(), row)
+                return await self.result(row)
 
         return list(await asyncio.gather(*map(one, rows)))
 
@@ -604,6 +608,16 @@ class TableDefinition(FunctionDefinition):
         if isinstance(given, list | tuple):
             return RowType.of(*((f"f{place}", as_type(one)) for place, one in enumerate(given)))
         return super().result_type(types)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the function is asynchronous."""
+        return inspect.iscoroutinefunction(self._own())
+
+    async def rows(self, args: Sequence[Any], types: Sequence[LogicalType]) -> list[list[Any]]:
+        """Return the rows of an asynchronous function, at the last attempt at the latest."""
+        found = await self.retries.result(self.name, self._called(), args)
+        return [row_values(row, types) for row in _rows_of(found)]
 
     def table_function(self, call: Any, operator_context: Any) -> Any:
         """Return what calls the function with internal values."""
@@ -648,7 +662,12 @@ def _rows_of(found: Any) -> Iterable[Any]:
 
 
 def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
-    """Return the internal values of a row that a function gave: a ``Row``, tuple, dict, or a single value."""
+    """Return the internal values of a row that a function gave."""
+    return tuple(internal_value(value, type_) for value, type_ in zip(row_values(row, types), types, strict=True))
+
+
+def row_values(row: Any, types: Sequence[LogicalType]) -> list[Any]:
+    """Return the values of a row that a function gave: a ``Row``, tuple, dict, or a single value."""
     if isinstance(row, Mapping):
         values = list(row.values())
     elif isinstance(row, Row | tuple | list) and not (len(types) == 1 and isinstance(types[0], RowType | ArrayType)):
@@ -659,7 +678,7 @@ def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
         raise ValueError(
             f"a function gave a row of {len(values)} values, {row!r}, but its type has {len(types)} fields."
         )
-    return tuple(internal_value(value, type_) for value, type_ in zip(values, types, strict=True))
+    return values
 
 
 class AggregateDefinition(FunctionDefinition):

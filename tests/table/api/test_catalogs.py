@@ -243,7 +243,11 @@ def test_what_iceberg_cannot_keep_is_refused(tmp_path):
     ("options", "says"),
     [
         ("'type' = 'fille'", "'fille', which is unknown. Did you mean 'file'"),
-        ("'type' = 'hive'", "Available: file, generic_in_memory, iceberg, jdbc"),
+        ("'type' = 'hive'", "Available: file, generic_in_memory, iceberg, jdbc, spark"),
+        (
+            "'type' = 'spark', 'default-databases' = 'x'",
+            "this process has no SparkSession. Create one first, or pass one",
+        ),
         ("'type' = 'file'", "required options are missing for catalog 'c': path"),
         ("'type' = 'file', 'pth' = '/a', 'path' = '/a'", r"catalog 'c': 'pth' \(did you mean 'path'\?\)"),
         ("'type' = 'generic_in_memory', 'path' = '/a'", "Unsupported options"),

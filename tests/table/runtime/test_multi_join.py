@@ -204,3 +204,30 @@ def test_the_result_is_that_of_single_joins(enabled, parallelism):
 
 
 KNOWN: dict = {}
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_a_keyed_sink_loses_rows_whose_condition_holds_no_more(enabled):
+    tables = configured(**{"table.optimizer.multi-join.enabled": enabled, "parallelism.default": "1"})
+    changes = [
+        Row.of_kind(RowKind.INSERT, 1, 5),
+        Row.of_kind(RowKind.UPDATE_BEFORE, 1, 5),
+        Row.of_kind(RowKind.UPDATE_AFTER, 1, 0),
+    ]
+    for name, rows in (("first", changes), ("second", [(1, 3)]), ("third", [(1, 4)])):
+        delay = 200 if name == "first" else 0
+        tables.execute_sql(
+            f"CREATE TABLE {name} (k INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('connector' = 'values', "
+            f"'changelog-mode' = 'I,UB,UA,D', 'start-delay' = '{delay} ms', 'data-id' = '{register_rows(rows)}')"
+        )
+    result = f"stale-{enabled}"
+    tables.execute_sql(
+        "CREATE TABLE keyed_sink (k INT PRIMARY KEY NOT ENFORCED, a INT, b INT) WITH ('connector' = 'values', "
+        f"'sink-changelog-mode-enforced' = 'I,UA,D', 'result-id' = '{result}')"
+    )
+    tables.execute_sql(
+        "INSERT INTO keyed_sink SELECT first.k, first.v, third.v FROM first JOIN second ON first.k = second.k "
+        "AND first.v > second.v JOIN third ON first.k = third.k"
+    ).wait()
+    assert results_of(result).changes
+    assert results_of(result).rows() == []

@@ -1,5 +1,6 @@
 """GROUP BY in two phases: what local mini-batches come to, how they are merged, and that the result is that of one phase."""
 
+import pickle
 import random
 
 import pytest
@@ -149,6 +150,44 @@ def test_the_result_is_that_of_one_phase(seed):
             two.merged.again()
     two.watermark(1000)
     assert materialized(two.merged.changes) == materialized(one.changes)
+
+
+@pytest.mark.parametrize("retracts", [True, False])
+def test_blocks_are_added_up_at_once(retracts):
+    calls = CALLS[:2] if retracts else CALLS[:4]
+    rng = random.Random(retracts)
+    output = BlockSchema(
+        [f"c{place}" for place in range(len(calls) + 1)], [OUT.types[0], *(call.type for call in calls)]
+    )
+    one = Run(GroupAggregate, [KV], output, keys=(0,), calls=calls, retracts=retracts, update_before=True)
+    two = Phases(300, calls, retracts)
+    present = []
+    for _ in range(7):
+        rows, kinds = [], []
+        for _ in range(rng.choice([1, 50, 400])):
+            if retracts and present and rng.random() < 0.4:
+                rows.append(present.pop(rng.randrange(len(present))))
+                kinds.append(3)
+            else:
+                present.append((rng.choice(["a", "b", None]), rng.choice([1, 2, None])))
+                rows.append(present[-1])
+                kinds.append(0)
+        for run in (one, two.locals[0]):
+            run.harness.operator.process_block(KV.block(rows, kinds))
+        two.forward()
+    assert two.locals[0].harness.operator._partials is not None
+    two.watermark(1)
+    assert materialized(two.merged.changes) == materialized(one.changes)
+
+
+def test_all_rows_are_one_group_of_whole_blocks():
+    local = Run(
+        LocalGroupAggregate, [KV], BlockSchema(LOCAL.names[1:], LOCAL.types[1:]), keys=(), calls=SHORT, retracts=False,
+        bundle=Bundle(1000, 0),
+    )  # fmt: skip
+    local.feed("+I(a,1) +I(b,2)", one_by_one=False).watermark(1)
+    ((_, (stored,)),) = local.changes
+    assert pickle.loads(stored) == (2, [2, [3, 2]])
 
 
 def test_state_of_one_phase_goes_on_in_two():

@@ -44,6 +44,10 @@ def test_a_table_without_alias_may_be_named_with_its_database(tables):
     assert "expires 1 d after the last write" in tables.explain_sql(query)
 
 
+def test_distinct_rows_have_a_lifetime_as_well(tables):
+    assert "expires 2 h" in tables.explain_sql("SELECT /*+ STATE_TTL('x' = '2h') */ DISTINCT k FROM a AS x")
+
+
 def test_a_lifetime_of_zero_outlasts_that_of_the_session():
     tables = session()
     tables.get_config().set("table.exec.state.ttl", "1 h")
@@ -55,14 +59,15 @@ def test_a_lifetime_of_zero_outlasts_that_of_the_session():
 LOOKUP = "SELECT /*+ {} */ a.id, c.rate FROM a JOIN r FOR SYSTEM_TIME AS OF a.p AS c ON a.k = c.k"
 
 
+def test_how_often_a_table_is_asked(tables):
+    options = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='10s', 'max-attempts'='3'"
+    shown = line(tables, LOOKUP.format(f"LOOKUP('table'='c', {options})"), "LookupJoin")
+    assert "retry=[lookup_miss, FIXED_DELAY, 10000ms, 3]" in shown
+
+
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (
-            "'table'='c', 'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='10s', "
-            "'max-attempts'='3'",
-            "retry=[lookup_miss, FIXED_DELAY, 10000ms, 3]",
-        ),
         (
             "'table'='c', 'async'='true', 'output-mode'='allow_unordered', 'timeout'='500s', 'capacity'='2000'",
             "async=[UNORDERED, KEY_ORDERED: false, 500000ms, 2000]",
@@ -70,8 +75,11 @@ LOOKUP = "SELECT /*+ {} */ a.id, c.rate FROM a JOIN r FOR SYSTEM_TIME AS OF a.p 
         ("'table'='c', 'async'='true'", "async=[ORDERED, KEY_ORDERED: false, 180000ms, 100]"),
     ],
 )
-def test_how_a_table_is_asked(tables, options, shown):
-    assert shown in line(tables, LOOKUP.format(f"LOOKUP({options})"), "LookupJoin")
+def test_a_table_is_asked_for_a_block_of_keys_at_once(tables, options, shown):
+    with pytest.warns(
+        UserWarning, match="'async'.* has no effect here because the keys of a block are asked for at once"
+    ):
+        assert shown in line(tables, LOOKUP.format(f"LOOKUP({options})"), "LookupJoin")
 
 
 @pytest.mark.parametrize(

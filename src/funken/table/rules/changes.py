@@ -197,6 +197,8 @@ class Settler:
         if isinstance(node, nodes.ExecSort | nodes.ExecTemporalJoin | nodes.ExecLookupJoin):
             found = replace(found, mode=inputs[0].mode)
         if _updates(found.mode) and need is Need.AFTER and _before(found.mode):
+            if isinstance(node, nodes.ExecMultiJoin | nodes.ExecLookupJoin):
+                return None  # a row that is taken back may have none that takes its place
             return nodes.ExecDropUpdateBefore(
                 found, row_type=found.row_type, mode=without_before(found.mode), upsert_keys=found.upsert_keys
             )

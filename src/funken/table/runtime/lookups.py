@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Output
@@ -22,10 +25,14 @@ from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType, LookupRetry
 from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
+from funken.table.runtime.joins import columns_of, padded_columns
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate
 from funken.table.runtime.stateless import Expressions, open_functions
 
 Tuple = tuple[Any, ...]
+_PAIRS = 1 << 14
+"""About so many pairs are computed at a time."""
+
 _NAP = 0.02
 """For so long (s) the end of the input waits at a time."""
 
@@ -84,18 +91,65 @@ class LookupJoin(TableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Join a block."""
+        if self._retry is None:
+            self._at_once(block)
+            return
         keys = self._key_rows(block)
         found = self._found(key for key in keys if None not in key)
         rows = zip(keys, self.inputs[0].tuples(block.batch), block.kind_list(), strict=True)
         for key, row, kind in rows:
             pairs = self._pairs(row, found.get(key, ()))
-            misses = self._retry is not None and not found.get(key) and None not in key
+            misses = not found.get(key) and None not in key
             if misses or (self._waiting and not self._unordered):
-                due = self.context.processing_time() + (self._retry.delay if self._retry is not None else 0)
-                left = self._retry.attempts if misses and self._retry is not None else 0
+                due = self.context.processing_time() + self._retry.delay
+                left = self._retry.attempts if misses else 0
                 self._waiting.append(_Waiting(row, kind, key, left, due, pairs))
             else:
                 self._emit(row, kind, pairs)
+
+    def _at_once(self, block: TableBlock) -> None:
+        """Join a block of which no row waits, in columns."""
+        numbers: dict[Tuple, int] = {}
+        of_rows = [-1 if None in key else numbers.setdefault(key, len(numbers)) for key in self._key_rows(block)]
+        right, counts = self._columns_of(list(numbers))
+        ends = np.append(np.cumsum(counts), 0)  # a row that asks for nothing has the last of them
+        firsts = ends - np.append(counts, 0)
+        partners = Partners(np.arange(right.num_rows), firsts.take(of_rows), ends.take(of_rows))
+        parts = [(np.empty(0, np.int64),) * 2]
+        for rows, places in partners.pairs(_PAIRS):
+            if self._matches is not None:
+                columns = [*columns_of(block.batch, rows), *columns_of(right, places)]
+                mask = self._matches.mask(pa.RecordBatch.from_arrays(columns, schema=self._both.arrow))
+                fit = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+                rows, places = rows.take(fit), places.take(fit)  # noqa: PLW2901
+            parts.append((rows, places))
+        rows, places = (np.concatenate(each) for each in zip(*parts, strict=True))
+        if self._kind is JoinType.LEFT:
+            alone = np.ones(len(block), np.bool_)
+            alone[rows] = False
+            rows = np.concatenate((rows, np.flatnonzero(alone)))
+            in_order = np.argsort(rows, kind="stable")
+            rows, places = rows.take(in_order), np.append(places, np.full(len(rows) - len(places), -1)).take(in_order)
+        for begin in range(0, len(rows), _PAIRS):
+            some = slice(begin, begin + _PAIRS)
+            columns = [*columns_of(block.batch, rows[some]), *padded_columns(partial(columns_of, right), places[some])]
+            kinds = None if block.kinds is None else block.kinds.take(rows[some])
+            self.emit(TableBlock(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow), kinds))
+
+    def _columns_of(self, keys: list[Tuple]) -> tuple[pa.RecordBatch, Any]:
+        """Return what the right side is of the rows of keys, key by key, and how many there are of each."""
+        found = [[tuple(row) for row in rows] for rows in self._table.lookup(keys)] if keys else []
+        counts = np.array([len(rows) for rows in found], np.int64)
+        batch = self._table_schema.of_rows([row for rows in found for row in rows]).batch
+        if self._kept is not None and batch.num_rows:
+            mask = self._kept.mask(batch)
+            of_rows = np.repeat(np.arange(len(keys)), counts)[mask.to_numpy(zero_copy_only=False)]
+            batch, counts = batch.filter(mask), np.bincount(of_rows, minlength=len(keys))
+        if not self._calc:  # only how many rows there are matters
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([]))), counts
+        arrays = self._computed.arrays(batch)
+        cast = [array.cast(field.type) for array, field in zip(arrays, self._calc_schema.arrow, strict=True)]
+        return pa.RecordBatch.from_arrays(cast, schema=self._calc_schema.arrow), counts
 
     def _found(self, keys: Any) -> dict[Tuple, list[Tuple]]:
         """Return the right sides of keys."""

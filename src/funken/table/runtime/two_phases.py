@@ -11,17 +11,24 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.aggregates import AggregateCalls
-from funken.table.runtime.block import BlockSchema, TableBlock
+from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.group import Bundle, GroupAggregate
+from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import TableOperator, is_accumulate
+from funken.table.runtime.partials import PartialCalls, RowRuns
 
 Tuple = tuple[Any, ...]
+_MANY = 256
+"""Mini-batches of fewer rows are added up row by row."""
 
 
 class MergedCalls(AggregateCalls):
@@ -51,7 +58,8 @@ class MergedCalls(AggregateCalls):
 class LocalGroupAggregate(TableOperator):
     """The rows of each group of a mini-batch as one row: its key, and how many rows there are with their accumulators.
 
-    ``bundle`` says when that is; without one it is with each block, for which the operator before has gathered rows.
+    ``bundle`` says when that is; without one it is with each block, for which the operator before has gathered rows. Where the
+    functions allow it, a block is added at once (``partials.py``).
     """
 
     def __init__(
@@ -69,13 +77,60 @@ class LocalGroupAggregate(TableOperator):
 
     def open(self) -> None:
         """Open the functions."""
-        self._aggregates = MergedCalls(self._calls, self.inputs[0], self.context, self._retracts)
+        schema = self.inputs[0]
+        self._aggregates = MergedCalls(self._calls, schema, self.context, self._retracts)
+        self._partials: PartialCalls | None = None
+        if (
+            self._bundle is not None
+            and self._bundle.size >= _MANY
+            and PartialCalls.serve(self._calls, schema, self._retracts)
+        ):
+            self._partials = PartialCalls(self._calls, schema)
+            self._runs = RowRuns(self._merged)
+            self._key_schema = BlockSchema(
+                [schema.names[place] for place in self._keys], [schema.types[place] for place in self._keys]
+            )
 
     def block(self, block: TableBlock) -> None:
         """Add the rows of a block to their groups."""
         self.context.next_time()
         if self._bundle is not None and self._due is None and self._bundle.latency:
             self._due = self.context.processing_time() + self._bundle.latency
+        if self._partials is not None:
+            self._whole(block, self._partials)
+            return
+        self._one_by_one(block)
+
+    def _whole(self, block: TableBlock, partials: PartialCalls) -> None:
+        """Add a block at once, up to the end of the mini-batch."""
+        assert self._bundle is not None
+        begin = 0
+        while begin < len(block):
+            end = min(len(block), begin + self._bundle.size - self._count)
+            batch = block.batch.slice(begin, end - begin)
+            signs = None
+            if block.kinds is not None:
+                kinds = block.kinds[begin:end]
+                signs = np.where((kinds == INSERT) | (kinds == UPDATE_AFTER), 1, -1)
+            rows = KeyedRows(batch, self._keys)
+            first = pa.array(rows.firsts)
+            keys = [batch.column(place).take(first) for place in self._keys]
+            self._runs.add(_columns([*keys, *partials.of_rows(batch, rows.groups, signs)]))
+            self._count += end - begin
+            begin = end
+            if self._count >= self._bundle.size:
+                self.finish_bundle()
+
+    def _merged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return partial accumulators, one row per key."""
+        assert self._partials is not None
+        width = len(self._keys)
+        rows = KeyedRows(batch, range(width))
+        first = pa.array(rows.firsts)
+        keys = [batch.column(place).take(first) for place in range(width)]
+        return _columns([*keys, *self._partials.together(batch.columns[width:], rows.groups)])
+
+    def _one_by_one(self, block: TableBlock) -> None:
         size = 0 if self._bundle is None else self._bundle.size
         aggregates, groups = self._aggregates, self._groups
         rows = self.inputs[0].tuples(block.batch)
@@ -101,6 +156,15 @@ class LocalGroupAggregate(TableOperator):
         groups, self._groups, self._count, self._due = self._groups, {}, 0, None
         for key, count, accumulators in groups.values():
             self.collect((*key, pickle.dumps((count, accumulators), 5)))
+        if self._partials is not None and len(self._runs):
+            batch, width = self._runs.whole(), len(self._keys)
+            self._runs = RowRuns(self._merged)
+            keys: Any = [()] * batch.num_rows
+            if width:
+                arrow = self._key_schema.arrow
+                keys = self._key_schema.tuples(pa.RecordBatch.from_arrays(batch.columns[:width], schema=arrow))
+            for key, stored in zip(keys, self._partials.stored(batch.columns[width:]), strict=True):
+                self.collect((*key, pickle.dumps(stored, 5)))
         self.flush()
 
     def watermark(self, watermark: int) -> None:
@@ -125,6 +189,10 @@ class LocalGroupAggregate(TableOperator):
         """Close the functions."""
         if hasattr(self, "_aggregates"):
             self._aggregates.close()
+
+
+def _columns(arrays: list[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(arrays, [str(place) for place in range(len(arrays))])
 
 
 class GlobalGroupAggregate(GroupAggregate):

@@ -43,6 +43,7 @@ from funken.table.sql.expressions import (
     SubQueryRef,
     has,
 )
+from funken.table.sql.hints import lifetime
 from funken.table.sql.inserts import insert, sink
 from funken.table.sql.parser import parse_expression, parse_query
 from funken.table.sql.relations import bind_from
@@ -494,7 +495,10 @@ class SelectBinder:
             for condition in self.conditions
         )
         if distinct:
-            node = LogicalAggregate(node, tuple(range(len(shown))), ())
+            alone = self.scope.relations[0] if len(self.scope.relations) == 1 else None
+            node = LogicalAggregate(
+                node, tuple(range(len(shown))), (), hints=self.hints, ttl=lifetime(self.hints, alone, self.tree)
+            )
         keys, place = [], width
         for key, up, first in order:
             if isinstance(key, int):

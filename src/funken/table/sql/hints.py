@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from funken.config.configuration import warn
 from funken.config.parsing import integer
 from funken.config.values import boolean
 from funken.errors import InvalidProgram
@@ -76,6 +77,11 @@ def _settings(given: dict[str, str], tree: Any) -> LookupSettings:
     wanted = _parsed(tree, given, "async", boolean)
     if wanted is not True and any(name in given for name in _ASYNC) and "async" in given:
         fail(tree, f"Invalid LOOKUP hint: {', '.join(_ASYNC)} are options of 'async' = 'true'")
+    without = [f"'{name}'" for name in ("async", "capacity", "timeout") if name in given]
+    if wanted and without:
+        warn(
+            f"in the LOOKUP hint {', '.join(without)} has no effect here because the keys of a block are asked for at once."
+        )
     return LookupSettings(
         wanted,
         given.get("output-mode", "").lower() == "allow_unordered" if "output-mode" in given else None,
