@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import JoinIndex
+from funken.columnar.keyed.groups import JoinIndex, Partners
 from funken.expr.ir import Node, input_refs
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Output
@@ -20,7 +21,7 @@ from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
 from funken.table.runtime.block import BlockSchema, TableBlock
-from funken.table.runtime.joins import JoinBase
+from funken.table.runtime.joins import JoinBase, columns_of, padded_columns
 from funken.table.runtime.keyed_blocks import codes_of, joint_codes
 from funken.table.runtime.operator import TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, Expressions, open_functions
@@ -442,25 +443,32 @@ class LookupJoin(TableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Join a block."""
-        keys = self._key_rows(block)
-        asked = [place for place, key in enumerate(keys) if None not in key]
-        results: dict[int, list[Tuple]] = {}
-        if asked:
-            distinct = list(dict.fromkeys(keys[place] for place in asked))
-            found = dict(zip(distinct, self._table.lookup(distinct), strict=True))
-            right = {key: self._rows_of(list(rows)) for key, rows in found.items()}
-            results = {place: right[keys[place]] for place in asked}
-        pad = (None,) * len(self._calc)
-        rows = zip(self.inputs[0].tuples(block.batch), block.kind_list(), strict=True)
-        for place, (row, kind) in enumerate(rows):
-            pairs = [(*row, *other) for other in results.get(place, ())]
-            if pairs and self._matches is not None:
-                mask = self._matches.mask(self._both.batch(pairs)).to_pylist()
-                pairs = [pair for pair, matches in zip(pairs, mask, strict=True) if matches]
-            if pairs:
-                self.collect_all(pairs, kind)
-            elif self._kind is JoinType.LEFT:
-                self.collect((*row, *pad), kind)
+        numbers: dict[Tuple, int] = {}
+        of_rows = [-1 if None in key else numbers.setdefault(key, len(numbers)) for key in self._key_rows(block)]
+        right, counts = self._found(list(numbers))
+        ends = np.append(np.cumsum(counts), 0)  # a row that asks for nothing has the last of them
+        firsts = ends - np.append(counts, 0)
+        partners = Partners(np.arange(right.num_rows), firsts.take(of_rows), ends.take(of_rows))
+        parts = [(np.empty(0, np.int64),) * 2]
+        for rows, places in partners.pairs(_PAIRS):
+            if self._matches is not None:
+                columns = [*columns_of(block.batch, rows), *columns_of(right, places)]
+                mask = self._matches.mask(pa.RecordBatch.from_arrays(columns, schema=self._both.arrow))
+                fit = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+                rows, places = rows.take(fit), places.take(fit)  # noqa: PLW2901
+            parts.append((rows, places))
+        rows, places = (np.concatenate(each) for each in zip(*parts, strict=True))
+        if self._kind is JoinType.LEFT:
+            alone = np.ones(len(block), np.bool_)
+            alone[rows] = False
+            rows = np.concatenate((rows, np.flatnonzero(alone)))
+            in_order = np.argsort(rows, kind="stable")
+            rows, places = rows.take(in_order), np.append(places, np.full(len(rows) - len(places), -1)).take(in_order)
+        for begin in range(0, len(rows), _PAIRS):
+            some = slice(begin, begin + _PAIRS)
+            columns = [*columns_of(block.batch, rows[some]), *padded_columns(partial(columns_of, right), places[some])]
+            kinds = None if block.kinds is None else block.kinds.take(rows[some])
+            self.emit(TableBlock(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow), kinds))
 
     def _key_rows(self, block: TableBlock) -> list[Tuple]:
         from funken.table.values import to_python  # noqa: PLC0415
@@ -476,17 +484,20 @@ class LookupJoin(TableOperator):
                 columns.append(to_python(array.cast(self._table_schema.arrow.field(key.column).type), kind))
         return list(zip(*columns, strict=True))
 
-    def _rows_of(self, rows: list[Any]) -> list[Tuple]:
-        """Return what the right side is of rows that were looked up."""
-        if not rows:
-            return []
-        batch = self._table_schema.of_rows([tuple(row) for row in rows]).batch
-        if self._kept is not None:
-            batch = batch.filter(self._kept.mask(batch))
+    def _found(self, keys: list[Tuple]) -> tuple[pa.RecordBatch, Any]:
+        """Return what the right side is of the rows of keys, key by key, and how many there are of each."""
+        found = [[tuple(row) for row in rows] for rows in self._table.lookup(keys)] if keys else []
+        counts = np.array([len(rows) for rows in found], np.int64)
+        batch = self._table_schema.of_rows([row for rows in found for row in rows]).batch
+        if self._kept is not None and batch.num_rows:
+            mask = self._kept.mask(batch)
+            of_rows = np.repeat(np.arange(len(keys)), counts)[mask.to_numpy(zero_copy_only=False)]
+            batch, counts = batch.filter(mask), np.bincount(of_rows, minlength=len(keys))
+        if not self._calc:  # only how many rows there are matters
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([]))), counts
         arrays = self._computed.arrays(batch)
         cast = [array.cast(field.type) for array, field in zip(arrays, self._calc_schema.arrow, strict=True)]
-        made = pa.RecordBatch.from_arrays(cast, schema=self._calc_schema.arrow) if cast else batch
-        return self._calc_schema.tuples(made) if cast else [()] * batch.num_rows
+        return pa.RecordBatch.from_arrays(cast, schema=self._calc_schema.arrow), counts
 
     def close(self) -> None:
         """Close the table."""
