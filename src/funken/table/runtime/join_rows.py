@@ -149,7 +149,8 @@ class JoinRows:
         if not len(places):
             return places
         groups = Groups(places, self._count)
-        initial, changes = self._partners.take(groups.slots), changes.take(groups.order)
+        initial: Array = self._partners.take(groups.slots)
+        changes = changes.take(groups.order)
         values = changes.copy()
         values[groups.begins] += initial
         after = running_sum(values, groups)

@@ -251,7 +251,7 @@ class RegularJoin(JoinBase):
         pair, part = which // 3, which % 3
         order = probed.take(pair)
         mine, theirs = np.where(part == 1, order, -1), places.take(pair)
-        kinds = np.choose(part, (DELETE, of_pairs.take(pair), INSERT))
+        kinds: Array = np.where(part == 1, of_pairs.take(pair), np.where(part == 0, DELETE, INSERT))
         if self.is_outer(index):
             alone = np.ones(len(block), np.bool_)
             alone[probed] = False
