@@ -132,9 +132,14 @@ class Rank(KeyedTableOperator):
         rows, table, schema = KeyedRows(block.batch, self._columns), self._state.table, self.inputs[0]
         stored = [table.get(key) for key in rows.keys]
         known = np.flatnonzero(np.array([each is not None for each in stored]))
-        bests = schema.batch([each[0][0] for each in stored if each is not None])
+        bests = [each[0][0] for each in stored if each is not None]
         count, groups = len(known), rows.groups
-        columns = [pa.concat_arrays([bests.column(key.index), block.batch.column(key.index)]) for key in self._order]
+        columns = [
+            pa.concat_arrays(
+                [schema.array([row[key.index] for row in bests], key.index), block.batch.column(key.index)]
+            )
+            for key in self._order
+        ]
         places = places_of(columns, self._order)
         # the greater, the better; 0: there is none
         values = (len(places) - places[count:]).take(groups.order)
@@ -158,17 +163,26 @@ class Rank(KeyedTableOperator):
         firsts = np.append(True, of_wins[1:] != of_wins[:-1])
         replaced[firsts] = of_groups.take(of_wins[firsts])
         in_order = np.argsort(at)
-        self._emit_bests(pa.concat_batches([bests, block.batch]), at.take(in_order) + count, replaced.take(in_order))
+        self._emit_bests(block, bests, at.take(in_order), replaced.take(in_order))
         lasts = np.flatnonzero(np.append(firsts[1:], True))
         left = schema.tuples(block.batch.take(pa.array(at.take(lasts))))
         for group, row in zip(of_wins.take(lasts).tolist(), left, strict=True):
             table[rows.keys[group]] = [row], self._end
 
-    def _emit_bests(self, batch: pa.RecordBatch, came: Any, replaced: Any) -> None:
-        """Emit rows of a batch that take the places of others (-1: of none)."""
-        wanted = np.stack(((replaced >= 0) & self._before, np.ones(len(came), np.bool_)), 1).ravel()
+    def _emit_bests(self, block: TableBlock, bests: list[Tuple], came: Any, replaced: Any) -> None:
+        """Emit rows of a block that take the places of others: of the bests, then of the block (-1: of none)."""
+        count, batch, of_bests = len(bests), block.batch, np.flatnonzero((replaced >= 0) & (replaced < len(bests)))
+        there = replaced >= 0
+        if self._before and len(of_bests):  # only these have to be columns again
+            some = self.inputs[0].batch([bests[place] for place in replaced.take(of_bests).tolist()])
+            replaced = np.where(replaced >= count, replaced - count + len(of_bests), replaced)
+            replaced[of_bests] = np.arange(len(of_bests))
+            batch, came = pa.concat_batches([some, batch]), came + len(of_bests)
+        else:
+            replaced = replaced - count
+        wanted = np.stack((there & self._before, np.ones(len(came), np.bool_)), 1).ravel()
         rows = np.stack((replaced, came), 1).ravel()[wanted]
-        kinds = np.stack((np.full(len(came), UPDATE_BEFORE), np.where(replaced >= 0, UPDATE_AFTER, INSERT)), 1).ravel()
+        kinds = np.stack((np.full(len(came), UPDATE_BEFORE), np.where(there, UPDATE_AFTER, INSERT)), 1).ravel()
         marks = kinds[wanted].astype(np.int8)
         columns = batch.take(pa.array(rows)).columns
         if self._number:
