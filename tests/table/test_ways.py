@@ -39,6 +39,9 @@ QUERIES = {
     "SELECT name, amount, COUNT(*) FROM orders WHERE id < 3 GROUP BY GROUPING SETS ((name), (amount))": [
         ("ann", None, 1), ("bob", None, 1), (None, 10, 1), (None, 20, 1),
     ],
+    "SELECT name, COUNT(*) FROM orders WHERE id < 3 GROUP BY GROUPING SETS ((name), (name), ())": [
+        ("ann", 1), ("ann", 1), ("bob", 1), ("bob", 1), (None, 2),
+    ],
     "SELECT DISTINCT amount FROM orders": [(10,), (20,), (30,), (40,), (5,), (None,)],
     "SELECT city, COUNT(*) FROM people GROUP BY city": [("Paris", 1), ("Bern", 1), ("Oslo", 1)],
     "SELECT o.id, p.city FROM orders AS o JOIN people AS p ON o.name = p.name": [

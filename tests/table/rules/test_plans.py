@@ -1,6 +1,7 @@
 """Which operators a query becomes, and which changes they make: the cases are those of Flink 2.3."""
 
 import json
+import re
 
 import pytest
 
@@ -271,6 +272,27 @@ def test_a_plan_that_cannot_be_is_refused(tables, query, message):
     with pytest.raises(InvalidTable) as raised:
         tables.explain_sql(query)
     assert message in str(raised.value)
+
+
+MOST = "(SELECT k, MAX(v) AS m FROM c GROUP BY k)"
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        (f"SELECT k, m FROM {MOST} WHERE k IN (SELECT k FROM a2)", "[[k]]"),
+        # an update of m takes a row from one task to another: its changes overtake each other in the next exchange
+        (f"SELECT k, m FROM {MOST} WHERE m IN (SELECT v FROM a2)", ""),
+        (f"SELECT s.k, m, id FROM {MOST} AS s JOIN cp ON s.k = cp.k", "[[k, id]]"),
+        (f"SELECT s.k, m, id FROM {MOST} AS s JOIN cp ON m = cp.id", "[[k, id]]"),
+        (f"SELECT s.k, m, id FROM {MOST} AS s JOIN cp ON m = cp.v", ""),
+        (f"SELECT k, m FROM {RANKED.format('m', MOST)} WHERE rn < 3", "[[k]]"),
+        (f"SELECT k, m FROM {RANKED.format('k', MOST).replace('BY k', 'BY m', 1)} WHERE rn < 3", ""),
+    ],
+)
+def test_a_key_whose_changes_go_through_several_tasks_is_no_upsert_key(tables, query, keys):
+    plan = tables.explain_sql(query, "PLAN_ADVICE").split("== Optimized Physical Plan ==\n")[1]
+    assert "".join(re.findall(r"upsertKeys=(\[\[.*\]\])", plan.splitlines()[0])) == keys
 
 
 def test_on_conflict_keeps_the_rows_per_primary_key(tables):

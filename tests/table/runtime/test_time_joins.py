@@ -1,11 +1,18 @@
 """Joins of intervals, versions and windows, over watermarks."""
 
+import random
+from typing import ClassVar
+
 import pytest
 
-from funken.expr.sql.types import BigIntType, TimestampType, VarCharType
+from funken.expr.ir import Call, InputRef, Literal
+from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
+from funken.table.connectors.contract import LookupTable
+from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
+from funken.table.runtime import time_joins
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.time_joins import TableIntervalJoin, TableWindowJoin, TemporalJoin
+from funken.table.runtime.time_joins import LookupJoin, TableIntervalJoin, TableWindowJoin, TemporalJoin
 from tests.table.runtime.changelogs import Run, materialized, schema
 
 SIDE = schema("id:i k:s t:t")
@@ -127,3 +134,74 @@ def test_rows_are_kept_if_there_are_partners_in_the_window(kind, expected):
         run.feed(f"+I({left})").feed(f"+I({right})", 1)
     run.end()
     assert {row[0] for _, row in run.changes} == expected
+
+
+# ---- lookups
+
+
+class Prices(LookupTable):
+    """Rows ``(k, n, price)`` by ``k``; remembers what it was asked for."""
+
+    asked: ClassVar[list] = []
+    rows: ClassVar[list] = [("a", 1, 10), ("a", 2, 20), ("b", 3, None), ("c", 4, 5), ("a", 5, 30)]
+
+    def lookup(self, keys):
+        self.asked.append(keys)
+        return [[row for row in self.rows if row[0] == key] for (key,) in keys]
+
+
+PRICES = schema("k:s n:i price:i")
+ORDERS = schema("id:i k:s least:i")
+
+
+@pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT])
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize(
+    ("condition", "columns"), [(False, (1, 2)), (False, (2,)), (False, ()), (True, (1, 2)), (True, (2,))]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_block_is_looked_up_as_its_rows_one_by_one(monkeypatch, kind, filtered, condition, columns, seed):
+    monkeypatch.setattr(time_joins, "_PAIRS", 7)
+    rng = random.Random(seed)
+    rows = [(n, rng.choice(["a", "b", "c", "d", None]), rng.randrange(25)) for n in range(40)]
+    kinds = [rng.randrange(4) for _ in rows]
+    refs = [InputRef(place, type=PRICES.types[place]) for place in columns]
+    types = [*ORDERS.types, *(PRICES.types[place] for place in columns)]
+    output = BlockSchema([f"c{place}" for place in range(len(types))], types)
+    price = InputRef(2, type=BigIntType())
+    more = {}
+    if condition:
+        last = InputRef(len(types) - 1, type=BigIntType())
+        more["condition"] = Call("<=", (price, last), type=BooleanType())
+    if filtered:
+        more["calc_condition"] = Call(">", (price, Literal(5, type=BigIntType())), type=BooleanType())
+    run = Run(
+        LookupJoin, [ORDERS], output, kind=kind, table=Prices(), table_schema=PRICES, keys=(LookupKey(0, left=1),), calc=refs,
+        **more,
+    )  # fmt: skip
+    monkeypatch.setattr(Prices, "asked", [])
+    run.harness.operator.process_block(ORDERS.block(rows, kinds))
+    expected = []
+    for change, row in zip(kinds, rows, strict=True):
+        found = [other for other in Prices.rows if other[0] == row[1]]
+        if filtered:
+            found = [other for other in found if (other[2] or 0) > 5]
+        if condition:
+            found = [other for other in found if other[2] is not None and row[2] <= other[2]]
+        expected += [(change, (*row, *(other[place] for place in columns))) for other in found]
+        if not found and kind is JoinType.LEFT:
+            expected.append((change, (*row, *[None] * len(columns))))
+    assert run.changes == expected
+    assert sorted(map(str, *Prices.asked)) == ["('a',)", "('b',)", "('c',)", "('d',)"]
+
+
+def test_nothing_is_looked_up_for_no_key():
+    output = BlockSchema(["id", "k", "least", "price"], [*ORDERS.types, BigIntType()])
+    run = Run(
+        LookupJoin, [ORDERS], output, kind=JoinType.LEFT, table=Prices(), table_schema=PRICES, keys=(LookupKey(0, left=1),),
+        calc=[InputRef(2, type=BigIntType())],
+    )  # fmt: skip
+    before = len(Prices.asked)
+    run.feed("+I(1,N,2) -D(2,N,3)", one_by_one=False)
+    assert run.text() == "+I(1,N,2,N) -D(2,N,3,N)"
+    assert len(Prices.asked) == before

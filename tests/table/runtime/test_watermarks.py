@@ -22,7 +22,7 @@ from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.watermarks import SourceWatermarks, WatermarkAssigner
 from funken.table.schema import Schema
 from funken.table.udf import udf
-from funken.types.row import Row
+from funken.types.row import Row, RowKind
 from tests.table.runtime.changelogs import Run
 
 TIMED = BlockSchema(["id", "t"], [BigIntType(), TimestampType(3)])
@@ -302,6 +302,28 @@ def test_the_watermark_of_an_upsert_stream_comes_before_its_normalizer():
     env.create_temporary_view("rates", env.from_changelog_stream(rates, schema, ChangelogMode.upsert()))
     plan = env.explain_sql("SELECT * FROM rates").partition("== Optimized Physical Plan ==")[2]
     assert plan.index("ChangelogNormalize(key=[k])") < plan.index("Exchange(") < plan.index("WatermarkAssigner(")
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_mini_batches_leave_no_version_of_an_upsert_table_out(batches):
+    env = tables(**{"pipeline.auto-watermark-interval": "1 h"})  # a watermark ends a bundle
+    if batches:
+        for name, value in {"enabled": "true", "allow-latency": "5 s", "size": "100"}.items():
+            env.get_config().set(f"table.exec.mini-batch.{name}", value)
+    kinds = [RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.UPDATE_AFTER]
+    rates = [Row.of_kind(kind, "usd", n, at(10 * n)) for n, kind in enumerate(kinds)]
+    orders = [Row(n, "usd", at(n)) for n in (5, 15, 25)]
+    for name, columns, rows, more in (
+        ("rates", "k STRING PRIMARY KEY NOT ENFORCED, rate INT", rates, ", 'changelog-mode' = 'I,UA,D'"),
+        ("orders", "id INT, k STRING", orders, ""),
+    ):
+        env.execute_sql(
+            f"CREATE TABLE {name} ({columns}, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) "
+            f"WITH ('connector' = 'values', 'data-id' = '{register_rows(rows)}'{more})"
+        )
+    query = "SELECT id, rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k"
+    with env.execute_sql(query).collect() as found:
+        assert sorted(map(tuple, found)) == [(5, 0), (15, 1), (25, 2)]
 
 
 def test_an_assigner_has_no_state_that_cannot_be_dealt_out_to_other_subtasks():

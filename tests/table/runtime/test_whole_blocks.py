@@ -234,3 +234,19 @@ def test_the_best_rows_of_partitions_are_those_of_blocks(monkeypatch, seed, numb
         found.append(changes_of(run, changes, size))
     assert found[0] == found[1]
     assert len(found[0]) > 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("before", [False, True])
+def test_rows_that_move_through_positions_do_as_those_that_replace_others(seed, before):
+    chance = random.Random(seed)
+    changes = [(0, (*each[:3], float(at), *each[4:])) for at, (_, each) in enumerate(changelog(chance, 300, False))]
+    output = BlockSchema([*SOURCE.names, "place"], [*SOURCE.types, BigIntType()])
+    given = {
+        "partition": ((0,), ())[seed % 2], "order": (SortKey(1, False, True), SortKey(5, True, False)), "start": 1 + seed % 3,
+        "end": 4 + seed % 3, "number": True, "update_before": before,
+    }  # fmt: skip
+    moved = changes_of(Run(rank.Rank, [SOURCE], output, strategy="append", **given), changes, 40)
+    replaced = changes_of(Run(rank.Rank, [SOURCE], output, strategy="update", unique_key=(3,), **given), changes, 1)
+    assert moved == replaced
+    assert len(moved) > 50

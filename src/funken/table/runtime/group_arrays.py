@@ -71,17 +71,15 @@ class GroupArrays:
     # ---- a block
 
     def slots(self, keys: Sequence[Tuple]) -> Array:
-        """Return the slots of keys, which may be changed from now on; new keys get empty ones."""
-        found = []
+        """Return the slots of keys, all different, which may be changed from now on; new keys get empty ones."""
         known = self._slots
-        for key in keys:
-            slot = known.get(key)
-            if slot is None:
-                slot = known[key] = self._new(key)
-            found.append(slot)
+        # Hot: keys that are known, all at once.
+        found: list[Any] = list(map(known.get, keys))
+        for at in [at for at, slot in enumerate(found) if slot is None]:
+            found[at] = known[keys[at]] = self._new(keys[at])
         if self._pending:
             self._write_first(found)
-        slots = np.array(found, np.int64)
+        slots: Array = np.array(found, np.int64)
         self._changed[slots] = True
         return slots
 

@@ -149,7 +149,8 @@ class JoinRows:
         if not len(places):
             return places
         groups = Groups(places, self._count)
-        initial, changes = self._partners.take(groups.slots), changes.take(groups.order)
+        initial: Array = self._partners.take(groups.slots)
+        changes = changes.take(groups.order)
         values = changes.copy()
         values[groups.begins] += initial
         after = running_sum(values, groups)
@@ -166,14 +167,12 @@ class JoinRows:
 
     def _slots_of(self, keys: list[Tuple]) -> Array:
         """Return the slots of keys; new keys get new ones."""
+        # Hot: keys that are known, all at once.
         slots, known = self._slots, self._keys
-        found = []
-        for key in keys:
-            slot = slots.get(key)
-            if slot is None:
-                slot = slots[key] = len(known)
-                known.append(key)
-            found.append(slot)
+        found = list(map(slots.get, keys))
+        for at in [at for at, slot in enumerate(found) if slot is None]:
+            found[at] = slots[keys[at]] = len(known)
+            known.append(keys[at])
         if len(known) > len(self._last):
             size, room = len(self._last), max(_FEWEST, 2 * len(known))
             self._last, self._changed, self._saved = (
@@ -274,8 +273,7 @@ class JoinRows:
 
     def find(self, keys: Sequence[Tuple]) -> tuple[Array, Array]:
         """Return how many rows each key has, and the places of all of them, of each key in the order of arrival."""
-        get = self._slots.get
-        slots = np.array([get(key, -1) for key in keys], np.int64)
+        slots = np.array(list(map(self._slots.get, keys, repeat(-1))), np.int64)
         nothing = np.empty(0, np.int64)
         owners, runs = [nothing], [nothing]
         owner = np.flatnonzero(slots >= 0)

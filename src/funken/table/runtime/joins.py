@@ -178,7 +178,7 @@ class RegularJoin(JoinBase):
             others = self._rows[1 - index]
             for probed, places in pairs:
                 kinds = None if some.kinds is None else some.kinds.take(probed)
-                self._emit(_columns_of(some.batch, probed), others.columns(places), kinds, index)
+                self._emit(columns_of(some.batch, probed), others.columns(places), kinds, index)
         else:
             parts = [(_NONE, _NONE), *pairs]
             probed, places = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -209,7 +209,7 @@ class RegularJoin(JoinBase):
         ends, of_rows = np.cumsum(counts), rows.groups.of_records()
         for probed, places in Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(_PAIRS):
             if self._kept is not None:
-                mine = _columns_of(batch, probed, self._read[index])
+                mine = columns_of(batch, probed, self._read[index])
                 theirs = others.columns(places, self._read[1 - index])
                 both = mine + theirs if index == 0 else theirs + mine
                 mask = self._kept.mask(pa.RecordBatch.from_arrays(both, schema=self._both.arrow))
@@ -251,7 +251,7 @@ class RegularJoin(JoinBase):
         pair, part = which // 3, which % 3
         order = probed.take(pair)
         mine, theirs = np.where(part == 1, order, -1), places.take(pair)
-        kinds = np.choose(part, (DELETE, of_pairs.take(pair), INSERT))
+        kinds: Array = np.where(part == 1, of_pairs.take(pair), np.where(part == 0, DELETE, INSERT))
         if self.is_outer(index):
             alone = np.ones(len(block), np.bool_)
             alone[probed] = False
@@ -265,12 +265,11 @@ class RegularJoin(JoinBase):
                     (kinds, np.where(adds.take(at), INSERT, DELETE)),
                 )
             )
+        own = partial(columns_of, block.batch)
         for begin in range(0, len(mine), _PAIRS):
             some = slice(begin, begin + _PAIRS)
-            self._emit(
-                _padded(partial(_columns_of, block.batch), mine[some]), _padded(others.columns, theirs[some]), kinds[some],
-                index,
-            )  # fmt: skip
+            columns = padded_columns(own, mine[some]), padded_columns(others.columns, theirs[some])
+            self._emit(*columns, kinds[some], index)
 
     def _emit(self, mine: list[pa.Array], theirs: list[pa.Array], kinds: Array | None, index: int) -> None:
         batch = pa.RecordBatch.from_arrays(mine + theirs if index == 0 else theirs + mine, schema=self.schema.arrow)
@@ -440,7 +439,7 @@ class RegularJoin(JoinBase):
         self._change_partners(partners, 0, 1 if adds else -1)
 
 
-def _columns_of(batch: pa.RecordBatch, places: Array, read: set[int] | None = None) -> list[pa.Array]:
+def columns_of(batch: pa.RecordBatch, places: Array, read: set[int] | None = None) -> list[pa.Array]:
     """Return the columns of some rows; those that are not read are NULL."""
     at = pa.array(places)
     return [
@@ -449,7 +448,7 @@ def _columns_of(batch: pa.RecordBatch, places: Array, read: set[int] | None = No
     ]
 
 
-def _padded(columns: Callable[[Array], list[pa.Array]], places: Array) -> list[pa.Array]:
+def padded_columns(columns: Callable[[Array], list[pa.Array]], places: Array) -> list[pa.Array]:
     """Return the columns of some rows; those of -1 are NULL."""
     there = places >= 0
     if there.all():
@@ -471,4 +470,4 @@ def _every(marks: Array | None, block: TableBlock) -> Array:
     return np.ones(len(block), np.bool_) if marks is None else marks
 
 
-__all__ = ["JoinBase", "RegularJoin"]
+__all__ = ["JoinBase", "RegularJoin", "columns_of", "padded_columns"]

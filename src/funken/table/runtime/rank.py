@@ -7,7 +7,8 @@ get in can never come up. What is taken back may let a later row in, so all of t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import running_most
 from funken.table.logical import SortKey
-from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
@@ -24,6 +25,7 @@ from funken.table.runtime.order import places_of, sort_key
 
 Tuple = tuple[Any, ...]
 _NANOS = 1_000_000
+_AT_ONCE = 1 << 14
 _FEW = 32
 """Blocks of fewer rows are handled row by row."""
 _CACHED = 100_000
@@ -35,12 +37,96 @@ _MOST = (1 << 63) - 1
 
 
 class _Partition:
-    """The rows of a partition and their sort keys, in order."""
+    """The rows of a partition, their sort keys, and what ``_Moves`` knows them by, in order."""
 
-    __slots__ = ("end", "keys", "rows")
+    __slots__ = ("end", "keys", "numbers", "rows")
 
-    def __init__(self, rows: list[Tuple], keys: list[Any], end: int | None) -> None:
-        self.rows, self.keys, self.end = rows, keys, end
+    def __init__(self, rows: list[Tuple], keys: list[Any], end: int | None, numbers: Sequence[int] = ()) -> None:
+        self.rows, self.keys, self.end, self.numbers = rows, keys, end, list(numbers)
+
+
+class _Moves:
+    """What a block changes in partitions that show positions: rows by their number in the block, or among those from before it.
+
+    The numbers of these are negative. A row that moves through many positions is an int each time, and made columns at the end.
+    """
+
+    def __init__(self, start: int, before: bool) -> None:
+        self._start, self._before = start, before
+        self.stored: list[Tuple] = []
+        self._rows: list[int] = []
+        self._places: list[int] = []
+        self._kinds: list[int] = []
+        self._all_places: list[int] = []
+
+    def load(self, rows: list[Tuple]) -> Sequence[int]:
+        """Return the numbers of rows from before the block."""
+        first = len(self.stored)
+        self.stored += rows
+        return range(-first - 1, -first - 1 - len(rows), -1)
+
+    def add(self, part: _Partition, place: int, row: Tuple, key: Any, number: int) -> None:
+        """Let a row come in at a place, which moves those behind it by one; the last may leave."""
+        rows, keys, numbers, end = part.rows, part.keys, part.numbers, part.end
+        rows.insert(place, row)
+        keys.insert(place, key)
+        numbers.insert(place, number)
+        assert end is not None
+        last, first = len(rows) - 1, max(place, self._start - 1)
+        until = min(last, end)
+        if until > first:
+            self._move(rows, keys, numbers, first, until)
+        if first <= last < end:
+            self._rows.append(numbers[last])
+            self._places.append(last + 1)
+            self._kinds.append(INSERT)
+        del rows[end:], keys[end:], numbers[end:]
+
+    def _move(self, rows: list[Tuple], keys: list[Any], numbers: list[int], first: int, until: int) -> None:
+        """Let each row from a position on take the place of the next."""
+        at = range(first, until)
+        if any(map(eq, keys[first:until], keys[first + 1 : until + 1])):  # where equal rows are, nothing changes
+            at = [each for each in at if rows[each] != rows[each + 1]]  # type: ignore[assignment]
+            came, went, places = (
+                [numbers[each] for each in at],
+                [numbers[each + 1] for each in at],
+                [each + 1 for each in at],
+            )
+        else:
+            came, went, places = (
+                numbers[first:until],
+                numbers[first + 1 : until + 1],
+                self._positions(until)[first:until],
+            )
+        if not self._before:
+            self._rows += came
+            self._places += places
+            self._kinds += [UPDATE_AFTER] * len(came)
+            return
+        count = len(came)
+        both, twice = [0] * (2 * count), [0] * (2 * count)
+        both[::2], both[1::2] = went, came
+        twice[::2] = twice[1::2] = places
+        self._rows += both
+        self._places += twice
+        self._kinds += [UPDATE_BEFORE, UPDATE_AFTER] * count
+
+    def _positions(self, until: int) -> list[int]:
+        if len(self._all_places) < until:
+            self._all_places = list(range(1, 2 * until + 1))
+        return self._all_places
+
+    def changes(self, batch: pa.RecordBatch, schema: BlockSchema, output: BlockSchema) -> Iterator[TableBlock]:
+        """Yield the changes, with the rows of the block."""
+        every = pa.concat_batches([schema.batch(self.stored), batch]) if self.stored else batch
+        for begin in range(0, len(self._rows), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            numbers = np.array(self._rows[part], np.int64)
+            at = pa.array(np.where(numbers < 0, -numbers - 1, numbers + len(self.stored)))
+            places = pa.array(self._places[part], pa.int64()).cast(output.arrow.field(len(schema)).type)
+            made = pa.RecordBatch.from_arrays([*every.take(at).columns, places], schema=output.arrow)
+            kinds = np.array(self._kinds[part], np.int8)
+            yield TableBlock(made, kinds if kinds.any() else None)
 
 
 class Rank(KeyedTableOperator):
@@ -76,6 +162,10 @@ class Rank(KeyedTableOperator):
         whole = bool(self._order) and self.inputs[0].types[self._order[0].index].root in _WHOLE
         self._sifts = bounded and whole and not self._ttl
         self._top1 = self._strategy != "retract" and (self._start, self._end) == (1, 1)
+        #: whether rows only come, and are shown with their positions
+        self._shifts = self._strategy == "append" and self._number and not self._top1
+        self._shifts = self._shifts and (self._end is not None or self._end_column is not None)
+        self._moves: _Moves | None = None
         ordered = bool(self._order) and all(self.inputs[0].types[key.index].root in _ORDERED for key in self._order)
         self._bests = bounded and self._top1 and ordered and not self._ttl
 
@@ -88,12 +178,19 @@ class Rank(KeyedTableOperator):
             if self._sifts:
                 block = self._sifted(block)
         known: dict[Any, _Partition] = {}
-        for key, row, kind in self.keyed_rows(block, self._columns):
+        self._moves = _Moves(self._start, self._before) if self._shifts else None
+        for number, (key, row, kind) in enumerate(self.keyed_rows(block, self._columns)):
             part = known.get(key)
             if part is None:
                 self.store.current_key = key
                 part = known[key] = self._load(row)
-            self._one(part, row, kind)
+            if self._moves is not None:
+                self._shift(part, row, number, self._moves)
+            else:
+                self._one(part, row, kind)
+        if self._moves is not None:
+            for changes in self._moves.changes(block.batch, self.inputs[0], self.schema):
+                self.emit(changes)
         keeps = not self.in_files
         if len(self._sort_keys) > _CACHED:
             self._sort_keys.clear()
@@ -112,9 +209,7 @@ class Rank(KeyedTableOperator):
         rows, order = KeyedRows(block.batch, self._columns), self._order[0]
         limits: list[int] = []
         none = _MOST if order.ascending else -_MOST - 1
-        for key in rows.keys:
-            self.store.current_key = key
-            stored = self._state.value()
+        for stored in map(self._state.table.get, rows.keys):
             kept = () if stored is None else stored[0]
             limit = kept[self._end - 1][order.index] if len(kept) >= self._end else None
             limits.append(none if limit is None else limit)
@@ -132,9 +227,14 @@ class Rank(KeyedTableOperator):
         rows, table, schema = KeyedRows(block.batch, self._columns), self._state.table, self.inputs[0]
         stored = [table.get(key) for key in rows.keys]
         known = np.flatnonzero(np.array([each is not None for each in stored]))
-        bests = schema.batch([each[0][0] for each in stored if each is not None])
+        bests = [each[0][0] for each in stored if each is not None]
         count, groups = len(known), rows.groups
-        columns = [pa.concat_arrays([bests.column(key.index), block.batch.column(key.index)]) for key in self._order]
+        columns = [
+            pa.concat_arrays(
+                [schema.array([row[key.index] for row in bests], key.index), block.batch.column(key.index)]
+            )
+            for key in self._order
+        ]
         places = places_of(columns, self._order)
         # the greater, the better; 0: there is none
         values = (len(places) - places[count:]).take(groups.order)
@@ -158,17 +258,26 @@ class Rank(KeyedTableOperator):
         firsts = np.append(True, of_wins[1:] != of_wins[:-1])
         replaced[firsts] = of_groups.take(of_wins[firsts])
         in_order = np.argsort(at)
-        self._emit_bests(pa.concat_batches([bests, block.batch]), at.take(in_order) + count, replaced.take(in_order))
+        self._emit_bests(block, bests, at.take(in_order), replaced.take(in_order))
         lasts = np.flatnonzero(np.append(firsts[1:], True))
         left = schema.tuples(block.batch.take(pa.array(at.take(lasts))))
         for group, row in zip(of_wins.take(lasts).tolist(), left, strict=True):
             table[rows.keys[group]] = [row], self._end
 
-    def _emit_bests(self, batch: pa.RecordBatch, came: Any, replaced: Any) -> None:
-        """Emit rows of a batch that take the places of others (-1: of none)."""
-        wanted = np.stack(((replaced >= 0) & self._before, np.ones(len(came), np.bool_)), 1).ravel()
+    def _emit_bests(self, block: TableBlock, bests: list[Tuple], came: Any, replaced: Any) -> None:
+        """Emit rows of a block that take the places of others: of the bests, then of the block (-1: of none)."""
+        count, batch, of_bests = len(bests), block.batch, np.flatnonzero((replaced >= 0) & (replaced < len(bests)))
+        there = replaced >= 0
+        if self._before and len(of_bests):  # only these have to be columns again
+            some = self.inputs[0].batch([bests[place] for place in replaced.take(of_bests).tolist()])
+            replaced = np.where(replaced >= count, replaced - count + len(of_bests), replaced)
+            replaced[of_bests] = np.arange(len(of_bests))
+            batch, came = pa.concat_batches([some, batch]), came + len(of_bests)
+        else:
+            replaced = replaced - count
+        wanted = np.stack((there & self._before, np.ones(len(came), np.bool_)), 1).ravel()
         rows = np.stack((replaced, came), 1).ravel()[wanted]
-        kinds = np.stack((np.full(len(came), UPDATE_BEFORE), np.where(replaced >= 0, UPDATE_AFTER, INSERT)), 1).ravel()
+        kinds = np.stack((np.full(len(came), UPDATE_BEFORE), np.where(there, UPDATE_AFTER, INSERT)), 1).ravel()
         marks = kinds[wanted].astype(np.int8)
         columns = batch.take(pa.array(rows)).columns
         if self._number:
@@ -184,7 +293,13 @@ class Rank(KeyedTableOperator):
         rows = list(stored[0])
         known = self._sort_keys.pop(self.store.current_key, None)
         keys = known[1] if known is not None and known[0] is stored[0] else list(map(self._key_of, rows))
-        return _Partition(rows, keys, stored[1])
+        return _Partition(rows, keys, stored[1], () if self._moves is None else self._moves.load(rows))
+
+    def _shift(self, part: _Partition, row: Tuple, number: int, moves: _Moves) -> None:
+        key = self._key_of(row)
+        place = bisect_right(part.keys, key)
+        if place < part.end:  # type: ignore[operator]
+            moves.add(part, place, row, key, number)
 
     def _one(self, part: _Partition, row: Tuple, kind: int) -> None:
         if not is_accumulate(kind):
@@ -221,15 +336,10 @@ class Rank(KeyedTableOperator):
         limited = self._strategy != "retract" and part.end is not None
         if limited and place >= part.end:  # type: ignore[operator]
             return
-        if limited and self._number:
-            part.rows.insert(place, row)
-            part.keys.insert(place, key)
-            self._emit_moved(part, place)
-        else:
-            old = self._visible(part)
-            part.rows.insert(place, row)
-            part.keys.insert(place, key)
-            self._emit_changes(old, self._visible(part), part)
+        old = self._visible(part)
+        part.rows.insert(place, row)
+        part.keys.insert(place, key)
+        self._emit_changes(old, self._visible(part), part)
         if limited:
             del part.rows[part.end :], part.keys[part.end :]
 
@@ -287,23 +397,6 @@ class Rank(KeyedTableOperator):
                 if self._before:
                     self._emit(before, number, UPDATE_BEFORE)
                 self._emit(after, number, UPDATE_AFTER)
-
-    def _emit_moved(self, part: _Partition, place: int) -> None:
-        """Emit the positions that change as a row comes in at a place: each row behind it moves by one."""
-        rows, last = part.rows, len(part.rows) - 1
-        found: list[Tuple] = []
-        kinds: list[int] = []
-        for at in range(max(place, self._start - 1), min(last + 1, part.end or 0)):
-            if at == last:
-                found.append((*rows[at], at + 1))
-                kinds.append(INSERT)
-            elif rows[at] != rows[at + 1]:
-                if self._before:
-                    found.append((*rows[at + 1], at + 1))
-                    kinds.append(UPDATE_BEFORE)
-                found.append((*rows[at], at + 1))
-                kinds.append(UPDATE_AFTER)
-        self.collect_changes(found, kinds)
 
     def _emit_window(self, old: list[Tuple], new: list[Tuple]) -> None:
         """Emit changes of positions that are not shown: all retractions first, so that no row is at two of them meanwhile.

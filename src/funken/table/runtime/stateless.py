@@ -155,7 +155,7 @@ class Calc(TableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Compute a block."""
-        known = {}
+        known: dict[Node, Any] = {}
         if self._kept is not None:
             evaluator = Evaluator(block.batch, self._kept.context)
             mask = pc.fill_null(_whole(evaluator.column(self._kept.nodes[0])), False)
