@@ -44,12 +44,14 @@ from funken.api.environment import StreamExecutionEnvironment
 from funken.api.streams.stream import DataStream
 from funken.cli import run as command
 from funken.cli.main import main as funken_main
+from funken.connectors.elasticsearch import ElasticsearchSink
 from funken.connectors.files.sink import FileSink
 from funken.connectors.files.source import FileSource
 from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeserializationSchema
 from funken.connectors.kafka.sink import KafkaSink
 from funken.connectors.kafka.source import KafkaSource
 from funken.connectors.sql import SqliteDatabase, SqlSink
+from funken.table.connectors.cdc import MySqlChanges, PostgresChanges
 from funken.table.connectors.databases import JdbcFactory
 from funken.table.connectors.filesystem import FilesystemFactory
 from funken.table.connectors.generated import DatagenFactory, FieldRule, random_value
@@ -226,7 +228,7 @@ def _stub_streams(inputs: Inputs) -> None:
                 return value
 
             return sink_to(stream.map(written), KeptRows("written", ()))
-        return sink_to(stream, KeptRows("written", ()) if isinstance(sink, SqlSink) else sink)
+        return sink_to(stream, KeptRows("written", ()) if isinstance(sink, SqlSink | ElasticsearchSink) else sink)
 
     TopicTable.stream = of_table  # type: ignore[method-assign]
     StreamExecutionEnvironment.from_source = stubbed_source  # type: ignore[method-assign]
@@ -282,6 +284,11 @@ def _stub_tables(inputs: Inputs) -> None:
         given = {"number-of-rows": str(ROWS), **context.options, "rows-per-second": "100000"}
         return scan(factory, replace(context, options=given))
 
+    def of_changes(table: Any, env: Any) -> Any:
+        rows = tuple(Row(*row) for row in inputs.rows(table._context.columns))
+        return env.from_source(RowsInTurns(rows), None, "changes")
+
+    MySqlChanges.stream = PostgresChanges.stream = of_changes  # type: ignore[assignment, method-assign]
     JdbcFactory._parts = of_database  # type: ignore[method-assign]
     DatagenFactory.scan = bounded  # type: ignore[method-assign]
 

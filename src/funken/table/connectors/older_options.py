@@ -15,10 +15,19 @@ _KEYS = {
     "connector.write.flush.max-rows": "sink.buffer-flush.max-rows",
     "connector.write.flush.interval": "sink.buffer-flush.interval",
     "connector.write.max-retries": "sink.max-retries", "connector.lookup.cache.max-rows": "lookup.cache.max-rows",
-    "connector.lookup.cache.ttl": "lookup.cache.ttl",
+    "connector.lookup.cache.ttl": "lookup.cache.ttl", "connector.hosts": "hosts", "connector.index": "index",
+    "connector.document-type": "document-type", "connector.key-delimiter": "document-id.key-delimiter",
+    "connector.failure-handler": "failure-handler", "connector.flush-on-checkpoint": "sink.flush-on-checkpoint",
+    "connector.bulk-flush.max-actions": "sink.bulk-flush.max-actions",
+    "connector.bulk-flush.max-size": "sink.bulk-flush.max-size",
+    "connector.bulk-flush.interval": "sink.bulk-flush.interval",
+    "connector.bulk-flush.backoff.type": "sink.bulk-flush.backoff.strategy",
+    "connector.bulk-flush.backoff.max-retries": "sink.bulk-flush.backoff.max-retries",
+    "connector.bulk-flush.backoff.delay": "sink.bulk-flush.backoff.delay",
+    "connector.connection-path-prefix": "connection.path-prefix",
 }  # fmt: skip
 _WITHOUT_MEANING = re.compile(
-    r"update-mode|schema\..*|.*property-version|connector\.version|connector\.properties\.zookeeper\.connect"
+    r"update-mode|connector\.key-null-literal|schema\..*|.*property-version|connector\.version|connector\.properties\.zookeeper\.connect"
     r"|format\.(type|derive-schema|schema|json-schema|avro-schema|record-class|ignore-first-line|fields\..*)"
 )
 _FIRST_LINE = "format.ignore-first-line"
