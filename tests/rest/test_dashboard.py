@@ -709,6 +709,34 @@ def test_each_subtask_has_a_bar_of_its_load(page, serve, width):
     assert bar["width"] == pytest.approx(0.7 * whole["width"], abs=1)
 
 
+TRUNK = ["Thread.run (threading.py:982)", "Worker.run (spark/worker.py:90)", "Task.step (runtime/task/loop.py:209)",
+         "fused (<funken operators, fused>:6)"]  # fmt: skip
+
+
+@needs_browser
+def test_frames_of_funken_that_every_sample_has_are_one_bar_until_it_is_chosen(page, serve):
+    data = {"name": "price (job.py:7)", "value": 90, "children": []}
+    tree = {
+        "name": TRUNK[-1],
+        "value": 100,
+        "children": [data, {"name": "wait (threading.py:1)", "value": 10, "children": []}],
+    }
+    for name in reversed(TRUNK[:-1]):
+        tree = {"name": name, "value": 100, "children": [tree]}
+    answer = {"endTimestamp": 1, "data": {"name": "root", "value": 100, "children": [tree]}}
+    page.route("**/flamegraph*", lambda route: route.fulfill(json=answer))
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
+    page.wait_for_selector(".flame .frame", state="attached")
+
+    frames = page.locator(".flame .frame")
+    assert [each.split(":")[0] for each in frames.locator("text").all_text_contents()][:2] == [
+        "root", "4 frames of Funken, down to fused (<funken operators, fused>",
+    ]  # fmt: skip
+    assert frames.count() == 4 and page.locator(".flame .user").count() == 2
+    frames.nth(1).click()
+    assert frames.count() == 7 and page.locator(".flame .own").count() == 4
+
+
 @needs_browser
 def test_the_flame_graph_begins_with_the_vertex_that_the_job_waits_for(page, serve):
     job = FakeJob()
