@@ -414,6 +414,17 @@ def test_metrics_are_drawn_and_the_configuration_is_listed(page, serve):
 
 
 @needs_browser
+def test_of_many_vertices_the_busiest_are_drawn(page, serve):
+    job = FakeJob()
+    job.current = busy_job(30, 1)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/metrics")
+    chart = page.locator(".chart", has_text="Records in, by vertex")
+    chart.locator("path.series").first.wait_for(state="attached")
+    assert "(the busiest 6 of 30)" in chart.inner_text() and "count orders 3" in chart.inner_text()
+    assert chart.locator("path.series").count() == 6
+
+
+@needs_browser
 def test_any_metric_is_drawn_on_demand(page, serve):
     page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/metrics")
     page.get_by_label("Metric").select_option("numRecordsIn")
