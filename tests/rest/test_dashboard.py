@@ -15,7 +15,7 @@ from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
 from funken.runtime.job.history import FailureRecord
 from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.states import JobStatus
+from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, FakeJob
 from tests.rest.pictures import (
@@ -679,6 +679,18 @@ def test_a_job_that_has_failed_says_why_on_every_page(page, serve):
     assert "in enrich orders 2, subtask 1." in cause.inner_text() and "KeyError: 'pear'" in cause.inner_text()
     cause.get_by_role("link").click()
     page.wait_for_selector(".failure .traceback")
+
+
+@needs_browser
+def test_a_job_that_runs_only_in_part_says_what_it_waits_for(page, serve):
+    job = FakeJob()
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(".vertex")
+    assert "Now" not in page.locator(".facts").inner_text()
+    waiting = [replace(each, state=ExecutionState.SCHEDULED) for each in job.current.vertices[1].subtasks]
+    vertices = (job.current.vertices[0], replace(job.current.vertices[1], subtasks=tuple(waiting)))
+    job.current = replace(job.current, taken=11_000, vertices=vertices)
+    page.wait_for_selector(".facts :text('running (2 of 4 subtasks)')")
 
 
 @needs_browser

@@ -223,6 +223,7 @@ class JobSnapshot:
             "start_time": self.start_time,
             "end_time": self.end_time,
             "duration": self.duration,
+            "phase": self.phase,
             "stuck_checkpoints": self.stuck_checkpoints(),
         }
 
