@@ -80,6 +80,8 @@ class JobSnapshot:
     (True, 0, 0)
     >>> list(job.latencies()), job.start_delays()  # metrics.latency.interval is 0, and there was no checkpoint
     ([], {})
+    >>> job.stuck_checkpoints()
+    []
     """
 
     id: str
