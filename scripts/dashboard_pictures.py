@@ -9,6 +9,7 @@ text that leaves its box. The pictures are for looking at; they do not belong in
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from funken import Configuration, DataGeneratorSource, JobClient, StreamExecutionEnvironment, WatermarkStrategy
 from funken.rest.server import RestServer
 from funken.rest.settings import RestSettings
 from tests.rest import pictures
@@ -101,6 +103,11 @@ def _choose_chain(page: Any) -> None:
     page.locator("#operators").scroll_into_view_if_needed()
 
 
+def _second_vertex(page: Any) -> None:
+    page.get_by_label("Vertex").select_option(index=1)
+    page.wait_for_selector(".flame .frame:has-text('signed')", state="attached")
+
+
 def _summary(page: Any) -> None:
     page.wait_for_selector("#checkpoints tbody tr")
     page.get_by_text("Summary and configuration").click()
@@ -118,6 +125,28 @@ def _operator(page: Any) -> None:
 
 
 PREPARED = {("one", "checkpoints"): _summary, ("thirty", "metrics"): _chart, ("sql", "plan"): _operator}
+
+
+def parsed(number: int) -> dict[str, int]:
+    """Be a function that is seen in a flame graph."""
+    found: dict[str, int] = json.loads(json.dumps({"order": number, "shop": number % 50}))
+    return found
+
+
+def signed(order: dict[str, int]) -> str:
+    """Be another one."""
+    return hashlib.sha256(repr(order).encode() * 200).hexdigest()
+
+
+def start_job() -> JobClient:
+    """Start a job in this process that computes, for a flame graph as users see it."""
+    conf = Configuration(
+        {"execution.target": "local", "parallelism.default": 2, "rest.enabled": "true", "rest.port": 0}
+    )
+    env = StreamExecutionEnvironment.get_execution_environment(conf)
+    numbers = env.from_source(DataGeneratorSource(int), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.rebalance().map(parsed).name("parse").map(signed).name("sign").for_each(len)
+    return env.execute_async("a real job")
 
 
 class Camera:
@@ -138,11 +167,18 @@ class Camera:
                 job.entry = server.jobs.add(job)
                 if wanted.name.endswith("-metrics"):
                     pictures.remember_an_hour(job.entry, job)
-            self._draw(wanted, width, server)
+            self._draw(wanted, width, server.url, server.close)
         finally:
             server.close()
 
-    def _draw(self, wanted: Page, width: int, server: RestServer) -> None:
+    def take_of(self, client: JobClient, width: int) -> None:
+        """Draw the flame graph of a job that runs."""
+        url = client.get_web_interface_url()
+        assert url is not None
+        wanted = Page("real-flame", f"#/jobs/{client.get_job_id()}/flame", before=_second_vertex)
+        self._draw(wanted, width, url)
+
+    def _draw(self, wanted: Page, width: int, url: str, close: Callable[[], None] = lambda: None) -> None:
         name = f"{wanted.name}-{width}{'-dark' if self._dark else ''}"
         size = {"width": width, "height": HEIGHTS.get(width, 900)}
         context = self._browser.new_context(viewport=size, color_scheme="dark" if self._dark else "light")
@@ -155,13 +191,13 @@ class Camera:
             pattern = path if "*" in path else f"**{path}"
             page.route(pattern, _answer(answer))
         try:
-            page.goto(f"{server.url}/{wanted.address}")
+            page.goto(f"{url}/{wanted.address}")
             page.wait_for_timeout(700)
             if wanted.before is not None:
                 wanted.before(page)
                 page.wait_for_timeout(400)
             if wanted.lost:
-                server.close()
+                close()
                 page.wait_for_selector("body.lost")
             page.screenshot(
                 path=self._folder / f"{name}.png", full_page=not wanted.lost and "cancel" not in wanted.name
@@ -205,6 +241,14 @@ def main() -> int:
                 if given.only in wanted.name:
                     camera.take(wanted, width)
                     print(wanted.name, width, flush=True)
+        if given.only in "real-flame":
+            client = start_job()
+            try:
+                for width in map(int, given.widths.split(",")):
+                    camera.take_of(client, width)
+                    print("real-flame", width, flush=True)
+            finally:
+                client.cancel().result(timeout=60)
         browser.close()
     for problem in camera.problems:
         print(problem)

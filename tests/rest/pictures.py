@@ -246,7 +246,7 @@ def served(snapshot):
         at = NOW - 120_000 + 1000 * number
         entries.append(
             LogEntry(
-                at, level, "shop.prices", text, operator.id, operator.name, number % 4, 0, f"worker-{number % 3}", 40
+                at, level, "shop.prices", text, operator.name, operator.id, number % 4, 0, f"worker-{number % 3}", 40
             )
         )
     job.log.take(entries)

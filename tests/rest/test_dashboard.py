@@ -15,7 +15,7 @@ from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
 from funken.runtime.job.history import FailureRecord
 from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.states import JobStatus
+from funken.runtime.job.states import ExecutionState, JobStatus
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, FakeJob
 from tests.rest.pictures import (
@@ -414,6 +414,17 @@ def test_metrics_are_drawn_and_the_configuration_is_listed(page, serve):
 
 
 @needs_browser
+def test_of_many_vertices_the_busiest_are_drawn(page, serve):
+    job = FakeJob()
+    job.current = busy_job(30, 1)
+    page.goto(f"{serve(job)}/#/jobs/{JOB}/metrics")
+    chart = page.locator(".chart", has_text="Records in, by vertex")
+    chart.locator("path.series").first.wait_for(state="attached")
+    assert "(the busiest 6 of 30)" in chart.inner_text() and "count orders 3" in chart.inner_text()
+    assert chart.locator("path.series").count() == 6
+
+
+@needs_browser
 def test_any_metric_is_drawn_on_demand(page, serve):
     page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/metrics")
     page.get_by_label("Metric").select_option("numRecordsIn")
@@ -671,6 +682,18 @@ def test_a_job_that_has_failed_says_why_on_every_page(page, serve):
 
 
 @needs_browser
+def test_a_job_that_runs_only_in_part_says_what_it_waits_for(page, serve):
+    job = FakeJob()
+    page.goto(f"{serve(job)}/#/jobs/{JOB}")
+    page.wait_for_selector(".vertex")
+    assert "Now" not in page.locator(".facts").inner_text()
+    waiting = [replace(each, state=ExecutionState.SCHEDULED) for each in job.current.vertices[1].subtasks]
+    vertices = (job.current.vertices[0], replace(job.current.vertices[1], subtasks=tuple(waiting)))
+    job.current = replace(job.current, taken=11_000, vertices=vertices)
+    page.wait_for_selector(".facts :text('running (2 of 4 subtasks)')")
+
+
+@needs_browser
 def test_of_many_checkpoints_the_newest_are_listed_and_all_on_demand(page, serve):
     page.goto(f"{serve(served(busy_job(9, 200)))}/#/jobs/{JOB}/checkpoints")
     rows = page.locator("#checkpoints tbody tr")
@@ -707,6 +730,34 @@ def test_each_subtask_has_a_bar_of_its_load(page, serve, width):
         page.locator(".loadbar").first.bounding_box(),
     )
     assert bar["width"] == pytest.approx(0.7 * whole["width"], abs=1)
+
+
+TRUNK = ["Thread.run (threading.py:982)", "Worker.run (spark/worker.py:90)", "Task.step (runtime/task/loop.py:209)",
+         "fused (<funken operators, fused>:6)"]  # fmt: skip
+
+
+@needs_browser
+def test_frames_of_funken_that_every_sample_has_are_one_bar_until_it_is_chosen(page, serve):
+    data = {"name": "price (job.py:7)", "value": 90, "children": []}
+    tree = {
+        "name": TRUNK[-1],
+        "value": 100,
+        "children": [data, {"name": "wait (threading.py:1)", "value": 10, "children": []}],
+    }
+    for name in reversed(TRUNK[:-1]):
+        tree = {"name": name, "value": 100, "children": [tree]}
+    answer = {"endTimestamp": 1, "data": {"name": "root", "value": 100, "children": [tree]}}
+    page.route("**/flamegraph*", lambda route: route.fulfill(json=answer))
+    page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
+    page.wait_for_selector(".flame .frame", state="attached")
+
+    frames = page.locator(".flame .frame")
+    assert [each.split(":")[0] for each in frames.locator("text").all_text_contents()][:2] == [
+        "root", "4 frames of Funken, down to fused (<funken operators, fused>",
+    ]  # fmt: skip
+    assert frames.count() == 4 and page.locator(".flame .user").count() == 2
+    frames.nth(1).click()
+    assert frames.count() == 7 and page.locator(".flame .own").count() == 4
 
 
 @needs_browser

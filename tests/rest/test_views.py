@@ -6,6 +6,7 @@ import pytest
 
 from funken.errors import RequestRejected
 from funken.rest.views import checkpoints, jobs, metrics, vertices
+from funken.runtime.job.checkpoint_history import CheckpointStats
 from funken.runtime.job.states import ExecutionState, JobStatus
 from tests.rest.conftest import JOB, picture, subtask
 
@@ -206,3 +207,22 @@ def test_the_time_that_is_neither_busy_nor_back_pressured_is_idle():
 
     assert metrics["accumulated-idle-time"] == (8500 - 2500) + 8500  # it has run from 1,500 to 10,000
     assert metrics["accumulated-busy-time"] == 2000
+
+
+def waiting(age, last=50):
+    """A job whose third checkpoint has been under way for so long; the one before it took ``last``."""
+    job = picture()
+    done = replace(job.checkpoints.latest_completed, ended=job.checkpoints.latest_completed.triggered + last)
+    begun = CheckpointStats(8, "checkpoint", "IN_PROGRESS", job.taken - age, 4, 1, held_up_by=((1, 0), (1, 1)))
+    return replace(job, checkpoints=replace(job.checkpoints, latest_completed=done, history=(begun, done)))
+
+
+def test_a_checkpoint_that_takes_long_is_told_with_those_whom_it_waits_for():
+    assert waiting(9_000).stuck_checkpoints() == []
+    assert waiting(12_000).stuck_checkpoints() == ["checkpoint 8 has waited 12 s for sums -> print (subtasks 0 and 1)"]
+    assert waiting(12_000, last=7_000).stuck_checkpoints() == []
+    assert waiting(12_000).to_dict()["stuck_checkpoints"] == waiting(12_000).stuck_checkpoints()
+    assert checkpoints.details(waiting(12_000), 8)["held-up-by"] == [
+        {"vertex": SUMS, "name": "sums -> print", "subtasks": [0, 1]}
+    ]
+    assert checkpoints.details(waiting(12_000), 7)["held-up-by"] == []

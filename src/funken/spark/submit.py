@@ -228,10 +228,7 @@ class SparkRunner:
         if master.error is None and not master.over:
             text = why()
             if "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT" in text:
-                raise TooFewTaskSlots(
-                    f"the job needs {job.plan.slots} free task slots at once, but other jobs of the session use some. "
-                    f"Spark says: {text.splitlines()[0]}"
-                )
+                raise too_few_slots(job.plan.slots, job.slots() if job.slots else 0, text.splitlines()[0])
             raise JobExecutionError(f"Spark ended job {job.plan.name!r}: {text}")
         if master.error is not None:
             raise master.error
@@ -242,6 +239,24 @@ class SparkRunner:
             return alive()
         except jvm.GONE as error:
             raise JobExecutionError(f"Spark does not answer ({type(error).__name__}: {error})") from error
+
+
+def too_few_slots(wanted: int, available: int, said: str) -> JobExecutionError | TooFewTaskSlots:
+    """Return why Spark has refused a job that had enough slots just before: an executor was lost since, or others use some.
+
+    The first is over when another executor is there, for which the next attempt waits.
+
+    >>> type(too_few_slots(4, 4, "only 2 are free")).__name__, type(too_few_slots(4, 0, "only 0 are free")).__name__
+    ('TooFewTaskSlots', 'JobExecutionError')
+    """
+    if available < wanted:
+        return JobExecutionError(
+            f"the job needs {wanted} free task slots at once, and Spark has lost executors while it began: {available} are left. "
+            f"Another attempt waits for new ones. Spark says: {said}"
+        )
+    return TooFewTaskSlots(
+        f"the job needs {wanted} free task slots at once, but other jobs of the session use some. Spark says: {said}"
+    )
 
 
 def _not_started(master: JobMaster, host: str) -> JobExecutionError:

@@ -80,6 +80,21 @@ def test_a_checkpoint_is_in_progress_until_it_is_stored():
     assert newest.path == "/job/chk-1"
 
 
+def test_a_checkpoint_is_held_up_by_those_before_whom_all_have_acknowledged():
+    life = Timeline()
+    assert life.at(100).history[0].held_up_by == ((0, 0),)  # the barrier has not reached the printer
+    assert life.ack(1, READER).history[0].held_up_by == ((1, 0),)
+    failed = life.tell(Declined(1, PRINTER, 1, "the disk is full")).history[0]
+    assert (failed.status, failed.held_up_by) == ("FAILED", ((1, 0),))
+
+
+def test_a_checkpoint_that_is_complete_is_held_up_by_nobody():
+    life = Timeline()
+    life.at(100)
+    life.ack(1, READER, PRINTER)
+    assert life.tell(Stored(1), Committed(1)).latest_completed.held_up_by == ()
+
+
 def test_each_subtask_has_its_times_and_the_size_of_its_operators():
     life = Timeline()
     life.now = 5

@@ -7,12 +7,37 @@ import { moment, percent } from "./format.js";
 const ROW = 18;
 const LETTER = 6.6;
 const THINNEST = 1; // pixels
+const FOLDED = 2; // frames; more that every sample has are one bar
 const AGAIN_MS = 5000;
 const WITHOUT = { "-1": "The job is over: it has no threads.", "-2": "Flame graphs are switched off." }; // as Flink says it
 const TYPES = [["FULL", "on and off the CPU"], ["ON_CPU", "on the CPU"], ["OFF_CPU", "waiting"]];
 
-// Frames of Funken have a path below its folder, those of everything else a file name.
-const isFunken = (name) => /\([^()]*[\\/][^()]*:\d+\)$/.test(name);
+// Frames of Funken have a path below its folder, or are loops that it has generated; those of everything else have a file name.
+const isFunken = (name) => /\([^()]*[\\/][^()]*:\d+\)$/.test(name) || name.includes("(<funken operators");
+
+// Which frames are Funken's, or lead to it: those of Python's threads and of Spark's worker, above the first of its own.
+export function ownFrames(root) {
+  const own = new Set();
+  const visit = (frame, met) => {
+    const mine = isFunken(frame.name);
+    const below = (frame.children || []).map((child) => visit(child, met || mine)).some(Boolean);
+    if (mine || (!met && below)) own.add(frame);
+    return mine || below;
+  };
+  visit(root, false);
+  return own;
+}
+
+// The frames that are in every sample and are Funken's, from the root on: they say nothing about the program.
+export function trunkOf(root, own) {
+  const found = [];
+  let frame = root;
+  while (frame) {
+    frame = (frame.children || []).find((child) => child.value === root.value && own.has(child));
+    if (frame) found.push(frame);
+  }
+  return found;
+}
 
 // Bars of a tree within a width: each with its place, its frame and its share of all samples.
 export function barsOf(root, width) {
@@ -42,6 +67,7 @@ export function flameTab(job) {
   const root = svg("svg", { class: "flame", role: "img", "aria-label": "Flame graph", width: "100%" });
   const about = el("p", { class: "legend frame" }, "");
   let data = null;
+  let unfolded = false; // whether the trunk is shown frame by frame
   let path = []; // names from the root to the frame that takes the whole width
   let asked = -Infinity;
   let taken = 0;
@@ -87,8 +113,12 @@ export function flameTab(job) {
       top = next;
     }
     const width = Math.max(280, root.parentNode?.clientWidth - 26 || 1100);
-    const bars = barsOf(top, width).map((bar) => ({ ...bar, row: bar.row + above.length }));
-    const rows = [...above.map((frame, row) => ({ frame, x: 0, row, wide: width, outer: true })), ...bars];
+    const own = ownFrames(data);
+    const trunk = path.length || unfolded ? [] : trunkOf(data, own);
+    const folds = trunk.length > FOLDED;
+    const first = folds ? trunk.at(-1) : top;
+    const bars = barsOf(first, width).map((bar) => ({ ...bar, row: bar.row + (folds ? 1 : above.length), fold: folds && bar.frame === first }));
+    const rows = [...(folds ? [data] : above).map((frame, row) => ({ frame, x: 0, row, wide: width, outer: !folds })), ...bars];
     const wanted = search.value.toLowerCase();
     const fits = (frame) => wanted && frame.name.toLowerCase().includes(wanted);
     const height = ROW * (1 + Math.max(0, ...rows.map((bar) => bar.row)));
@@ -101,14 +131,19 @@ export function flameTab(job) {
     walk(data, []);
     root.replaceChildren(...rows.map((bar) => {
       const { frame, x, row, wide } = bar;
-      const kind = fits(frame) ? "found" : frame === data ? "all" : isFunken(frame.name) ? "own" : "user";
-      const text = `${frame.name}: ${percent(frame.value / data.value)}, ${frame.value} of ${data.value} samples`;
+      const kind = fits(frame) ? "found" : frame === data ? "all" : own.has(frame) ? "own" : "user";
+      const name = bar.fold ? `${trunk.length} frames of Funken, down to ${frame.name}` : frame.name;
+      const text = `${name}: ${percent(frame.value / data.value)}, ${frame.value} of ${data.value} samples`;
       const letters = Math.floor((wide - 8) / LETTER);
-      const shown = letters < 3 ? "" : frame.name.length > letters ? `${frame.name.slice(0, letters - 1)}…` : frame.name;
+      const shown = letters < 3 ? "" : name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
       const node = svg("g", { class: `frame ${kind}${bar.outer ? " outer" : ""}`, tabindex: 0, role: "button", "aria-label": text }, svg("title", {}, text),
         svg("rect", { x, y: row * ROW, width: Math.max(0.5, wide - 1), height: ROW - 1, rx: 2 }), shown ? svg("text", { x: x + 4, y: row * ROW + 13 }, shown) : null);
-      node.addEventListener("click", () => zoom(parents.get(frame)));
-      node.addEventListener("keydown", (event) => event.key === "Enter" && zoom(parents.get(frame)));
+      const choose = () => {
+        unfolded = unfolded || bar.fold || frame === data;
+        zoom(bar.fold ? null : parents.get(frame));
+      };
+      node.addEventListener("click", choose);
+      node.addEventListener("keydown", (event) => event.key === "Enter" && choose());
       node.addEventListener("pointerenter", () => setText(about, text));
       return node;
     }));

@@ -28,6 +28,12 @@ const histories = new Map();
 
 const NONE = "–"; // what formats say of what is not there
 
+// What a job does that does not run yet, or not all of it.
+function phaseOf(job) {
+  const [said, ran] = [job.phase || job.state.toLowerCase(), job.state.toLowerCase()];
+  return said === ran || /^running \((\d+) of \1 /.test(said) ? NONE : said;
+}
+
 // Why a job has failed for good, with the way to the traceback.
 function showCause(node, job, id) {
   const failure = job.state === "FAILED" ? job.failures[0] : null;
@@ -44,7 +50,7 @@ export function jobPage(id, name = "graph") {
   const title = el("h1", {}, "Loading …");
   const badge = el("span");
   const facts = el("div", { class: "facts" });
-  const values = ["Started", "Duration", "Ended", "Restarts", "Read", "Checkpoints", "Id"].map((label) => {
+  const values = ["Now", "Started", "Duration", "Ended", "Restarts", "Read", "Checkpoints", "Id"].map((label) => {
     const value = el("b");
     facts.append(el("span", { hidden: true }, `${label} `, value));
     return value;
@@ -83,7 +89,7 @@ export function jobPage(id, name = "graph") {
       showCause(cause, job, id);
       const newest = history.samples[history.samples.length - 1];
       const done = job.checkpoints;
-      [moment(job.start_time), duration(job.duration), moment(job.end_time), count(job.restarts), rate(newest ? newest.read : 0),
+      [phaseOf(job), moment(job.start_time), duration(job.duration), moment(job.end_time), count(job.restarts), rate(newest ? newest.read : 0),
         `${done.completed} completed, ${done.failed} failed`, id].forEach((text, number) => {
         setText(values[number], text);
         values[number].parentNode.hidden = text === NONE;

@@ -21,11 +21,18 @@ async function kept(job, query) {
   }
 }
 
+// The vertices with the busiest subtasks, as many as there are colours, in the order of the graph.
+function busiest(job) {
+  const busy = job.vertices.map((vertex) => Math.max(...vertex.subtasks.map(({ metrics }) => metrics.busy_ms_per_second)));
+  const chosen = new Set(busy.map((share, place) => [share, place]).sort(([one], [other]) => other - one).slice(0, SERIES).map(([, place]) => place));
+  return job.graph.vertices.filter((_, place) => chosen.has(place));
+}
+
 export function metricsTab(job) {
-  const names = job.graph.vertices.slice(0, SERIES).map((info) => [info.name, (sample) => sample.rates[job.vertex_ids[info.id]]]);
+  const names = busiest(job).map((info) => [info.name, (sample) => sample.rates[job.vertex_ids[info.id]]]);
   const more = job.graph.vertices.length - names.length;
   const charts = [
-    lineChart(more > 0 ? `Records in, by vertex (the first ${SERIES} of ${SERIES + more})` : "Records in, by vertex", names, rate),
+    lineChart(more > 0 ? `Records in, by vertex (the busiest ${SERIES} of ${SERIES + more})` : "Records in, by vertex", names, rate),
     lineChart("Latency at the end of the job", [["p50", (sample) => sample.p50], ["p99", (sample) => sample.p99]], duration),
     lineChart("Records read by sources", [["read", (sample) => sample.read]], rate),
     lineChart("Most busy and most back-pressured subtask", [["busy", (sample) => sample.busy], ["back-pressured", (sample) => sample.pressed]], percent),

@@ -80,6 +80,8 @@ class JobSnapshot:
     (True, 0, 0)
     >>> list(job.latencies()), job.start_delays()  # metrics.latency.interval is 0, and there was no checkpoint
     ([], {})
+    >>> job.stuck_checkpoints()
+    []
     """
 
     id: str
@@ -223,6 +225,7 @@ class JobSnapshot:
             "start_time": self.start_time,
             "end_time": self.end_time,
             "duration": self.duration,
+            "phase": self.phase,
             "stuck_checkpoints": self.stuck_checkpoints(),
         }
 
