@@ -31,7 +31,7 @@ SCHEMA = Tuple((INT, INT, STR, FLOAT))
 
 @pytest.fixture(autouse=True)
 def _blocks_are_never_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_SMALL", 0)
+    monkeypatch.setattr(counts, "_FEW", 0)
 
 
 def record(i: int) -> Any:
@@ -258,7 +258,7 @@ def test_counts_of_a_greater_slide_go_on_as_records_do() -> None:
 
 @pytest.mark.parametrize("window", ["of many", "sliding", "numbered"])
 def test_small_blocks_are_counted_one_by_one(window: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_SMALL", 400)
+    monkeypatch.setattr(counts, "_FEW", 400)
     dice = random.Random(window)
     both = BothWindows(lambda stream: WINDOWS[window](stream.key_by(lambda r: r[0])).process(Told()), record, SCHEMA)
     operator: Any = both.tested.operator
