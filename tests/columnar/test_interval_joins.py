@@ -32,6 +32,7 @@ from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.testing import OperatorHarness
 from funken.timing.timers import InternalTimerService
+from tests.support.costs import fix_costs
 
 SCHEMA = Tuple((STR, INT, FLOAT))
 
@@ -344,6 +345,7 @@ def test_what_is_dropped_leaves_the_arrays(monkeypatch):
 
 def test_small_blocks_go_one_by_one_until_they_are_large_again_and_enough_have_come(monkeypatch):
     monkeypatch.setattr(interval_join, "_FEW_RECORDS", 10)
+    fix_costs(monkeypatch)
     op = on_columns()
     operator, taken = op.harness.operator, []
     sizes = [40] * 10 + [2] * 30 + [40] * 40

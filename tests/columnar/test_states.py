@@ -46,6 +46,7 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.state.rocksdb.backend import TaskDatabases
 from funken.testing import OperatorHarness
+from tests.support.costs import fix_costs
 from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 300, 60
@@ -885,6 +886,7 @@ def test_a_list_is_read_behind_what_is_added(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_small_blocks_go_to_the_function_until_they_are_large_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logic, "_FEW", 300)
+    fix_costs(monkeypatch)
     harness = OperatorHarness(spec_of(Count()), keyed=True)
     operator: Any = harness.operator
     seen = []
