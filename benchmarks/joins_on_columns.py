@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    interval_join._SMALL = 0
+    interval_join._FEW_RECORDS = 0
     count = args.records // 2
     records = [(number % args.keys, number, f"w{number % 100}") for number in range(count)]
     stamps = list(range(count))

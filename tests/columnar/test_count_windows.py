@@ -25,13 +25,14 @@ from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.columnar import counts
 from tests.columnar.window_operators import BothWindows, planned
+from tests.support.costs import fix_costs
 
 SCHEMA = Tuple((INT, INT, STR, FLOAT))
 
 
 @pytest.fixture(autouse=True)
 def _blocks_are_never_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_SMALL", 0)
+    monkeypatch.setattr(counts, "_FEW", 0)
 
 
 def record(i: int) -> Any:
@@ -258,7 +259,8 @@ def test_counts_of_a_greater_slide_go_on_as_records_do() -> None:
 
 @pytest.mark.parametrize("window", ["of many", "sliding", "numbered"])
 def test_small_blocks_are_counted_one_by_one(window: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_SMALL", 400)
+    monkeypatch.setattr(counts, "_FEW", 400)
+    fix_costs(monkeypatch)
     dice = random.Random(window)
     both = BothWindows(lambda stream: WINDOWS[window](stream.key_by(lambda r: r[0])).process(Told()), record, SCHEMA)
     operator: Any = both.tested.operator
@@ -268,7 +270,7 @@ def test_small_blocks_are_counted_one_by_one(window: str, monkeypatch: pytest.Mo
         in_arrays.append(len(operator.arrays.slots) > 0)
 
     assert in_arrays[:3] == [True] * 3
-    assert not any(in_arrays[12:20])
+    assert not any(in_arrays[13:15])
     assert all(in_arrays[-3:])
     assert both.returns == 0
     both.kept()

@@ -32,13 +32,14 @@ from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.testing import OperatorHarness
 from funken.timing.timers import InternalTimerService
+from tests.support.costs import fix_costs
 
 SCHEMA = Tuple((STR, INT, FLOAT))
 
 
 @pytest.fixture(autouse=True)
 def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interval_join, "_SMALL", 0)
+    monkeypatch.setattr(interval_join, "_FEW_RECORDS", 0)
 
 
 def every_pair(left, right, ctx):
@@ -343,8 +344,8 @@ def test_what_is_dropped_leaves_the_arrays(monkeypatch):
 
 
 def test_small_blocks_go_one_by_one_until_they_are_large_again_and_enough_have_come(monkeypatch):
-    monkeypatch.setattr(interval_join, "_SMALL", 10)
-    monkeypatch.setattr(interval_join, "_LARGE", 20)
+    monkeypatch.setattr(interval_join, "_FEW_RECORDS", 10)
+    fix_costs(monkeypatch)
     op = on_columns()
     operator, taken = op.harness.operator, []
     sizes = [40] * 10 + [2] * 30 + [40] * 40

@@ -30,7 +30,7 @@ from tests.columnar.state_operators import both, give, harness_of, in_rows, on_c
 
 @pytest.fixture(autouse=True)
 def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 0)
+    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def steps_of(function: Any) -> tuple[Step, ...]:

@@ -39,7 +39,7 @@ from tests.support.traced.states import StateFuzzer
 
 @pytest.fixture(autouse=True)
 def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 0)
+    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def by_key(harness: OperatorHarness) -> list[Any]:
@@ -282,9 +282,8 @@ def test_variables_may_have_the_names_of_modules() -> None:
 
 
 def test_a_function_that_computes_more_needs_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 58)
-    monkeypatch.setattr(logic, "_LARGE", 58)
+    monkeypatch.setattr(logic, "_FEW", 58)
     steps = [[(number % 3, number, "") for number in range(60)]] * 30
     found = [harness_of(on_columns(function()), *steps).operator for function in (Told, Silence)]
 
-    assert [operator._states._are_small for operator in found] == [False, True]  # type: ignore[attr-defined]
+    assert [operator._states._watch._few > 60 for operator in found] == [False, True]  # type: ignore[attr-defined]

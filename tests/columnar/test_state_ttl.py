@@ -39,7 +39,7 @@ BOTH = StateTtlConfig.UpdateType.OnReadAndWrite
 
 @pytest.fixture(autouse=True)
 def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 0)
+    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def fuzz(first: int, count: int) -> list[Any]:

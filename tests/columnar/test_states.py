@@ -46,6 +46,7 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.columns.states import columnar_of_two, columnar_process
 from funken.state.rocksdb.backend import TaskDatabases
 from funken.testing import OperatorHarness
+from tests.support.costs import fix_costs
 from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 300, 60
@@ -53,7 +54,7 @@ CASES, PART = 300, 60
 
 @pytest.fixture(autouse=True)
 def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 0)
+    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
@@ -884,7 +885,8 @@ def test_a_list_is_read_behind_what_is_added(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_small_blocks_go_to_the_function_until_they_are_large_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 300)
+    monkeypatch.setattr(logic, "_FEW", 300)
+    fix_costs(monkeypatch)
     harness = OperatorHarness(spec_of(Count()), keyed=True)
     operator: Any = harness.operator
     seen = []

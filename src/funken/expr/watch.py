@@ -2,8 +2,9 @@
 
 A function that can be read is not always faster on columns: a block of a few records pays for each kernel, and some kernels
 call Python for each value. So both ways are timed. For the first blocks, and a few later ones, the function itself is called with
-some of the records as well, and its results are compared. This module decides from block lengths and seconds alone; the operator
-(``operators/columnar/path.py``) computes, compares and reads the clock.
+some of the records as well, and its results are compared. A function with state takes each block one way only, and
+is timed on it. This module decides from block lengths and seconds alone; the operator (``operators/columnar/path.py``,
+``operators/stateful``) computes, compares and reads the clock.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _FIRST = 3
 _KEPT = 5
 _MARGIN = 1.05
 _AGAIN = 64
+_AVERAGED = 8
+"""About so many blocks say how large blocks are."""
 
 
 class Way(enum.Enum):
@@ -85,4 +88,61 @@ class CostWatch:
         cost.add(records, seconds)
 
 
-__all__ = ["SAMPLE", "CostWatch", "Way"]
+class StateWatch:
+    """Chooses the way of each block of a function with state, which goes one way only: the other would change the state again.
+
+    Blocks begin on columns. If they have fewer records than ``few`` on average, that may cost more: some go record by record, to
+    learn what that costs, and from then on the way is taken that costs less. Blocks that have grown to twice as many go on
+    columns again, and so does every 64th one of those that do not.
+
+    >>> watch = StateWatch(few=100)
+    >>> def take(records, columns, rows):
+    ...     way = watch.way(records)
+    ...     watch.took(way, records, columns if way is Way.COLUMNS else rows)
+    ...     return way.value
+    >>> [{take(50, columns=0.001, rows=rows) for _ in range(40)} for rows in (0.0001, 0.1)][0] == {"columns", "rows"}
+    True
+    >>> watch.in_rows
+    False
+    """
+
+    def __init__(self, few: float) -> None:
+        self._few = few
+        self._size = 2 * few  # the first blocks of a task are smaller
+        self._columns: defaultdict[int, _Cost] = defaultdict(_Cost)
+        self._rows = _Cost()
+        self._left = 0
+        self.in_rows = False
+        """Whether blocks go record by record, because that costs less, or to learn what it costs."""
+
+    def way(self, records: int) -> Way:
+        """Return the way of a block."""
+        self._size += (records - self._size) / _AVERAGED
+        on_columns, by_rows = self._cost_on_columns(), self._rows.least()
+        if self._size >= (2 * self._few if self.in_rows else self._few):
+            self.in_rows = False
+        elif by_rows is None or on_columns is None:
+            self.in_rows = by_rows is None
+        elif not self.in_rows:
+            self.in_rows = on_columns > by_rows * _MARGIN
+        else:
+            self._left = (self._left + 1) % _AGAIN
+            self.in_rows = on_columns > by_rows and self._left > 0
+        return Way.ROWS if self.in_rows else Way.COLUMNS
+
+    def _cost_on_columns(self) -> float | None:
+        """Return what a record costs in blocks of this size, which cost no more than larger ones."""
+        size = int(self._size).bit_length()
+        for each in sorted(self._columns):
+            cost = self._columns[each].least() if each >= size else None
+            if cost is not None:
+                return cost * float(2 ** (each - size))
+        return None
+
+    def took(self, way: Way, records: int, seconds: float) -> None:
+        """Note what a block has cost one way; ``records`` is at least 1."""
+        cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
+        cost.add(records, seconds)
+
+
+__all__ = ["SAMPLE", "CostWatch", "StateWatch", "Way"]

@@ -37,7 +37,7 @@ PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
 
 @pytest.fixture(autouse=True)
 def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_SMALL", 0)
+    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def fuzz(first: int, count: int, seed: int = 11) -> list[Any]:

@@ -87,7 +87,7 @@ class StateFuzzer:
         small, most = dice.choice((0, 0, 20)), 2 if self._databases else 1 << 17
         with (
             patch.object(blocks, "_ROUNDS", rounds),
-            patch.object(logic, "_SMALL", small),
+            patch.object(logic, "_FEW", small),
             patch.object(logic, "_MOST_SLOTS", most),
         ):
             fires = made.on_columns.on_timer

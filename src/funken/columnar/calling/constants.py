@@ -60,14 +60,11 @@ def kept_attribute(target: Any, name: str) -> Any:
         raise NotVectorizable(f"uses self.{name}")
     for cls in type(target).__mro__:
         for method, function in vars(cls).items():
-            if method != "__init__" and isinstance(function, FunctionType) and name in function.__code__.co_names:
-                _check_sets(name, method, function)
+            if method == "__init__" or not isinstance(function, FunctionType) or name not in function.__code__.co_names:
+                continue
+            if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
+                raise NotVectorizable(f"uses self.{name}, which {method}() sets")
     return found[0]
-
-
-def _check_sets(name: str, method: str, function: FunctionType) -> None:
-    if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
-        raise NotVectorizable(f"uses self.{name}, which {method}() sets")
 
 
 __all__ = ["article", "constant_of", "kept_attribute"]

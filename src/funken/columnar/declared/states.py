@@ -87,7 +87,16 @@ def seen(value: Expression, type_info: TypeInformation | None) -> Expression:
     return value if type_info is None else _shaped(value, type_info, _converted)
 
 
+def named(value: Expression, type_info: TypeInformation) -> Expression:
+    """Return a value whose rows have the names that a type gives them, as far as they are made in it."""
+    return _shaped(value, type_info, _as_it_is)
+
+
 _OfLeaf = Callable[[Expression, BasicTypeInfo], Expression]
+
+
+def _as_it_is(value: Expression, type_info: BasicTypeInfo) -> Expression:
+    return value
 
 
 def _rounded(value: Expression, type_info: BasicTypeInfo) -> Expression:
@@ -114,7 +123,8 @@ def _shaped(value: Expression, type_info: TypeInformation, of_leaf: _OfLeaf) -> 
         return value
     items = _items(value, type_info)
     if items is None:
-        if not bits_of_leaves(type_info) or (of_leaf is _rounded and not _has_floats(type_info)):
+        rounds = of_leaf is _rounded and not _has_floats(type_info)
+        if of_leaf is _as_it_is or rounds or not bits_of_leaves(type_info):
             return value
         if isinstance(type_info, RowTypeInfo):
             raise NotVectorizable("keeps records of a declared type, which converts values")
@@ -149,4 +159,4 @@ def _items(value: Expression, type_info: TupleTypeInfo | RowTypeInfo) -> list[Ex
     return None
 
 
-__all__ = ["bits_of_leaves", "kept", "kept_schema", "seen"]
+__all__ = ["bits_of_leaves", "kept", "kept_schema", "named", "seen"]

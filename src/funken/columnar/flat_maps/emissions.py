@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
-from functools import partial
 from typing import Any
 
 from funken.columnar.dependencies import Dependency, still_holds
@@ -97,7 +96,8 @@ class TracedFlatMap:
         found: dict[str | None, Type] = {}
         read: set[tuple[int, ...]] = set()
         for each in self.emissions:
-            read |= _looked_at(each, schema)
+            looked_into = [*each.guards, *each.conditions, each.result]
+            read |= looked_at(looked_into, each.items, *_arguments(each, schema))
             typed = _typed(each, schema)
             if typed is None:
                 continue
@@ -109,7 +109,7 @@ class TracedFlatMap:
                 found[each.side] = either(given, result)
             made.append(emission.replaced(sharing.of))
         if any(map(changeable, found.values())):
-            _check_aliases(self.emissions, schema)
+            check_aliases(_given(each, schema) for each in self.emissions if each.emits)
         made = _with_wanted(made)
         sides = tuple((side, schema) for side, schema in found.items() if side is not None)
         return replace(self, emissions=tuple(made), read=frozenset(read), sides=sides), found.get(None)
@@ -128,22 +128,12 @@ def either(one: Type, other: Type) -> Type:
         raise NotVectorizable(f"gives sometimes {one} and sometimes {other}") from None
 
 
-def _check_aliases(emissions: Iterable[Emission], schema: Type) -> None:
-    """Raise ``NotVectorizable`` if results, of one place or of several, share an object that can be changed."""
-    results = []
-    for each in filter(lambda each: each.emits, emissions):
-        element = _element(each, schema)
-        inference = Inference((schema,) if element is None else (schema, element))
-        results.append(
-            Given(
-                each.result, partial(_schema_in, inference), (*each.guards, *each.conditions), each.items, each.outside
-            )
-        )
-    check_aliases(results)
-
-
-def _schema_in(inference: Inference, expression: Expression) -> Type:
-    return inference.of(expression)[1]
+def _given(each: Emission, schema: Type) -> Given:
+    """Return results, of which none may share an object that can be changed with others."""
+    inference = Inference(_arguments(each, schema))
+    return Given(
+        each.result, lambda part: inference.of(part)[1], (*each.guards, *each.conditions), each.items, each.outside
+    )
 
 
 def _with_wanted(emissions: list[Emission]) -> list[Emission]:
@@ -153,15 +143,11 @@ def _with_wanted(emissions: list[Emission]) -> list[Emission]:
     return [each.replaced(lambda part: made[id(part)]) for each in emissions]
 
 
-def _looked_at(each: Emission, schema: Type) -> frozenset[tuple[int, ...]]:
-    parts, element = [*each.guards, *each.conditions, each.result], _element(each, schema)
-    return looked_at(parts, each.items, schema, *([] if element is None else [element]))
-
-
-def _element(each: Emission, schema: Type) -> Type | None:
-    """Return the schema of the items that an emission loops over; ``None`` if it does not, or never comes to it."""
+def _arguments(each: Emission, schema: Type) -> tuple[Type, ...]:
+    """Return the schema of records, and that of the items that an emission loops over; none if it never comes to these."""
     under = None if each.items is None else typed_under(each.guards, each.items, schema)
-    return None if under is None else element_of(under[1][1])
+    element = None if under is None else element_of(under[1][1])
+    return (schema,) if element is None else (schema, element)
 
 
 def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
@@ -200,10 +186,9 @@ def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
 def _only_reached(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
     """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
     conditions = (*each.guards, *each.conditions)
-    element = _element(each, schema)
     for count in range(len(conditions) - 1, 0, -1):
         in_loop = count >= len(each.guards)
-        arguments: tuple[Type, ...] = (schema, element) if in_loop and element else (schema,)
+        arguments = _arguments(each, schema) if in_loop else (schema,)
         if typed_under(conditions[:count], Constant(0), *arguments) is not None:
             break
     else:

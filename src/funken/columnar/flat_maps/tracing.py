@@ -87,7 +87,7 @@ def read_by(
     return with_method(tracer.of(schema, changes).read(), function, method)
 
 
-class Found:
+class EmissionLog:
     """What a function and all it calls give, in order."""
 
     def __init__(self) -> None:
@@ -127,18 +127,18 @@ class FlatMapTracer(Tracer):
         super().__init__(function, convention.arguments, bound, target=target)
         self.convention = convention
         self.methods = convention.methods
-        self.found = Found()
+        self.log = EmissionLog()
 
     def read(self) -> TracedFlatMap:
         """Follow the function from its beginning."""
         EmissionWalk(self).follow(State(0, Stack(self), self._start))
         return TracedFlatMap(
-            tuple(self.found.emissions), tuple(self._dependencies.values()), catches=self._steps.catches
+            tuple(self.log.emissions), tuple(self._dependencies.values()), catches=self._steps.catches
         )
 
     def given(self) -> list[Expression]:
         """Return the results so far."""
-        return [each.result for each in self.found.emissions]
+        return [each.result for each in self.log.emissions]
 
     @staticmethod
     def _check(code: CodeType) -> None:
@@ -182,7 +182,7 @@ class FlatMapTracer(Tracer):
                 self.give(value, at)
             case "truth":
                 truth = expression_on(value)
-                self.found.add(replace(under(at, truth), result=self.convention.arguments[0]))
+                self.log.add(replace(under(at, truth), result=self.convention.arguments[0]))
                 dropped = dropping(dropped, truth)
             case gives:
                 self._give_choice(expression_on(value), at, gives == "one")
@@ -204,9 +204,9 @@ class FlatMapTracer(Tracer):
     def give(self, value: Any, at: Emission) -> None:
         """Give all that is in a value."""
         if isinstance(value, Marker) and value.kind == "several":
-            segment = self.found.segment()
+            segment = self.log.segment()
             for each in value.value:
-                self.found.add(replace(each, segment=segment))
+                self.log.add(replace(each, segment=segment))
             return
         if isinstance(value, Marker) and value.kind == "list":
             value = Make(tuple(value.value))
@@ -220,14 +220,14 @@ class FlatMapTracer(Tracer):
         elif value != Constant(None):
             if at.items is not None:
                 raise NotVectorizable("has a loop in a loop")
-            self.found.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.found.segment()))
+            self.log.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.log.segment()))
 
     def give_one(self, value: Any, at: Emission) -> None:
         """Give one result."""
         side = None
         if isinstance(value, Marker) and value.kind == "side":
             side, value = value.value
-        self.found.add(replace(at, result=expression_on(value), side=side))
+        self.log.add(replace(at, result=expression_on(value), side=side))
 
     def give_to_side(self, stack: Stack, at: Emission) -> None:
         """Call the context's method that gives a value for a side output."""
@@ -242,9 +242,9 @@ class FlatMapTracer(Tracer):
     def end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
         """End a path."""
         self._steps.end()
-        check = checked(dropped, at, self.found.emissions)
+        check = checked(dropped, at, self.log.emissions)
         if check is not None:
-            self.found.emissions.append(check)
+            self.log.emissions.append(check)
 
 
 class _Guards:
@@ -413,7 +413,7 @@ class EmissionWalk(Walk):
         iterator, _ = state.stack.pop(), state.stack.pop()
         seen, reader = self._reader.seen_by(code, state.variables), self._reader.reading(operations, code)
         walk = EmissionWalk(reader, self, comprehension=True)
-        with self._reader.found.aside() as made:
+        with self._reader.log.aside() as made:
             walk.follow(State(0, Stack(reader), {**seen, ".0": iterator}, when=state.when))
         state.stack.push(Marker("several", value=made))
 
@@ -425,7 +425,7 @@ class EmissionWalk(Walk):
         inside = replace(state.copy(), number=here, dropped=())
         inside.stack.push(Marker("comprehension"))
         inside.stack.push(iterator)
-        with self._reader.found.aside() as made:
+        with self._reader.log.aside() as made:
             EmissionWalk(self._reader, self, until=stop).follow(inside)
         state.stack.push(Marker("several", value=made))
 
@@ -458,14 +458,14 @@ class EmissionWalk(Walk):
         outside = tuple(
             expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
         )
-        base = replace(at, items=texts, segment=reader.found.segment(), outside=outside)
-        before, stack = len(reader.found.emissions), state.stack.copy()
+        base = replace(at, items=texts, segment=reader.log.segment(), outside=outside)
+        before, stack = len(reader.log.emissions), state.stack.copy()
         stack.push(iterator)
         stack.push(_ITEM)
         with reader._steps.inside():
             EmissionWalk(reader, self, base, here).follow(State(here + 1, stack, dict(known)))
         state.variables = known
-        if len(reader.found.emissions) == before:
+        if len(reader.log.emissions) == before:
             state.dropped = (*state.dropped, *dropping((), texts))
 
     @staticmethod

@@ -6,6 +6,7 @@ unbounded ints; it raises ``FallBackToRows`` where the operator may raise.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -38,13 +39,10 @@ def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tu
     return bounds
 
 
-def _divisors(c: int, d: int) -> list[tuple[int, int]]:
-    """Return the bounds of the divisors below zero, and of those above: the caller has seen that none is zero."""
-    return [each for each in ((c, min(d, -1)), (max(c, 1), d)) if each[0] <= each[1]]
-
-
 def _quotient(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    found = [_corners(lambda x, y: x // y)(a, b, *divisors) for divisors in _divisors(c, d)]
+    # The divisors below zero, and those above: the caller has seen that none is zero.
+    divisors = [each for each in ((c, min(d, -1)), (max(c, 1), d)) if each[0] <= each[1]]
+    found = [_corners(operator.floordiv)(a, b, *each) for each in divisors]
     return min(low for low, _ in found), max(high for _, high in found)
 
 
@@ -60,29 +58,26 @@ def _bits(a: int, b: int, c: int, d: int) -> tuple[int, int]:
     return (0 if min(a, c) >= 0 else -(1 << width)), (1 << width) - 1
 
 
-def _shifted_right(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    if c < 0 or d > 63:
-        raise FallBackToRows("a shift by less than 0 or more than 63")
-    return _corners(lambda x, y: x >> y)(a, b, c, d)
+def _shifted(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tuple[int, int]]:
+    def bounds(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+        if c < 0 or d > 63:
+            raise FallBackToRows("a shift by less than 0 or more than 63")
+        return _corners(op)(a, b, c, d)
 
-
-def _shifted_left(a: int, b: int, c: int, d: int) -> tuple[int, int]:
-    if c < 0 or d > 63:
-        raise FallBackToRows("a shift by less than 0 or more than 63")
-    return _corners(lambda x, y: x << y)(a, b, c, d)
+    return bounds
 
 
 RANGES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
     "+": lambda a, b, c, d: (a + c, b + d),
     "-": lambda a, b, c, d: (a - d, b - c),
-    "*": _corners(lambda x, y: x * y),
+    "*": _corners(operator.mul),
     "//": _quotient,
     "%": _remainder,
     "&": _bits,
     "|": _bits,
     "^": _bits,
-    "<<": _shifted_left,
-    ">>": _shifted_right,
+    "<<": _shifted(operator.lshift),
+    ">>": _shifted(operator.rshift),
 }
 PYTHON: dict[str, Callable[[Any, Any], Any]] = {op: TABLE[op].function for op in (*RANGES, "/")}
 NUMPY: dict[str, Callable[[Any, Any], Array]] = {

@@ -15,7 +15,7 @@ from funken.expr.types import ARRAYS, Atomic, Composite, ListOf, Record, Type
 def packed(values: list[Any], schema: Type, timestamps: list[int] | None = None) -> Columns | None:
     """Return records as columns; ``None`` if one of them is not of the schema.
 
-    >>> from funken.expr.types import Tuple
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> packed([(1, "a"), (2, "b")], Tuple((INT, STR))).to_list(), packed([(1, "a"), (2, None)], Tuple((INT, STR)))
     ([(1, 'a'), (2, 'b')], None)
     """

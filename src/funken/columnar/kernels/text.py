@@ -99,6 +99,15 @@ def find(how: str, array: Any, text: str) -> Array | bool:
     return mask_of_bits((pc.starts_with if how == "starts" else pc.ends_with)(array, pattern=text))
 
 
+def places_in_order(array: Any) -> Array:
+    """Return the place of each text in the order of the numbers of letters, which is Python's."""
+    encoded = array.dictionary_encode()
+    by_place = pc.sort_indices(encoded.dictionary).to_numpy()
+    places = np.empty(len(by_place), np.int64)
+    places[by_place] = np.arange(len(by_place))
+    return places.take(encoded.indices.to_numpy(zero_copy_only=False))
+
+
 def lines_of(data: bytes) -> Columns | None:
     r"""Return whole lines without their ends; ``None`` where Python's way with them has to be gone: a carriage return, no UTF-8.
 
@@ -253,6 +262,6 @@ def _fours() -> Array:
 
 
 __all__ = [
-    "contains", "find", "is_ascii", "joined_text", "lengths", "lines_of", "parts_of", "places_of", "split_by_spaces",
-    "split_texts",
+    "contains", "find", "is_ascii", "joined_text", "lengths", "lines_of", "parts_of", "places_in_order", "places_of",
+    "split_by_spaces", "split_texts",
 ]  # fmt: skip

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.folds import MIN, SUM
-from funken.columnar.kernels.arrow import pa, pc
+from funken.columnar.kernels.arrow import pa
 from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.kernels.text import places_in_order
 from funken.expr.types import STR
 
 DENSE = 4
@@ -155,7 +156,9 @@ def ranks(columns: list[Column], length: int) -> Array:
     >>> ranks([column_of([2, 1, 2, 2], INT), column_of(["b", "z", "a", "b"], STR)], 4).tolist()
     [2, 0, 1, 2]
     """
-    codes = [_places_of(column) for column in columns if not column.constant]
+    codes = [
+        places_in_order(column.data) if column.kind == STR else column.data for column in columns if not column.constant
+    ]
     if not codes:
         return np.zeros(length, np.int64)
     order = np.lexsort(codes[::-1])
@@ -166,17 +169,6 @@ def ranks(columns: list[Column], length: int) -> Array:
     found = np.empty(length, np.int64)
     found[order] = np.cumsum(begins)
     return found
-
-
-def _places_of(column: Column) -> Array:
-    """Return ints as they are, and the places of texts in the order of their letters' numbers, which is Python's."""
-    if column.kind != STR:
-        return column.data
-    encoded = column.data.dictionary_encode()
-    by_place = pc.sort_indices(encoded.dictionary).to_numpy()
-    places = np.empty(len(by_place), np.int64)
-    places[by_place] = np.arange(len(by_place))
-    return places.take(encoded.indices.to_numpy(zero_copy_only=False))
 
 
 class JoinIndex:

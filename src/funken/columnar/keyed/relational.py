@@ -73,6 +73,7 @@ def targets_of(keys: Sequence[Column], length: int, consumers: int) -> Array:
     """Return the consumer of each record: ``stable_hash`` of its key (of a tuple, if there are several), modulo.
 
     >>> from funken.columnar.kernels.columns import columns_of
+    >>> from funken.state.keygroups import stable_hash
     >>> block = columns_of([(7, "a"), (-1, "b"), (2**40, "a")], Tuple((INT, STR)))
     >>> targets_of(block.leaves, 3, 5).tolist() == [stable_hash(record) % 5 for record in block.to_list()]
     True

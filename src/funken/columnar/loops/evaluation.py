@@ -40,7 +40,7 @@ def looped(loop: Loop, outer: Computed) -> Lists:
     for condition in loop.conditions:
         if inner is None:
             break
-        kept = _kept(inner.truth(inner.of(condition)), inner.length)
+        kept = _kept(inner.truth(inner.of(condition)))
         if kept is not None:
             owners = owners.take(kept)
             inner = inner.at(kept, {}) if len(kept) else None
@@ -65,7 +65,7 @@ def displayed(made: Listed, outer: Computed) -> Lists:
     return lists_with(made.schema, np.full(length, count), joined(blocks).take(order))
 
 
-def _kept(truth: Column, length: int) -> Any:
+def _kept(truth: Column) -> Any:
     """Return the positions where a condition is true; ``None``: everywhere."""
     if truth.constant:
         return None if truth.data else np.empty(0, np.int64)

@@ -6,14 +6,13 @@ Loads NumPy: import it late.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.arrow import pc
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, lists_of, offsets_of
 from funken.columnar.kernels.ropes import find_text
+from funken.columnar.kernels.text import places_in_order
 from funken.expr.types import BOOL, FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, ListOf, Tuple
 
 
@@ -198,17 +197,13 @@ def sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
     """Return items in the order of their keys."""
     if not isinstance(column, Lists) or not isinstance(keys, Lists) or not reverse.constant:
         return None
-    content, by = column.content(), keys.content()
+    content = column.content()
     if not content.length:
         return column
-    codes: list[Any] = [
-        _codes(leaf.array(by.length), leaf.kind, reverse.data) for leaf in by.leaves if not leaf.constant
-    ]
-    if any(each is None for each in codes):
+    ordered = _ordered(keys, reverse.data)
+    if ordered is None:
         return None
-    owners = np.repeat(np.arange(len(column.offsets) - 1), column.counts())
-    order = np.lexsort((*codes[::-1], owners))
-    return Lists(_list_kind(column), column.offsets - column.offsets[0], content.take(order))
+    return Lists(_list_kind(column), column.offsets - column.offsets[0], content.take(ordered[0]))
 
 
 def _best_at(greatest: bool) -> Callable[[Column], Column | None]:
@@ -216,15 +211,10 @@ def _best_at(greatest: bool) -> Callable[[Column], Column | None]:
 
     def form(column: Column) -> Column | None:
         lists = _as_lists(column)
-        content, counts = lists.content(), lists.counts()
-        found = [
-            _codes(leaf.array(content.length), leaf.kind, greatest) for leaf in content.leaves if not leaf.constant
-        ]
-        codes = [each for each in found if each is not None]
-        if len(codes) < len(found) or not content.length or not int(counts.min()):
+        ordered, starts = _ordered(lists, greatest), _starts(lists)
+        if ordered is None or not int(lists.counts().min()):
             return None
-        order, starts = np.lexsort((*codes[::-1], np.repeat(np.arange(len(counts)), counts))), _starts(lists)
-        return Column(INT, order.take(starts) - starts)
+        return Column(INT, ordered[0].take(starts) - starts)
 
     return form
 
@@ -244,30 +234,34 @@ def sorted_distinct(column: Column) -> Column | None:
 
 def _firsts(lists: Lists) -> tuple[Array, Array] | None:
     """Return where the different items of each list are, in order, and how many; ``None`` if they have no order."""
-    content, counts = lists.content(), lists.counts()
-    found = [_codes(leaf.array(content.length), leaf.kind, False) for leaf in content.leaves if not leaf.constant]
-    codes = [each for each in found if each is not None]
-    if len(codes) < len(found) or not content.length:
+    ordered = _ordered(lists, False)
+    if ordered is None:
         return None
-    owners = np.repeat(np.arange(len(counts)), counts)
-    order = np.lexsort((*codes[::-1], owners))
+    order, owners, codes = ordered
     differs: Array = np.ones(len(order), np.bool_)
     differs[1:] = False
     for each in (owners, *codes):
-        ordered = each.take(order)
-        differs[1:] |= ordered[1:] != ordered[:-1]
+        by_order = each.take(order)
+        differs[1:] |= by_order[1:] != by_order[:-1]
     kept = order[differs]
-    return kept, np.bincount(owners.take(kept), minlength=len(counts))
+    return kept, np.bincount(owners.take(kept), minlength=len(lists.offsets) - 1)
+
+
+def _ordered(lists: Lists, reverse: bool) -> tuple[Array, Array, list[Array]] | None:
+    """Return the order of items, list by list, and of each item its list and what is compared; ``None``: they have no order."""
+    content = lists.content()
+    found = [_codes(leaf.array(content.length), leaf.kind, reverse) for leaf in content.leaves if not leaf.constant]
+    codes = [each for each in found if each is not None]
+    if len(codes) < len(found) or not content.length:
+        return None
+    owners = np.repeat(np.arange(len(lists.offsets) - 1), lists.counts())
+    return np.lexsort((*codes[::-1], owners)), owners, codes
 
 
 def _codes(values: Array, kind: Atomic, reverse: bool) -> Array | None:
     """Return numbers in the order of values; ``None`` if there are none."""
     if kind == STR:
-        encoded = values.dictionary_encode()
-        by_place = pc.sort_indices(encoded.dictionary).to_numpy()
-        places = np.empty(len(by_place), np.int64)
-        places[by_place] = np.arange(len(by_place))
-        values = places.take(encoded.indices.to_numpy(zero_copy_only=False))
+        values = places_in_order(values)
     elif kind == BOOL:
         values = values.astype(np.int64)
     elif kind == INT:

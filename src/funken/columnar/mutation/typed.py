@@ -42,8 +42,9 @@ def changed_record(made: MakeRecord, of: _Of) -> Typed:
         before.append(value)
         for number, each in enumerate(kind.names):
             _assign(fields, each, project((value, kind), number), schema)
-    if schema.form == DATACLASS:
-        _check_changeable(schema)
+    # The class stores attributes, and does no more.
+    if schema.form == DATACLASS and getattr(schema.cls, "__dataclass_params__").frozen:  # noqa: B009 - not declared
+        raise NotVectorizable(f"changes a {schema}, which is frozen")
     items, schemas = zip(*fields.values(), strict=True) if fields else ((), ())
     return after(before, Make(items)), Record(schemas, schema.form, tuple(fields), schema.cls)
 
@@ -81,12 +82,6 @@ def _replaced(made: MakeRecord, of: _Of) -> Typed:
     items = [new.get(name) or project(found, index) for index, name in enumerate(schema.names)]
     result = Make(tuple(each for each, _ in items))
     return after([old], result), Record((each for _, each in items), schema.form, schema.names, schema.cls)
-
-
-def _check_changeable(schema: Record) -> None:
-    """Raise ``NotVectorizable`` if objects of a dataclass are frozen; the class stores attributes, and does no more."""
-    if getattr(schema.cls, "__dataclass_params__").frozen:  # noqa: B009 - dataclasses do not declare it
-        raise NotVectorizable(f"changes a {schema}, which is frozen")
 
 
 __all__ = ["CHANGES", "REPLACE", "REPLACE_TUPLE", "changed_record"]

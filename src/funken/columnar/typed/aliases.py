@@ -33,7 +33,7 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.mutation.names import CHANGED, SET, UPDATED, WITHOUT
 from funken.dataclass import dataclass
-from funken.expr.types import DATACLASS, NAMED_TUPLE, Atomic, Composite, ListOf, Record, Type
+from funken.expr.types import DATACLASS, NAMED_TUPLE, NONE, Atomic, Composite, ListOf, Record, Type
 
 _SchemaOf = Callable[[Expression], Any]
 _Branches = Mapping[int, bool]
@@ -80,6 +80,13 @@ def changeable(schema: Type | None) -> bool:
         if schema.form != DATACLASS or params is None or not params.frozen:
             return True
     return any(map(changeable, schema))
+
+
+def _inner(schema: Type) -> Iterable[Type]:
+    """Return the types of what is in values of a schema: of fields, or of items."""
+    if isinstance(schema, Atomic):
+        return (schema.required.element,) if isinstance(schema.required, ListOf) else ()
+    return schema
 
 
 @dataclass(frozen=True)
@@ -129,10 +136,10 @@ class _Holder:
         #: fields by their record and name, and both: where paths have met, records share their parts
         self._fields: dict[tuple[int, Any], tuple[Expression, Expression]] = {}
 
-    def add(self, expression: Expression, branches: _Branches) -> None:
-        """Add an object, and what is in it if the expression makes it."""
+    def add(self, expression: Expression, branches: _Branches, within: bool = False) -> None:
+        """Add an object, and what is in it if the expression makes it; only what is ``within`` one that is copied."""
         schema = self._schema(expression)
-        if schema is not None and not changeable(schema):
+        if schema is not None and not (any(map(changeable, _inner(schema))) if within else changeable(schema)):
             return
         self._added += 1
         if self._added > _MOST_ADDED:
@@ -140,21 +147,21 @@ class _Holder:
         expression = self._resolved(expression)
         match expression:
             case Sequence(_, result):
-                self.add(result, branches)
+                self.add(result, branches, within)
             case Choose(condition, then, otherwise):
                 for side, each in ((True, then), (False, otherwise)):
                     if (
                         branches.get(id(condition), side) is side
                     ):  # of a condition that was asked before, one side is there
-                        self.add(each, {**branches, id(condition): side})
+                        self.add(each, {**branches, id(condition): side}, within)
             case Make(items):
                 self._add_all(items, branches)
-            case Listed(items):
-                self._make(expression, branches)
-                self._add_all(items, branches)
-            case MakeRecord():
-                self._make(expression, branches)
-                self._add_all(self._values(expression), branches)
+            case Listed() | MakeRecord():
+                if not within:
+                    self._make(expression, branches)
+                self._add_all(
+                    expression.items if isinstance(expression, Listed) else self._values(expression), branches
+                )
             case Loop(items, number, _, result):
                 self._make(expression, branches)
                 inner = _Holder(self._schema_of, {**self._items, number: items})
@@ -165,12 +172,12 @@ class _Holder:
             case Constant():
                 pass
             case _:
-                self._take(expression, branches)
+                self._take(expression, branches, within)
 
     def _add_all(self, items: Iterable[Expression], branches: _Branches) -> None:
         for each in items:
             if isinstance(each, Unpacked):
-                self._add_inside(each.record, branches)
+                self.add(each.record, branches, within=True)
             else:
                 self.add(each, branches)
 
@@ -198,50 +205,24 @@ class _Holder:
         of_item = any(isinstance(each, Argument) and each.argument in self._items for each in nodes_of(expression))
         self.found.append(_Held(id(expression), (), branches, of_item, made=True))
 
-    def _take(self, expression: Expression, branches: _Branches) -> None:
-        """Add an object that is taken out of an argument, or computed."""
-        if not changeable(self._schema(expression)):
-            return
-        way = self._way(expression)
-        if way is not None:
-            self.found.append(_Held(way[0], way[1], branches, way[2]))
-            return
-        self._hold_made(expression, branches)
-        for each in children(expression):
-            self._add_inside(each, branches)
-
-    def _add_inside(self, expression: Expression, branches: _Branches) -> None:
-        """Add what is within an object that is not handed on itself, but copied."""
-        expression = self._resolved(expression)
-        schema = self._schema(expression)
-        inner: list[tuple[Any, Type]] = []
-        if schema is not None and isinstance(schema.required, ListOf):
-            inner = [(_ANY, schema.required.element)]
-        elif schema is not None and not isinstance(schema, Atomic):
-            inner = list(enumerate(schema))
-        inner = [each for each in inner if changeable(each[1])]
-        if schema is not None and not inner:
-            return
-        way = self._way(expression)
-        match expression:
-            case Make(items) | Listed(items):
-                self._add_all(items, branches)
-            case MakeRecord():
-                self._add_all(self._values(expression), branches)
-            case Sequence(_, result):
-                self._add_inside(result, branches)
-            case Choose(condition, then, otherwise):
-                for side, each in ((True, then), (False, otherwise)):
-                    if branches.get(id(condition), side) is side:
-                        self._add_inside(each, {**branches, id(condition): side})
-            case Loop():
-                self.add(expression, branches)
-            case _ if way is not None:
-                root, keys, of_item = way
-                self.found += [_Held(root, (*keys, key), branches, of_item) for key, _ in inner]
-            case _:
-                for each in children(expression):
-                    self._add_inside(each, branches)
+    def _take(self, expression: Expression, branches: _Branches, within: bool) -> None:
+        """Add an object that is taken out of an argument, or computed; or what is within it."""
+        schema, way = self._schema(expression), self._way(expression)
+        if way is not None and within:
+            keys = (
+                enumerate(schema)
+                if isinstance(schema, Composite)
+                else ((_ANY, each) for each in _inner(schema or NONE))
+            )
+            self.found += [_Held(way[0], (*way[1], key), branches, way[2]) for key, each in keys if changeable(each)]
+        elif within or changeable(schema):
+            if way is not None:
+                self.found.append(_Held(way[0], way[1], branches, way[2]))
+                return
+            if not within:
+                self._hold_made(expression, branches)
+            for each in children(expression):
+                self.add(each, branches, within=True)
 
     def _way(self, expression: Expression) -> tuple[int, tuple[Any, ...], bool] | None:
         """Return from which argument, and by which keys, an object is taken; ``None`` if it is computed."""

@@ -146,7 +146,7 @@ class Inference:
             self.reads.fields.add(made.path)
         elif isinstance(made, Argument):
             self.reads.item(made)
-        if schema.is_optional and self._present and self._is_present(expression):
+        if schema.is_optional and id(expression) in self._present:
             if isinstance(expression, Choose) and Constant(None) in (expression.then, expression.otherwise):
                 made, schema = self.of(expression.otherwise if expression.then == Constant(None) else expression.then)
                 found = made, schema
@@ -170,9 +170,6 @@ class Inference:
             inner = [self._parts_in(each) for each in children(expression)]
             found = self._parts[id(expression)] = frozenset([id(expression)]).union(*inner)
         return found
-
-    def _is_present(self, expression: Expression) -> bool:
-        return id(expression) in self._present
 
     def _of(self, expression: Expression) -> Typed:
         match expression:

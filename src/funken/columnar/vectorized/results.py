@@ -50,7 +50,7 @@ def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
     parts = _taken_apart(_plain(made), schema, "the result")
     length = _length_of(parts, length)
     kinds = [kind for _, kind in atomic_fields(schema)]
-    leaves = [_column(found, kind, length, where) for (where, found), kind in zip(parts, kinds, strict=True)]
+    leaves = [_column(found, kind, where) for (where, found), kind in zip(parts, kinds, strict=True)]
     return Columns(schema, leaves, length)
 
 
@@ -64,7 +64,7 @@ def records_made(made: Any, length: int | None) -> list[Any]:
     structure = _structure_made(made)
     parts = _taken_apart(made, structure, "the result")
     length = _length_of(parts, length)
-    leaves = [_objects(found, length) for _, found in parts]
+    leaves = [_objects(found) for _, found in parts]
     return Columns(structure, leaves, length).to_list()
 
 
@@ -246,10 +246,10 @@ def _is_array(found: Any) -> bool:
     return isinstance(found, np.ndarray) or type(found).__module__.partition(".")[0] == "pyarrow"
 
 
-def _column(found: Any, kind: Atomic, length: int, where: str) -> Column:
+def _column(found: Any, kind: Atomic, where: str) -> Column:
     """Return a leaf as a column of a kind; raises ``ValueDoesNotFit``."""
     if not _is_array(found):
-        one = _column(_array([found]), kind, 1, where)
+        one = _column(_array([found]), kind, where)
         return Column(kind, one.to_list(1)[0], True)
     if isinstance(found, np.ndarray):
         # A copy: the function may go on with its array.
@@ -284,7 +284,7 @@ def _of_objects(values: list[Any], kind: Atomic, where: str) -> Column:
         raise ValueDoesNotFit(f"{where} has a value that no column of {kind} can hold: {error}") from error
 
 
-def _objects(found: Any, length: int) -> Column:
+def _objects(found: Any) -> Column:
     if not _is_array(found):
         return Column(OBJECT, found, True)
     return Column(OBJECT, _array(_as_list(found)))

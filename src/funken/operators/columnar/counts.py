@@ -19,6 +19,7 @@ from funken.columnar.keyed.kept import LEAF_TYPES, grown
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.loops.converting import wrapped
 from funken.expr.types import INT, atomic_fields
+from funken.expr.watch import StateWatch, Way
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.contents import (
     Contribution,
@@ -36,8 +37,8 @@ from funken.operators.window.counts import CountWindows
 from funken.operators.window.driver import WindowDriver
 from funken.windowing.windows import CountWindow, GlobalWindow
 
-_SMALL, _LARGE, _BLOCKS = 400, 800, 8
-"""Records are counted one by one if blocks have fewer on average, over about so many blocks, until they have more.
+_FEW = 400
+"""Of blocks that have fewer records on average, it is found out what they cost record by record.
 
 A block costs 0.2 to 0.6 ms, however few records it has.
 """
@@ -57,9 +58,7 @@ class CountArrays(KeyedWindowArrays):
 
     def __init__(self, driver: WindowDriver, spec: ColumnarWindow) -> None:
         super().__init__(driver, spec)
-        #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller
-        self._size_of_blocks: float = _LARGE
-        self._are_small = False
+        self._watch = StateWatch(_FEW)
 
     def clear(self) -> None:
         """Forget all that is in the arrays."""
@@ -85,11 +84,22 @@ class CountArrays(KeyedWindowArrays):
 
     def take(self, block: Block) -> bool:
         """Count off a block, and emit the results of windows that are full."""
-        self._size_of_blocks += (len(block) - self._size_of_blocks) / _BLOCKS
-        self._are_small = self._size_of_blocks < (_LARGE if self._are_small else _SMALL)
-        if self._are_small or self.returns >= self.most_returns:
-            self._path.left(block, why_in_rows(batch=False, small=self._are_small))
+        if not len(block):
             return False
+        clock = self.driver.context.monotonic
+        begun, way = clock(), self._watch.way(len(block))
+        if way is Way.ROWS or self.returns >= self.most_returns:
+            self._path.left(block, why_in_rows(batch=False, small=way is Way.ROWS))
+            if way is Way.ROWS:
+                self.driver.process(*block.rows())
+                self._watch.took(way, len(block), clock() - begun)
+            return way is Way.ROWS
+        if not self._computed(block):
+            return False
+        self._watch.took(way, len(block), clock() - begun)
+        return True
+
+    def _computed(self, block: Block) -> bool:
         fired = self._path(block)
         if fired is None:
             return False
@@ -143,7 +153,7 @@ class CountArrays(KeyedWindowArrays):
     def give_back(self) -> None:
         """Bring everything back into the table, for records follow."""
         if len(self.slots):
-            self.returns += not self._are_small
+            self.returns += not self._watch.in_rows
             self.store()
 
     def _load(self) -> None:

@@ -26,6 +26,7 @@ from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
 from funken.columnar.keyed.record_log import RecordLog
 from funken.columnar.records import fits
 from funken.expr.types import INT, Type, atomic_fields
+from funken.expr.watch import StateWatch, Way
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.flat_map import given_of
 from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
@@ -33,8 +34,8 @@ from funken.operators.join.interval_join import IntervalJoinLogic
 from funken.operators.stateful.specs import ColumnarIntervalJoin
 
 _MOST_RETURNS = 8
-_SMALL, _LARGE, _BLOCKS = 100, 250, 8
-"""Records go one by one if blocks have fewer on average, over about so many blocks, until they have more.
+_FEW_RECORDS = 100
+"""Of blocks that have fewer records on average, it is found out what they cost record by record.
 
 A block costs 0.3 to 0.5 ms, what some 100 records cost one by one (benchmarks/joins_on_columns.py).
 """
@@ -121,8 +122,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         self._slots = Slots()
         self._few_keys = _FEW_KEYS
         self._in_arrays = False
-        self._size = float(_LARGE)
-        self._are_small = False
+        self._watch = StateWatch(_FEW_RECORDS)
         self._returns = 0
         #: how many records have to come before it is worth while to take all that are kept over from the tables
         self._wait = 0
@@ -143,15 +143,15 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
     def _take_block(self, side: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
         if not len(block):
             return
-        self._size += (len(block) - self._size) / _BLOCKS
-        self._are_small = self._size < (_LARGE if self._are_small else _SMALL)
-        in_columns = (
-            not self._are_small and self._wait <= 0 and self._returns < _MOST_RETURNS and not self.context.batch
-        )
+        begun, way = self.context.monotonic(), self._watch.way(len(block))
+        in_columns = way is Way.COLUMNS and self._wait <= 0 and self._returns < _MOST_RETURNS and not self.context.batch
         if not in_columns:
-            self._paths[side].left(block, why_in_rows(self.context.batch, self._are_small))
-        if not (in_columns and self._paths[side](block)):
+            self._paths[side].left(block, why_in_rows(self.context.batch, self._watch.in_rows))
+        done = in_columns and self._paths[side](block)
+        if not done:
             in_rows(*block.rows())
+        if done or way is Way.ROWS:
+            self._watch.took(way, len(block), self.context.monotonic() - begun)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle left records one by one."""
@@ -166,7 +166,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
     def _leave(self, records: int) -> None:
         """Go over to the record path, for so many records to begin with."""
         if self._in_arrays:
-            self._returns += not self._are_small
+            self._returns += not self._watch.in_rows
             self._wait = sum(len(side.times) for side in self._arrays)
             self._hand_over()
             self._clear()

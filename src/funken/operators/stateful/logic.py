@@ -21,6 +21,7 @@ from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import CompositeKey
 from funken.columnar.stateful.typed import parts_of
 from funken.expr.types import INT, Atomic, ListOf, atomic_fields
+from funken.expr.watch import StateWatch, Way
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
@@ -47,8 +48,8 @@ from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
 
 _MOST_RETURNS = 8
-_SMALL, _LARGE, _BLOCKS = 300, 600, 8
-"""Records go to the function if blocks have fewer on average, over about so many blocks, until they have more.
+_FEW = 300
+"""Of blocks that have fewer records on average, it is found out what they cost record by record.
 
 A block costs 0.15 to 0.4 ms, what some 400 records cost one by one (benchmarks/keyed_functions.py); of functions that compute
 more, and of wide records, as many times so much as ``_weight`` says.
@@ -92,10 +93,7 @@ class _States:
         self._limit = _FEW_SLOTS
         #: when all arrays were looked through for what has expired, which is done twice in a lifetime
         self._cleaned = MIN_TIMESTAMP
-        #: how many records blocks have on average, and whether that is too few; the first blocks of a task are smaller
-        self._weight = max(map(_weight, spec.functions))
-        self._size = _LARGE * self._weight
-        self._are_small = False
+        self._watch = StateWatch(_FEW * max(map(_weight, spec.functions)))
         self._usable = False
         self._returns = 0
 
@@ -111,15 +109,19 @@ class _States:
 
     def given(self, number: int, block: Block) -> Columns | None:
         """Return what a function gives for a block; ``None``: it has to be called."""
-        self._size += (len(block) - self._size) / _BLOCKS
-        self._are_small = self._size < (_LARGE if self._are_small else _SMALL) * self._weight
+        self._watch.way(len(block))
         if self._takes_blocks():
             return self._paths[number](block)
-        self._paths[number].left(block, why_in_rows(self._batch, self._are_small))
+        self._paths[number].left(block, why_in_rows(self._batch, self._watch.in_rows))
         return None
 
+    def took(self, on_columns: bool, records: int, seconds: float) -> None:
+        """Note what a block has cost."""
+        if on_columns or self._watch.in_rows:
+            self._watch.took(Way.COLUMNS if on_columns else Way.ROWS, records, seconds)
+
     def _takes_blocks(self) -> bool:
-        return not self._are_small and self._usable and self._returns < _MOST_RETURNS
+        return not self._watch.in_rows and self._usable and self._returns < _MOST_RETURNS
 
     def fire(self, watermark: int, emit: Callable[[Columns], None]) -> bool:
         """Fire the timers that are due, and emit what they give; return whether that is all of them."""
@@ -163,7 +165,7 @@ class _States:
     def leave(self) -> None:
         """Go over to the functions."""
         if len(self._of_key):
-            self._returns += not self._are_small
+            self._returns += not self._watch.in_rows
             self._forget()
 
     def _forget(self) -> None:
@@ -310,11 +312,13 @@ class _OnColumns(Operator):
     def _process_block(self, number: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
         if not len(block):
             return
+        begun = self.context.monotonic()
         given = self._states.given(number, block)
         if given is None:
             in_rows(*block.rows())
         elif given.length:
             self.output.emit_block(given)
+        self._states.took(given is not None, len(block), self.context.monotonic() - begun)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process rows."""
