@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from functools import partial
 from types import GeneratorType
-from typing import Any
+from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
@@ -55,28 +55,49 @@ class CatchingMap:
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.process.keyed_map:CatchingMapLogic", self)
+        return late_operator(Operator, "funken.operators.process.keyed_map:KeyedMapLogic", self)
 
 
 @dataclass(frozen=True)
-class Map:
-    """One record for each record."""
+class _PerRecord:
+    """A spec whose loop may be one with those of its neighbours."""
 
     function: UserFunction
+    kind: ClassVar[ResultKind]
 
     @property
     def traits(self) -> OperatorTraits:
-        """Its loop may be one with those of its neighbours."""
+        """A filter changes no record."""
+        calls = (LoopCall(self.function),)
         return OperatorTraits(
-            loop=(LoopCall(self.function),),
-            calls=(LoopCall(self.function),),
+            loop=calls,
+            calls=calls,
             fusable=True,
-            catching=partial(CatchingMap, self.function, ResultKind.MAP),
+            keeps_type=self.kind is ResultKind.FILTER,
+            catching=partial(CatchingMap, self.function, self.kind),
         )
 
     def build(self) -> Operator:
         """Make the logic."""
-        return MapLogic(self.function)
+        return _LOGICS[self.kind](self.function)
+
+
+class Map(_PerRecord):
+    """One record for each record."""
+
+    kind = ResultKind.MAP
+
+
+class Filter(_PerRecord):
+    """The records for which the function is true."""
+
+    kind = ResultKind.FILTER
+
+
+class FlatMap(_PerRecord):
+    """Any number of records for each record; the function returns an iterable, or ``None`` for no record."""
+
+    kind = ResultKind.FLAT_MAP
 
 
 class MapLogic(UserFunctionOperator):
@@ -107,28 +128,6 @@ class MapLogic(UserFunctionOperator):
         self.output.emit(results, timestamps)
 
 
-@dataclass(frozen=True)
-class Filter:
-    """The records for which the function is true."""
-
-    function: UserFunction
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Its loop may be one with those of its neighbours."""
-        return OperatorTraits(
-            loop=(LoopCall(self.function),),
-            calls=(LoopCall(self.function),),
-            fusable=True,
-            keeps_type=True,
-            catching=partial(CatchingMap, self.function, ResultKind.FILTER),
-        )
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return FilterLogic(self.function)
-
-
 class FilterLogic(UserFunctionOperator):
     """Keeps timestamps."""
 
@@ -142,27 +141,6 @@ class FilterLogic(UserFunctionOperator):
             kept, stamps = [value for value, _ in pairs], [at for _, at in pairs]
         if kept:
             self.output.emit(kept, stamps)
-
-
-@dataclass(frozen=True)
-class FlatMap:
-    """Any number of records for each record; the function returns an iterable, or ``None`` for no record."""
-
-    function: UserFunction
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """Its loop may be one with those of its neighbours."""
-        return OperatorTraits(
-            loop=(LoopCall(self.function),),
-            calls=(LoopCall(self.function),),
-            fusable=True,
-            catching=partial(CatchingMap, self.function, ResultKind.FLAT_MAP),
-        )
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return FlatMapLogic(self.function)
 
 
 class FlatMapLogic(UserFunctionOperator):
@@ -194,6 +172,13 @@ class FlatMapLogic(UserFunctionOperator):
                 stamps.extend([at] * (len(results) - before))
         if results:
             self.output.emit(results, stamps)
+
+
+_LOGICS: dict[ResultKind, type[UserFunctionOperator]] = {
+    ResultKind.MAP: MapLogic,
+    ResultKind.FILTER: FilterLogic,
+    ResultKind.FLAT_MAP: FlatMapLogic,
+}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from funken.columnar.expressions import Constant
 from funken.columnar.flat_maps.conventions import TracedWithContext
@@ -66,114 +66,83 @@ class ColumnarSource(SourceSpec):
         return late_operator(SourceOperator, "funken.operators.columnar.source:ColumnarSourceOperator", self)
 
 
+class OnColumns:
+    """What a spec adds to the one that it replaces: ``logic`` takes columns, and has no generated loop."""
+
+    logic: ClassVar[str]
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """It takes columns, and has no generated loop."""
+        replaced: Any = super()
+        traits: OperatorTraits = replaced.traits
+        return replace(traits, columnar=True, loop=(), fusable=False)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return late_operator(Operator, f"funken.operators.{self.logic}", self)
+
+
 @dataclass(frozen=True)
-class ColumnarMap(Map):
+class ColumnarMap(OnColumns, Map):
     """``schema`` is that of the results.
 
     ``guards`` are the functions on which it rests which fields of documents are made, where these are its results.
     """
 
+    logic = "columnar.stateless:ColumnarMapLogic"
     traced: Traced = _NOTHING
     schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns, and has no generated loop."""
-        return replace(super().traits, columnar=True, loop=(), fusable=False)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarMapLogic", self)
-
 
 @dataclass(frozen=True)
-class ColumnarFilter(Filter):
+class ColumnarFilter(OnColumns, Filter):
     """A traced condition."""
 
+    logic = "columnar.stateless:ColumnarFilterLogic"
     traced: Traced = _NOTHING
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns, and has no generated loop."""
-        return replace(super().traits, columnar=True, loop=(), fusable=False)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarFilterLogic", self)
-
 
 @dataclass(frozen=True)
-class ColumnarFlatMap(FlatMap):
+class ColumnarFlatMap(OnColumns, FlatMap):
     """``schema`` and ``guards`` are as in ``ColumnarMap``."""
 
+    logic = "columnar.flat_map:ColumnarFlatMapLogic"
     traced: TracedFlatMap = _NO_RESULTS
     schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns, and has no generated loop."""
-        return replace(super().traits, columnar=True, loop=(), fusable=False)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarFlatMapLogic", self)
-
 
 @dataclass(frozen=True)
-class ColumnarMaybeMap(Map):
+class ColumnarMaybeMap(OnColumns, Map):
     """The same without the results that are ``None``, which a filter would drop."""
 
+    logic = "columnar.flat_map:ColumnarMaybeMapLogic"
     traced: TracedFlatMap = _NO_RESULTS
     schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns, and has no generated loop."""
-        return replace(super().traits, columnar=True, loop=(), fusable=False)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarMaybeMapLogic", self)
-
 
 @dataclass(frozen=True)
-class ColumnarProcess(Process):
+class ColumnarProcess(OnColumns, Process):
     """What a process function gives for (record, timestamp), also to side outputs; ``schema`` is that of the main output."""
 
+    logic = "columnar.flat_map:ColumnarElementLogic"
     traced: TracedFlatMap = _NO_RESULTS
     schema: Type | None = None
 
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.flat_map:ColumnarElementLogic", self)
-
 
 @dataclass(frozen=True)
-class ColumnarTimestamps(TimestampsAndWatermarks):
+class ColumnarTimestamps(OnColumns, TimestampsAndWatermarks):
     """A traced timestamp assigner, or none."""
 
+    logic = "columnar.source:ColumnarTimestampsLogic"
     stamped: Traced | None = None
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.source:ColumnarTimestampsLogic", self)
 
 
 @dataclass(frozen=True)
-class ColumnarReduce(RollingReduce):
+class ColumnarReduce(OnColumns, RollingReduce):
     """A running reduce, one fold per leaf of the record."""
 
     traced_key: Traced = _NOTHING
@@ -185,10 +154,9 @@ class ColumnarReduce(RollingReduce):
 
     @property
     def traits(self) -> OperatorTraits:
-        """It takes columns, and has no generated loop; in any order where that does not show."""
+        """It takes columns, in any order where that does not show."""
         traits = super().traits
-        order = BatchInput.ANY_ORDER if self.any_order else traits.batch_input
-        return replace(traits, columnar=True, loop=(), fusable=False, batch_input=order)
+        return replace(traits, batch_input=BatchInput.ANY_ORDER if self.any_order else traits.batch_input)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -240,19 +208,11 @@ class ColumnarWindow(WindowSpec):
 
 
 @dataclass(frozen=True)
-class ColumnarSink(WriterSink):
+class ColumnarSink(OnColumns, WriterSink):
     """A sink that takes columns; in parts, by what ``grouped`` computes, if there is that (``Sink.grouped_by``)."""
 
+    logic = "columnar.stateless:ColumnarSinkLogic"
     grouped: TracedWithContext | None = None
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.stateless:ColumnarSinkLogic", self)
 
 
 class BatchResult(enum.Enum):

@@ -39,12 +39,12 @@ class KeyedMap:
 
 
 class KeyedMapLogic(ProcessOperator):
-    """Calls the function with the key of each record current."""
+    """Calls the function with each record, whose key is current if there is one."""
 
-    def __init__(self, spec: KeyedMap) -> None:
+    def __init__(self, spec: KeyedMap | CatchingMap) -> None:
         super().__init__(spec.function)
         self._kind = spec.kind
-        self._key = spec.key.bind()
+        self._key = spec.key.bind() if isinstance(spec, KeyedMap) else None
         self._process = _ADAPTERS[spec.kind](spec.function.bind())
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -61,30 +61,6 @@ class KeyedMapLogic(ProcessOperator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
         self._run(self._process, self._context, values, timestamps, self._key)
-
-
-class CatchingMapLogic(ProcessOperator):
-    """Calls the function with each record."""
-
-    def __init__(self, spec: CatchingMap) -> None:
-        super().__init__(spec.function)
-        self._kind = spec.kind
-        self._process = _ADAPTERS[spec.kind](spec.function.bind())
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self._process = guarded(self._process, context)
-        self._context = ProcessContext(self, self._results)
-
-    def open(self) -> None:
-        """Open the user's function; warn of one that forgot its ``return``."""
-        super().open()
-        warn_of(self._function, self._kind, self.context)
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block."""
-        self._run(self._process, self._context, values, timestamps)
 
 
 def warn_of(function: UserFunction, kind: ResultKind, context: OperatorContext) -> None:

@@ -23,8 +23,8 @@ def _two_keys(key1: UserFunction | None, key2: UserFunction | None) -> OperatorT
 
 
 @dataclass(frozen=True)
-class CoMap:
-    """``map1`` and ``map2`` of a ``CoMapFunction``; ``None`` is dropped. Keys make keyed state available."""
+class _OfTwo:
+    """A function for each input, without timers. Keys make keyed state available."""
 
     function: UserFunction
     key1: UserFunction | None = None
@@ -38,6 +38,14 @@ class CoMap:
     def build(self) -> Operator:
         """Make the logic."""
         return CoMapLogic(self, *self.calls())
+
+    def calls(self) -> tuple[ElementFunction, ElementFunction]:
+        """Return what is called with the records of each input."""
+        raise NotImplementedError
+
+
+class CoMap(_OfTwo):
+    """``map1`` and ``map2`` of a ``CoMapFunction``; ``None`` is dropped."""
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
         """Return what is called with the records of each input."""
@@ -45,27 +53,21 @@ class CoMap:
         return _one_or_none(target.map1), _one_or_none(target.map2)
 
 
-@dataclass(frozen=True)
-class CoFlatMap:
-    """``flat_map1`` and ``flat_map2`` of a ``CoFlatMapFunction``. Keys make keyed state available."""
-
-    function: UserFunction
-    key1: UserFunction | None = None
-    key2: UserFunction | None = None
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """The keys, if there are any."""
-        return _two_keys(self.key1, self.key2)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return CoMapLogic(self, *self.calls())
+class CoFlatMap(_OfTwo):
+    """``flat_map1`` and ``flat_map2`` of a ``CoFlatMapFunction``."""
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
         """Return what is called with the records of each input."""
         target = self.function.target
         return _without_context(target.flat_map1), _without_context(target.flat_map2)
+
+
+class CoProcess(_OfTwo):
+    """``process_element1`` and ``process_element2`` of a ``CoProcessFunction``; timers are refused."""
+
+    def calls(self) -> tuple[ElementFunction, ElementFunction]:
+        """Return what is called with the records of each input."""
+        return self.function.target.process_element1, self.function.target.process_element2
 
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
@@ -84,9 +86,9 @@ def _without_context(call: Callable[[Any], Iterable[Any] | None]) -> ElementFunc
 
 
 class CoMapLogic(ProcessOperator):
-    """Calls one of two functions that take nothing but the record."""
+    """Calls one of two functions, without timers."""
 
-    def __init__(self, spec: CoMap | CoFlatMap, first: ElementFunction, second: ElementFunction) -> None:
+    def __init__(self, spec: _OfTwo, first: ElementFunction, second: ElementFunction) -> None:
         super().__init__(spec.function)
         self._first, self._second = first, second
         self._key1 = spec.key1.bind() if spec.key1 else None
@@ -104,34 +106,6 @@ class CoMapLogic(ProcessOperator):
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block of the second input."""
         self._run(self._second, self._context, values, timestamps, self._key2)
-
-
-@dataclass(frozen=True)
-class CoProcess:
-    """``process_element1`` and ``process_element2`` of a ``CoProcessFunction``; timers are refused."""
-
-    function: UserFunction
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return CoProcessLogic(self.function)
-
-
-class CoProcessLogic(ProcessOperator):
-    """Calls the function, without a key."""
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self._context = ProcessContext(self, self._results)
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block of the first input."""
-        self._run(self._function.target.process_element1, self._context, values, timestamps)
-
-    def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block of the second input."""
-        self._run(self._function.target.process_element2, self._context, values, timestamps)
 
 
 @dataclass(frozen=True)

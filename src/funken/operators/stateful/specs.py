@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.stateful.lifetimes import Guards
@@ -17,14 +16,12 @@ from funken.columnar.stateful.typed import TypedState
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.expr.types import INT, Type
-from funken.operators.base import Operator
+from funken.operators.columnar.specs import OnColumns
 from funken.operators.join.interval_join import IntervalJoinSpec
 from funken.operators.join.window_join import WindowJoin
-from funken.operators.late import late_operator
 from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
-from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
 
 
@@ -59,95 +56,67 @@ class StatesOnColumns:
 
 
 @dataclass(frozen=True)
-class _TakesBlocks:
-    """What these specs add to those that they replace; ``logic`` is the class that runs them."""
+class _TakesBlocks(OnColumns):
+    """What these specs have besides."""
 
-    logic: ClassVar[str]
     on_columns: StatesOnColumns = StatesOnColumns()
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        replaced: Any = super()
-        traits: OperatorTraits = replaced.traits
-        return replace(traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, f"funken.operators.stateful.logic:{self.logic}", self)
 
 
 @dataclass(frozen=True)
 class ColumnarKeyedProcess(_TakesBlocks, KeyedProcess):
     """``process_element`` for a block of records."""
 
-    logic = "ColumnarProcessLogic"
+    logic = "stateful.logic:ColumnarProcessLogic"
 
 
 @dataclass(frozen=True)
 class ColumnarKeyedMap(_TakesBlocks, KeyedMap):
     """A function with ``open()`` for a block of records."""
 
-    logic = "ColumnarKeyedMapLogic"
+    logic = "stateful.logic:ColumnarKeyedMapLogic"
 
 
 @dataclass(frozen=True)
 class ColumnarKeyedCoProcess(_TakesBlocks, KeyedCoProcess):
     """``process_element1`` and ``process_element2`` for blocks of records."""
 
-    logic = "ColumnarKeyedCoProcessLogic"
+    logic = "stateful.logic:ColumnarKeyedCoProcessLogic"
 
 
 @dataclass(frozen=True)
 class ColumnarCoMap(_TakesBlocks, CoMap):
     """``map1`` and ``map2`` for blocks of records."""
 
-    logic = "ColumnarCoMapLogic"
+    logic = "stateful.logic:ColumnarCoMapLogic"
 
 
 @dataclass(frozen=True)
 class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
     """``flat_map1`` and ``flat_map2`` for blocks of records."""
 
-    logic = "ColumnarCoMapLogic"
+    logic = "stateful.logic:ColumnarCoMapLogic"
 
 
 @dataclass(frozen=True)
-class ColumnarIntervalJoin(IntervalJoinSpec):
+class ColumnarIntervalJoin(OnColumns, IntervalJoinSpec):
     """An interval join of blocks: of each side the schema and the key, what the function gives, and the schema of that."""
 
+    logic = "stateful.interval_join:ColumnarIntervalJoinLogic"
     schemas: tuple[Type, Type] = (INT, INT)
     traced_keys: tuple[Traced, ...] = ()
     given: TracedFlatMap = TracedFlatMap(())
     results: Type = INT
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.interval_join:ColumnarIntervalJoinLogic", self)
 
 
 @dataclass(frozen=True)
-class ColumnarWindowJoin(WindowJoin):
+class ColumnarWindowJoin(OnColumns, WindowJoin):
     """A join of aligned windows over blocks, with the same fields."""
 
+    logic = "stateful.window_join:ColumnarWindowJoinLogic"
     schemas: tuple[Type, Type] = (INT, INT)
     traced_keys: tuple[Traced, ...] = ()
     given: TracedFlatMap = TracedFlatMap(())
     results: Type = INT
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """It takes columns."""
-        return replace(super().traits, columnar=True)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return late_operator(Operator, "funken.operators.stateful.window_join:ColumnarWindowJoinLogic", self)
 
     def in_keyed_state(self) -> WindowJoin:
         """Return the same join of records with its windows in keyed state."""
