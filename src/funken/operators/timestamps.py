@@ -7,15 +7,11 @@ What comes from upstream as watermark is dropped, except ``MAX_WATERMARK``: a ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import partial
-from itertools import repeat
 from typing import Any
 
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.codegen.loops import LoopText
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import call_of
 from funken.timing.event_time_checks import EventTimeChecks
@@ -23,24 +19,7 @@ from funken.timing.instants import check_range, timestamps_ms
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkProgress, WatermarkStrategy
 
 
-def _loop(operator: Operator, assigner: Callable[[Any, int], Any]) -> Callable[..., list[Any]]:
-    """Return what gives the timestamps of records, from them and the old timestamps."""
-    text = LoopText("timestamps", "values, stamps", operator.context.inlining)
-    step = replace(text.step(operator, assigner, "value", "old"), record=0)
-    if not step.inlined:
-        return partial(_call, assigner)
-    text.line(f"stamps = {text.name('repeat', repeat)}({MIN_TIMESTAMP}) if stamps is None else stamps")
-    text.line("found = []")
-    text.line("append = found.append")
-    # Hot: the function and an append.
-    text.line(f"for value, old in {text.name('_zip', zip)}(values, stamps):")
-    text.line(f"append({step.expression})", step)
-    text.close()
-    text.line("return found")
-    return text.compile()
-
-
-def _call(assigner: Callable[[Any, int], Any], values: Values, stamps: Timestamps) -> list[Any]:
+def _assigned(assigner: Callable[[Any, int], Any], values: Values, stamps: Timestamps) -> list[Any]:
     # Hot: a comprehension takes 42 ns, a loop 58.
     rest = iter(values)
     if stamps is None:
@@ -56,7 +35,7 @@ class WatermarkEmitter:
         self._operator = operator
         self._interval = operator.context.auto_watermark_interval
         self.progress = WatermarkProgress(strategy)
-        self._assign = _loop(operator, strategy.assigner) if strategy.assigner is not None else None
+        self._assigner = strategy.assigner
         self.checks = EventTimeChecks(strategy, operator.context.warn, operator.context.batch)
         self.progress.watermark = operator.current_watermark  # of a snapshot, if the operator starts from one
         self._emitted_idle = False
@@ -69,8 +48,8 @@ class WatermarkEmitter:
 
     def emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
         """Assign timestamps to a block and emit it; a punctuated watermark is emitted right after its record."""
-        if self._assign is not None:
-            timestamps = timestamps_ms(self._assign(values, timestamps), values)
+        if self._assigner is not None:
+            timestamps = timestamps_ms(_assigned(self._assigner, values, timestamps), values)
         try:
             self._emit(split, values, timestamps)
         except OverflowError:

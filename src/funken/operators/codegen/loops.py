@@ -26,7 +26,7 @@ from funken.operators.codegen.inlining import OuterVariables, expression_of, nod
 
 @dataclass(frozen=True)
 class LoopStep:
-    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables."""
+    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables, the last one is the record."""
 
     operator: Operator
     function: Callable[..., Any]
@@ -36,8 +36,6 @@ class LoopStep:
     key: bool = False
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The variables that hold the fields of an argument, a tuple that is not made (``fields.py``)."""
-    record: int = -1
-    """Which of the arguments is the record."""
 
     def values(self, variables: Mapping[str, Any]) -> list[Any]:
         """Return the arguments, out of the variables of the loop; raises ``KeyError`` if one is not there."""

@@ -74,7 +74,7 @@ def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
         step = step_at(found)
         if step is not None:
             operator = step.operator.context.operator
-            record = f" at the record {record_repr(step.values(frame.f_locals)[step.record])}"
+            record = f" at the record {record_repr(step.values(frame.f_locals)[-1])}"
         if operator is not None and not record and _is_ours(frame.f_code.co_filename):
             record = "".join(f" at the record {record_repr(value)}" for value in _current_record(frame.f_locals))
         found = found.tb_next
