@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Output
@@ -32,29 +32,6 @@ class QueueEntry:
         self.deadline = 0.0
         self.request: Any = None
         self.segment: Segment | None = None
-
-
-class ResultQueue(Protocol):
-    """What both queues do. ``size`` counts the records that are not emitted yet."""
-
-    size: int
-    outlet: Outlet
-
-    def add(self, entry: QueueEntry) -> None:
-        """Put a record in, with or without its result."""
-
-    def mark(self, mark: Mark) -> None:
-        """Put a mark in."""
-
-    def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
-        """Give a record of the queue its result."""
-
-    def emit(self, output: Output) -> None:
-        """Take out and send on what may leave, in as few blocks as possible."""
-
-    def __iter__(self) -> Iterator[QueueEntry]:
-        """Iterate over the records, those that may leave first at first."""
-        ...
 
 
 class Outlet:
@@ -195,6 +172,9 @@ class UnorderedQueue:
         for segment in self._segments:
             yield from segment.done
             yield from segment.waiting
+
+
+ResultQueue = OrderedQueue | UnorderedQueue
 
 
 class Deadlines:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -66,37 +66,6 @@ class Contribution:
         of = self.of.keep(mask)
         own = self.own if self.own is None else of if self.own is self.of else self.own.keep(mask)
         return replace(self, of=of, own=own)
-
-
-class ColumnPane(Protocol):
-    """The contents of one window, in columns: with values by key, or with lists of records."""
-
-    def check(self, contributions: list[Any], length: int) -> None:
-        """Raise ``FallBackToRows`` if what a block adds cannot be added, before anything is changed."""
-        ...
-
-    def add(self, key: Column, contributions: list[Any], length: int) -> None:
-        """Add the records of a block, in order."""
-        ...
-
-    def load(self, stored: Pane) -> None:
-        """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
-        ...
-
-    def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
-        ...
-
-    def columns(self) -> Columns:
-        """Return the contents as columns, in that order."""
-        ...
-
-    @property
-    def keys(self) -> list[Any]:
-        """The keys, in that order."""
-        ...
-
-    def __len__(self) -> int: ...
 
 
 class KeyedArrays:
@@ -394,6 +363,10 @@ class ListPane:
         there: Array = np.zeros(len(self), np.bool_)
         there[numbers.take(kept)] = True
         return np.sort(one[there])
+
+
+ColumnPane = KeyedArrays | ListPane
+"""The contents of one window, in columns: with values by key, or with lists of records."""
 
 
 class KeyedLists:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heapify
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +48,9 @@ class ArraySessions(KeyedWindowArrays):
     def clear(self) -> None:
         """Forget all that is in the arrays."""
         super().clear()
-        self._contents: SessionContents = ListedSessions(self) if self.spec.lists else FoldedSessions(self)
+        self._contents: FoldedSessions | ListedSessions = (
+            ListedSessions(self) if self.spec.lists else FoldedSessions(self)
+        )
         self._rows = SessionTable(self._contents.kinds)
         self.slots = self._rows.slots
         #: no session in the arrays ends before
@@ -191,41 +193,8 @@ class ArraySessions(KeyedWindowArrays):
         return ((known[of], sessions) for of, sessions in by_slot.items())
 
 
-class SessionContents(Protocol):
-    """What sessions keep of their records, in fields of the table."""
-
-    kinds: list[Atomic]
-    """The types of the fields."""
-
-    def contributions(self, block: Columns) -> list[Contribution]:
-        """Return what a block adds; raise ``FallBackToRows``."""
-        ...
-
-    def merged(
-        self, scan: SessionScan, kept: list[Array], contributions: list[Contribution], block: Columns
-    ) -> list[Array]:  # fmt: skip
-        """Return the fields of each session; raise ``FallBackToRows`` before anything is changed."""
-        ...
-
-    def columns(self, leaves: list[Array], count: int) -> Columns:
-        """Return the contents of some sessions by their fields."""
-        ...
-
-    def forget(self, leaves: list[Array]) -> None:
-        """Give up what is kept of sessions that are over besides the table."""
-        ...
-
-    def check(self, contents: list[Any]) -> None:
-        """Raise ``FallBackToRows`` unless contents can be in the table."""
-        ...
-
-    def load(self, contents: list[Any]) -> list[Array]:
-        """Return the fields of contents."""
-        ...
-
-
 class FoldedSessions:
-    """One value per field."""
+    """What sessions keep of their records, in fields of the table of these ``kinds``: one value per field."""
 
     def __init__(self, arrays: ArraySessions) -> None:
         self._arrays = arrays
@@ -234,13 +203,13 @@ class FoldedSessions:
         self.kinds: list[Atomic] = [kind for _, kind in self._leaves]
 
     def contributions(self, block: Columns) -> list[Contribution]:
-        """Return what a block adds."""
+        """Return what a block adds; raise ``FallBackToRows``."""
         return self._arrays.contributions(block)
 
     def merged(
         self, scan: SessionScan, kept: list[Array], contributions: list[Contribution], block: Columns
     ) -> list[Array]:  # fmt: skip
-        """Return the fields of each session."""
+        """Return the fields of each session; raise ``FallBackToRows`` before anything is changed."""
         return [
             scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
             for old, each, kind in zip(kept, contributions, self.kinds, strict=True)

@@ -3,6 +3,12 @@
 A *pane* is the contents of one window by key: a dict from key to what is stored, while the window is open in two layers
 (``state/delta_tables.py``). What is stored is never ``None``; where a user's function makes it ``None``, the next record starts
 anew, as in reducing and aggregating state.
+
+A logic says how records become contents (``start`` with a first record, ``fold`` another one into them, ``merge`` those of two
+windows, the first window's before the other's), and contents a ``result``, which is ``None`` if there is nothing to emit.
+``collect`` adds records, in order, to a pane; it is the hot loop, and generated ``loops`` do the same where there are some.
+``compute`` makes contents of records all at once (``None``: of no records). ``descriptor`` is the state that holds contents where
+they are kept as keyed state.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import reduce as fold_left
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Values
@@ -34,83 +40,52 @@ Pairs = Iterable[tuple[Any, Any]]
 _NAME = f"{WINDOW_STATE}contents"
 
 
-class ContentsLogic(Protocol):
-    """The running half: how records become contents, and contents a result."""
-
-    descriptor: StateDescriptor
-    """The state that holds contents where they are kept as keyed state."""
-
-    def start(self, value: Any, /) -> Any:
-        """Make contents of a first record."""
-        ...
-
-    def fold(self, stored: Any, value: Any, /) -> Any:
-        """Add a record to contents."""
-        ...
-
-    def merge(self, stored: Any, other: Any, /) -> Any:
-        """Make one of the contents of two windows; the first window's come first."""
-        ...
-
-    def result(self, stored: Any, /) -> Any:
-        """Make the result of contents; ``None`` means that there is nothing to emit."""
-        ...
-
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        """Add records, in order, to a pane; the hot loop."""
-        ...
-
-    def loops(self, operator: Operator, key: Callable[[Any], Any], /) -> ReduceLoops | None:
-        """Return generated loops that do the same as ``collect``; ``None``: there are none for such contents."""
-        ...
-
-    def compute(self, values: Values) -> Any:
-        """Make contents of records all at once (``None``: of no records)."""
-        ...
-
-
-class Contents(Protocol):
+@dataclass(frozen=True)
+class Contents:
     """The declared half: ``Elements``, ``Reduced`` or ``Aggregated``."""
 
-    @property
-    def many(self) -> bool:
-        """Whether the window function gets the records themselves, not one result."""
-        ...
+    many: ClassVar[bool] = False
+    """Whether the window function gets the records themselves, not one result."""
 
     @property
     def mergeable(self) -> bool:
         """Whether the contents of two windows can become one."""
-        ...
+        return True
 
     def build(self) -> ContentsLogic:
         """Make the logic."""
-        ...
+        raise NotImplementedError
 
     def open(self, context: OperatorContext) -> None:
-        """Open the user's function."""
-        ...
+        """Open the user's function, if there is one."""
 
     def close(self) -> None:
         """Close the user's function."""
-        ...
 
 
-@dataclass(frozen=True)
-class Elements:
+class Elements(Contents):
     """All records, in the order of arrival: for ``process`` and ``apply``."""
 
     many = True
-    mergeable = True
 
     def build(self) -> ContentsLogic:
         """Make the logic."""
         return _ElementsLogic()
 
+
+@dataclass(frozen=True)
+class _OfFunction(Contents):
+    """What a function makes of the records."""
+
+    function: UserFunction
+
     def open(self, context: OperatorContext) -> None:
-        """Do nothing."""
+        """Open the user's function."""
+        self.function.open(context)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Close the user's function."""
+        self.function.close()
 
 
 class _ElementsLogic:
@@ -147,25 +122,12 @@ class _ElementsLogic:
         return values
 
 
-@dataclass(frozen=True)
-class Reduced:
+class Reduced(_OfFunction):
     """One value: the records reduced, the first one taken as it is. ``function`` is ``(a, b) -> c``."""
-
-    function: UserFunction
-    many = False
-    mergeable = True
 
     def build(self) -> ContentsLogic:
         """Make the logic."""
         return _ReducedLogic(self.function.bind())
-
-    def open(self, context: OperatorContext) -> None:
-        """Open the user's function."""
-        self.function.open(context)
-
-    def close(self) -> None:
-        """Close the user's function."""
-        self.function.close()
 
 
 class _ReducedLogic:
@@ -208,12 +170,8 @@ class _ReducedLogic:
         return fold_left(self.fold, values) if values else None
 
 
-@dataclass(frozen=True)
-class Aggregated:
+class Aggregated(_OfFunction):
     """An accumulator. ``function.target`` has Flink's ``AggregateFunction`` methods; ``merge`` only for sessions."""
-
-    function: UserFunction
-    many = False
 
     @property
     def mergeable(self) -> bool:
@@ -228,14 +186,6 @@ class Aggregated:
     def build(self) -> ContentsLogic:
         """Make the logic."""
         return _AggregatedLogic(self.function.target)
-
-    def open(self, context: OperatorContext) -> None:
-        """Open the user's function."""
-        self.function.open(context)
-
-    def close(self) -> None:
-        """Close the user's function."""
-        self.function.close()
 
 
 class _AggregatedLogic:
@@ -279,3 +229,7 @@ class _AggregatedLogic:
 
 def _cannot_merge(stored: Any, other: Any) -> Any:
     raise NotImplementedError("the aggregate function has no method merge(a, b)")
+
+
+ContentsLogic = _ElementsLogic | _ReducedLogic | _AggregatedLogic
+"""The running half."""

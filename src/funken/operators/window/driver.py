@@ -1,7 +1,7 @@
 """The operator of all windows: one driver for every assigner, trigger and form of a block.
 
 ``Windows`` know which windows records are in, keep their contents as objects, and know which are over. Where the plan has read
-the program's functions, ``ArrayWindows`` (``operators/columnar``) do the same for blocks of columns, in front of them. The driver
+the program's functions, ``WindowArrays`` (``operators/columnar``) do the same for blocks of columns, in front of them. The driver
 gives each block to one of both, owns the clocks, the late records and the results, and is all that the task sees.
 
 In ``BATCH`` no record is late and time stands still until the input has ended; then everything fires, processing-time windows
@@ -10,7 +10,7 @@ too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from funken.columnar.block import Block, TupleBlock
 from funken.errors import StateError, StateNotKeyed
@@ -62,22 +62,6 @@ class Windows:
         return None
 
 
-class ArrayWindows(Protocol):
-    """Windows over columns, in front of windows in objects."""
-
-    def take(self, block: Block) -> bool:
-        """Add a block; ``False``: nothing was changed, and its records have to be added one by one."""
-        ...
-
-    def give_back(self) -> None:
-        """Let records follow: what is in arrays goes back to objects, as far as it may not be in both."""
-        ...
-
-    def close(self, watermark: int) -> None:
-        """Fire the event-time windows that end at or before ``watermark``, unless the others fire these."""
-        ...
-
-
 class WindowDriver(Operator):
     """Gives blocks to windows, and their results to the output."""
 
@@ -92,9 +76,9 @@ class WindowDriver(Operator):
         self.windows = spec.windows(self)
         self.use(spec.arrays(self))
 
-    def use(self, arrays: ArrayWindows | None) -> None:
-        """Take blocks of columns with ``arrays``."""
-        self.arrays: Any = arrays
+    def use(self, arrays: Any) -> None:
+        """Take blocks of columns with ``arrays`` (``WindowArrays``), if there are some."""
+        self.arrays = arrays
         self.columnar = arrays is not None
         self.takes_fields = type(self.windows).add_fields is not Windows.add_fields
 
@@ -201,4 +185,4 @@ class WindowDriver(Operator):
         self.flush()
 
 
-__all__ = ["ArrayWindows", "WindowDriver", "Windows"]
+__all__ = ["WindowDriver", "Windows"]

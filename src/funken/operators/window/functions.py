@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import StateError
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
 from funken.operators.results import Results
 from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
@@ -28,7 +26,6 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
-from funken.state.keyed import KeyedStateStore
 from funken.state.maps import MapState
 from funken.types.generics import Generic, K, R, S, V, W_co
 
@@ -51,15 +48,6 @@ class WindowCall:
 
     call: UserFunction
     style: CallStyle
-
-
-class WindowHost(Protocol):
-    """What a window emitter needs of its operator."""
-
-    context: OperatorContext
-    output: Output
-    store: KeyedStateStore
-    current_watermark: int
 
 
 class WindowState:
@@ -141,11 +129,13 @@ class ProcessWindowContext(Generic[W_co]):
 
     def current_processing_time(self) -> int:
         """Return the processing time in milliseconds."""
-        return self._firing.operator.context.processing_time()
+        time: int = self._firing.operator.context.processing_time()
+        return time
 
     def current_watermark(self) -> int:
         """Return the watermark, ``-2**63`` before there is one."""
-        return self._firing.operator.current_watermark
+        time: int = self._firing.operator.current_watermark
+        return time
 
     def window_state(self) -> WindowState:
         """Return the state of this key and window; to be freed in ``clear``. Windows that merge have none."""
@@ -177,7 +167,7 @@ class WindowEmitter:
     """Calls the window function of one operator and collects its results."""
 
     def __init__(
-        self, operator: WindowHost, contents: ContentsLogic, many: bool, function: WindowCall | None, merging: bool
+        self, operator: Any, contents: ContentsLogic, many: bool, function: WindowCall | None, merging: bool
     ) -> None:
         self.operator = operator
         self.merging = merging

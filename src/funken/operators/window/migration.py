@@ -1,14 +1,14 @@
 """What the fast window logics have saved, as the general one keeps it: contents, timers, and the state of triggers.
 
 A fast logic saves one keyed state of its own (``state/delta_tables.py``). The general one takes its rows as they are
-restored, and files them away when its tables are open.
+restored, and files them away when its tables are open. ``windows`` are those of any trigger (``TriggeredWindows``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.window.spec import Strategy
@@ -20,22 +20,6 @@ from funken.windowing.triggers import COUNT
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
 Rows = Iterable[tuple[Any, Any, Any]]
-
-
-class MigrationTarget(Protocol):
-    """The windows of any trigger, as far as restored rows are put into them."""
-
-    driver: Any
-    contents: Any
-    table: Any
-    mappings: Any
-
-    @property
-    def count(self) -> int:
-        """How many records a count trigger waits for."""
-
-    def expect_cleanup(self, key: Any, window: Any) -> None:
-        """Register the timer that ends a window."""
 
 
 class SavedRows:
@@ -56,7 +40,7 @@ class SavedRows:
         return 0
 
 
-def register_former_states(windows: MigrationTarget) -> SavedRows:
+def register_former_states(windows: Any) -> SavedRows:
     """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
     saved = SavedRows()
     strategy = replace(windows.driver.spec, general=False).strategy
@@ -66,7 +50,7 @@ def register_former_states(windows: MigrationTarget) -> SavedRows:
     return saved
 
 
-def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
+def migrate(windows: Any, saved: SavedRows) -> None:
     """Put what a fast logic has saved where the general one finds it; its tables are open."""
     if saved.found:
         strategy = replace(windows.driver.spec, general=False).strategy
@@ -74,13 +58,13 @@ def migrate(windows: MigrationTarget, saved: SavedRows) -> None:
         saved.found = []
 
 
-def _aligned(windows: MigrationTarget, rows: Rows) -> None:
+def _aligned(windows: Any, rows: Rows) -> None:
     size = _assigner(windows).size
     for key, start, stored in rows:
         _keep(windows, key, TimeWindow(start, min(start + size, MAX_WATERMARK)), stored)
 
 
-def _sessions(windows: MigrationTarget, rows: Rows) -> None:
+def _sessions(windows: Any, rows: Rows) -> None:
     for key, _, sessions in rows:
         for start, end, stored in sessions:
             window = TimeWindow(start, end)
@@ -88,7 +72,7 @@ def _sessions(windows: MigrationTarget, rows: Rows) -> None:
             _keep(windows, key, window, stored)
 
 
-def _counts(windows: MigrationTarget, rows: Rows) -> None:
+def _counts(windows: Any, rows: Rows) -> None:
     assigner, counts = _assigner(windows), windows.driver.store.namespaced(COUNT).table
     size = windows.count
     for key, _, (count, stored) in rows:
@@ -103,16 +87,16 @@ def _counts(windows: MigrationTarget, rows: Rows) -> None:
         _keep(windows, key, window, stored or None)
 
 
-def _keep(windows: MigrationTarget, key: Any, window: Any, stored: Any) -> None:
+def _keep(windows: Any, key: Any, window: Any, stored: Any) -> None:
     if stored is not None:
         windows.table[key, window] = stored
     windows.expect_cleanup(key, window)
 
 
-def _assigner(windows: MigrationTarget) -> Any:
+def _assigner(windows: Any) -> Any:
     return windows.driver.spec.assigner
 
 
-_ADOPT: dict[Strategy, Callable[[MigrationTarget, Rows], None]] = {
+_ADOPT: dict[Strategy, Callable[[Any, Rows], None]] = {
     Strategy.ALIGNED: _aligned, Strategy.SESSIONS: _sessions, Strategy.COUNTS: _counts
 }  # fmt: skip

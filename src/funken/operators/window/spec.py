@@ -186,7 +186,7 @@ class WindowSpec:
         return late_operator(object, f"funken.operators.window.{_WINDOWS[strategy]}", driver, *sizes)
 
     def arrays(self, driver: Any) -> Any:
-        """Make the windows whose contents are arrays (``ArrayWindows``); ``None``: there are none."""
+        """Make the windows whose contents are arrays (``WindowArrays``); ``None``: there are none."""
         return None
 
     def _at_the_end(self) -> bool:
