@@ -6,7 +6,7 @@ A window with an evictor keeps every element, since no accumulator could give on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
@@ -29,22 +29,6 @@ class TimestampedValue(NamedTuple):
 
 
 Elements = list[TimestampedValue]
-
-
-class EvictorContext(Protocol):
-    """What an evictor may ask."""
-
-    def get_current_processing_time(self) -> int:
-        """Return the processing time in milliseconds."""
-        ...
-
-    def get_current_watermark(self) -> int:
-        """Return the watermark."""
-        ...
-
-    def get_metric_group(self) -> Any:
-        """Return the operator's metrics."""
-        ...
 
 
 class Evictor:

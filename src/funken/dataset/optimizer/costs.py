@@ -64,12 +64,6 @@ def hash_aggregation(size: float | None) -> Costs:
     return Costs(disk=_size(size), cpu=4 * _size(size))
 
 
-def hybrid_hash(build: float | None, probe: float | None) -> Costs:
-    """Return the costs of a hash join."""
-    work = 2 * _size(build) + _size(probe)
-    return Costs(disk=work, cpu=4 * work)
-
-
 def cached_hash(build: float | None, probe: float | None, weight: float) -> Costs:
     """Return the costs of a hash join in a loop whose build side stays, divided by the weight of the loop."""
     work = 2 * _size(build) / weight + _size(probe)
@@ -79,8 +73,3 @@ def cached_hash(build: float | None, probe: float | None, weight: float) -> Cost
 def nested_loops(outer_blocks: float, inner: float | None) -> Costs:
     """Return the costs of reading one side once per block of the other."""
     return Costs(disk=outer_blocks * _size(inner), cpu=outer_blocks * _size(inner))
-
-
-def dam(size: float | None) -> Costs:
-    """Return the costs of keeping an input."""
-    return Costs(disk=2 * _size(size), cpu=_size(size))

@@ -22,12 +22,6 @@ Place = tuple[int, int]
 """The task of a block, and its number there: what random choices are seeded with."""
 
 
-class SolverState(Protocol):
-    """What a solver knows; a small object that can be pickled."""
-
-    done: bool
-
-
 class Solver(Protocol):
     """An algorithm in passes over the data. Its methods are pure: they change neither state nor block."""
 
@@ -36,7 +30,7 @@ class Solver(Protocol):
         """Return the most passes that it takes."""
 
     def start(self) -> Any:
-        """Return the state before the first pass."""
+        """Return the state before the first pass: a small object that can be pickled, and that says when it is ``done``."""
 
     def local(self, state: Any, block: FeatureBlock, place: Place) -> Sums:
         """Return what is to be added up of a block: numbers, arrays and lists; sets are united."""
