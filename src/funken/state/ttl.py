@@ -12,15 +12,10 @@ from typing import Any
 
 from funken.state.backend import Slot, Table, slots_of, whole
 from funken.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
     StateDescriptor,
     StateKind,
-    ValueStateDescriptor,
 )
-from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
+from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.maps import MapState
 from funken.state.ttl_config import (
@@ -156,14 +151,22 @@ class Lifetime:
         return stored if self.shows_expired else left
 
 
-class TtlValueState(ValueState):
+class _Expiring(State):
+    """What states with a lifetime have besides."""
+
+    __slots__ = ()
+
+    life: Lifetime
+
+    def __init__(self, descriptor: Any, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
+        super().__init__(descriptor, table, slot)
+        self.life = Lifetime(descriptor, table, clock)  # type: ignore[misc] # the slot is the subclass's
+
+
+class TtlValueState(_Expiring, ValueState):
     """A ``ValueState`` whose values expire."""
 
     __slots__ = ("life",)
-
-    def __init__(self, descriptor: ValueStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
-        super().__init__(descriptor, table, slot)
-        self.life = Lifetime(descriptor, table, clock)
 
     def value(self) -> Any:
         """Return the value, or the default."""
@@ -184,16 +187,10 @@ class TtlValueState(ValueState):
         self.table[self.slot()] = (value if type(value) in self.plain else self._kept(value)), at
 
 
-class TtlReducingState(ReducingState):
+class TtlReducingState(_Expiring, ReducingState):
     """A ``ReducingState`` that expires as a whole."""
 
     __slots__ = ("life",)
-
-    def __init__(
-        self, descriptor: ReducingStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock
-    ) -> None:
-        super().__init__(descriptor, table, slot)
-        self.life = Lifetime(descriptor, table, clock)
 
     def get(self) -> Any:
         """Return the reduced value, or ``None``."""
@@ -211,16 +208,10 @@ class TtlReducingState(ReducingState):
         return self._reduce(stored[0], other[0]), max(stored[1], other[1])
 
 
-class TtlAggregatingState(AggregatingState):
+class TtlAggregatingState(_Expiring, AggregatingState):
     """An ``AggregatingState`` that expires as a whole."""
 
     __slots__ = ("life",)
-
-    def __init__(
-        self, descriptor: AggregatingStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock
-    ) -> None:
-        super().__init__(descriptor, table, slot)
-        self.life = Lifetime(descriptor, table, clock)
 
     def get(self) -> Any:
         """Return the result of the accumulator, or ``None``."""
@@ -241,14 +232,10 @@ class TtlAggregatingState(AggregatingState):
         return self._function.merge(stored[0], other[0]), max(stored[1], other[1])
 
 
-class TtlListState(ListState):
+class TtlListState(_Expiring, ListState):
     """A ``ListState`` whose elements expire one by one."""
 
     __slots__ = ("life",)
-
-    def __init__(self, descriptor: ListStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
-        super().__init__(descriptor, table, slot)
-        self.life = Lifetime(descriptor, table, clock)
 
     def get(self) -> list[Any]:
         """Return the elements in the order they were added."""
@@ -274,14 +261,10 @@ class TtlListState(ListState):
         self.life.clean(now)
 
 
-class TtlMapState(MapState):
+class TtlMapState(_Expiring, MapState):
     """A ``MapState`` whose entries expire one by one."""
 
     __slots__ = ("life",)
-
-    def __init__(self, descriptor: MapStateDescriptor, table: Table, slot: Callable[[], Slot], clock: Clock) -> None:
-        super().__init__(descriptor, table, slot)
-        self.life = Lifetime(descriptor, table, clock)
 
     def get(self, key: Any) -> Any:
         """Return the value of a key of the map, or ``None``."""
