@@ -14,7 +14,7 @@ from typing import Any
 
 from funken.dataset.columns.block import block_of, columns_in, put_together
 from funken.dataset.columns.keys import OrderLeaves, ordered_columns
-from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, weighed
+from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, weighed, weight
 from funken.dataset.memory.manager import Share
 from funken.dataset.memory.order import Descending, Order
 from funken.dataset.memory.spill import Extent
@@ -112,12 +112,18 @@ class ExternalSorter:
         self._share.release()
 
     def _write(self, blocks: Iterable[Block]) -> Run:
-        file, most = self._share.file(), self._block
-        return [
-            (file.write(part), self._key(part, len(part) - 1))
-            for block in _cut(blocks)
-            for part, _ in weighed(block, most)
-        ]
+        file = self._share.file()
+        return [(file.write(part), self._key(part, len(part) - 1)) for part in self._small(blocks)]
+
+    def _small(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Cut into blocks of runs: of columns all that fits, or there would be more to merge."""
+        most = self._block
+        for block in blocks if self._leaves else _cut(blocks):
+            if self._leaves:
+                step = max(1, len(block) * most // max(1, weight(block)))
+                yield from (block[at : at + step] for at in range(0, len(block), step))
+            else:
+                yield from (part for part, _ in weighed(block, most))
 
     def _key(self, block: Block, at: int) -> Any:
         """Return what compares as a record does."""
