@@ -11,7 +11,7 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef, Literal, Node, walk
-from funken.expr.rules import FunctionRule, FunctionTable
+from funken.expr.rules import Determinism, FunctionRule, FunctionTable
 
 
 @dataclass(frozen=True)
@@ -110,3 +110,18 @@ def _whole(column: Any) -> Any:
 
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column
+
+
+def is_deterministic(node: Node, functions: FunctionTable) -> bool:
+    """Return True if an expression gives the same value whenever it is computed."""
+    for each in walk(node):
+        if not isinstance(each, Call):
+            continue
+        if each.handle is not None:
+            if not getattr(each.handle, "deterministic", True):
+                return False
+        elif each.function in functions:
+            rule = functions.get(each.function)
+            if isinstance(rule, FunctionRule) and rule.determinism is not Determinism.DETERMINISTIC:
+                return False
+    return True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, rewrite, shifted, walk
-from funken.expr.rules import Determinism, FunctionRule
+from funken.expr import evaluate
+from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, rewrite, shifted
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table.types import IntegralType, LogicalType, SizedType, is_text
 
@@ -51,17 +51,7 @@ def factored(node: Node) -> list[Node]:
 
 def is_deterministic(node: Node) -> bool:
     """Return True if an expression gives the same value whenever it is computed."""
-    for each in walk(node):
-        if not isinstance(each, Call):
-            continue
-        if each.handle is not None:
-            if not getattr(each.handle, "deterministic", True):
-                return False
-        elif each.function in FUNCTIONS:
-            rule = FUNCTIONS.get(each.function)
-            if isinstance(rule, FunctionRule) and rule.determinism is not Determinism.DETERMINISTIC:
-                return False
-    return True
+    return evaluate.is_deterministic(node, FUNCTIONS)
 
 
 def substituted(node: Node, expressions: Sequence[Node]) -> Node:
