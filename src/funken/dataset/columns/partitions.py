@@ -37,8 +37,9 @@ def partition_of(key: Hashable, level: int) -> int:
 def cut(block: Block, keys: Column, level: int) -> Sequence[Block]:
     """Cut a block into the partitions of a level, of which some are empty.
 
-    >>> sorted(map(len, cut(list(range(20)), lambda block: block, 0)))
-    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 3, 3, 4]
+    >>> parts = cut(list(range(1000)), lambda block: block, 0)
+    >>> len(parts), sum(map(len, parts)), all(map(len, parts))
+    (16, 1000, True)
     """
     dealt = dealt_out(block, keys, FAN_OUT, level)
     if dealt is not None:
