@@ -118,10 +118,11 @@ class GroupArrays:
         slot = self._slots.get(key)
         if slot is None or not self.counts[slot]:
             return None
-        self._write_first((slot,))
+        if self._pending:
+            self._write_first((slot,))
         found = []
         for number, (call, held) in enumerate(zip(self._calls, self._held, strict=True)):
-            accumulator = call.stored([each[slot : slot + 1] for each in held])[0]
+            accumulator = call.load(held, slot)
             found.append([self._seen_by(number, slot), accumulator] if call.distinct else accumulator)
         return int(self.counts[slot]), found
 
@@ -133,17 +134,24 @@ class GroupArrays:
                 self._write_first((slot,))
                 self._forget(np.array([slot]))
             return
-        slots = self.slots([key])
-        self.counts[slots] = group[0]
+        slot = self._slot(key)
+        self.counts[slot] = group[0]
         for call, held, accumulator in zip(self._calls, self._held, group[1], strict=True):
-            given = accumulator[1] if call.distinct else accumulator
-            for array, values in zip(held, call.held([given]), strict=True):
-                array[slots] = values
+            call.save(held, slot, accumulator[1] if call.distinct else accumulator)
+
+    def _slot(self, key: Tuple) -> int:
+        """Return the slot of a key, which may be changed from now on; a new key gets an empty one."""
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = self._new(key)
+        if self._pending:
+            self._write_first((slot,))
+        self._changed[slot] = True
+        return slot
 
     def create(self, key: Tuple) -> list[Any]:
         """Return the accumulators of a new group."""
-        slot = int(self.slots([key])[0])
-        found = self._create()
+        slot, found = self._slot(key), self._create()
         for numbers in self._distinct.values():
             for number in numbers:
                 found[number] = [self._seen_by(number, slot), found[number][1]]
