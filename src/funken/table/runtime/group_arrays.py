@@ -52,6 +52,11 @@ class GroupArrays:
         #: of each slot: how many rows the group has, and what each call keeps of it
         self.counts: Array = np.empty(0, np.int64)
         self._held: list[list[Array]] = [[np.empty(0, dtype) for dtype in call.dtypes] for call in self._calls]
+        #: what calls keep of a group without rows
+        self._nothing = [
+            [values[0] for values in call.held([each[1] if call.distinct else each])]
+            for call, each in zip(self._calls, create(), strict=True)
+        ]
         #: of DISTINCT calls: which see the same values, and by slot which have seen a value
         self._distinct: dict[tuple[int, ...], list[int]] = {}
         for number, call in enumerate(self._calls):
@@ -104,8 +109,7 @@ class GroupArrays:
         """Keep how many rows groups have; ``forgets``: those without rows are no more."""
         self.counts[slots] = counts
         if forgets:
-            for slot in slots[counts == 0].tolist():
-                self._forget(slot)
+            self._forget(slots[counts == 0])
 
     # ---- one group
 
@@ -114,10 +118,11 @@ class GroupArrays:
         slot = self._slots.get(key)
         if slot is None or not self.counts[slot]:
             return None
-        self._write_first((slot,))
+        if self._pending:
+            self._write_first((slot,))
         found = []
         for number, (call, held) in enumerate(zip(self._calls, self._held, strict=True)):
-            accumulator = call.stored([each[slot : slot + 1] for each in held])[0]
+            accumulator = call.load(held, slot)
             found.append([self._seen_by(number, slot), accumulator] if call.distinct else accumulator)
         return int(self.counts[slot]), found
 
@@ -127,19 +132,26 @@ class GroupArrays:
             slot = self._slots.get(key)
             if slot is not None:
                 self._write_first((slot,))
-                self._forget(slot)
+                self._forget(np.array([slot]))
             return
-        slots = self.slots([key])
-        self.counts[slots] = group[0]
+        slot = self._slot(key)
+        self.counts[slot] = group[0]
         for call, held, accumulator in zip(self._calls, self._held, group[1], strict=True):
-            given = accumulator[1] if call.distinct else accumulator
-            for array, values in zip(held, call.held([given]), strict=True):
-                array[slots] = values
+            call.save(held, slot, accumulator[1] if call.distinct else accumulator)
+
+    def _slot(self, key: Tuple) -> int:
+        """Return the slot of a key, which may be changed from now on; a new key gets an empty one."""
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = self._new(key)
+        if self._pending:
+            self._write_first((slot,))
+        self._changed[slot] = True
+        return slot
 
     def create(self, key: Tuple) -> list[Any]:
         """Return the accumulators of a new group."""
-        slot = int(self.slots([key])[0])
-        found = self._create()
+        slot, found = self._slot(key), self._create()
         for numbers in self._distinct.values():
             for number in numbers:
                 found[number] = [self._seen_by(number, slot), found[number][1]]
@@ -174,29 +186,31 @@ class GroupArrays:
         )
         for held in self._held:
             held[:] = [grown(each, room) for each in held]
-        self._empty(slice(size, room), room - size)
+        self._empty(slice(size, room))
 
-    def _empty(self, slots: slice, count: int) -> None:
+    def _empty(self, slots: Any) -> None:
         """Let slots be those of groups without rows."""
-        nothing = self._create()
-        for call, held, accumulator in zip(self._calls, self._held, nothing, strict=True):
-            given = accumulator[1] if call.distinct else accumulator
-            for array, values in zip(held, call.held([given]), strict=True):
-                array[slots] = np.repeat(values, count)
+        for held, nothing in zip(self._held, self._nothing, strict=True):
+            for array, value in zip(held, nothing, strict=True):
+                array[slots] = value
 
-    def _forget(self, slot: int) -> None:
-        key = self._keys[slot]
-        assert key is not None
-        del self._slots[key]
-        self._keys[slot] = None
-        if self._saved[slot]:
-            self._gone[key] = None
-        self._changed[slot] = self._saved[slot] = False
-        self.counts[slot] = 0
-        self._empty(slice(slot, slot + 1), 1)
-        for seen in self._seen.values():
-            seen[slot] = {}
-        self._free.append(slot)
+    def _forget(self, slots: Array) -> None:
+        """Remove groups."""
+        if not len(slots):
+            return
+        for slot, saved in zip(slots.tolist(), self._saved.take(slots).tolist(), strict=True):
+            key = self._keys[slot]
+            assert key is not None
+            del self._slots[key]
+            self._keys[slot] = None
+            if saved:
+                self._gone[key] = None
+            for seen in self._seen.values():
+                seen[slot] = {}
+            self._free.append(slot)
+        self._changed[slots] = self._saved[slots] = False
+        self.counts[slots] = 0
+        self._empty(slots)
 
     # ---- snapshots
 

@@ -13,6 +13,8 @@ from funken.table.runtime.exchange import key_tuples
 
 Tuple = tuple[Any, ...]
 _MOST = 1 << 62
+_FEW = 32
+"""Keys of fewer rows are told apart one by one."""
 
 
 def codes_of(column: pa.Array) -> tuple[Any, int]:
@@ -79,17 +81,18 @@ class KeyedRows:
     """
 
     def __init__(self, batch: pa.RecordBatch, columns: Sequence[int]) -> None:
-        codes, count = joint_codes([codes_of(batch.column(place)) for place in columns], batch.num_rows)
-        self.groups = Groups(codes, count)
-        #: the first row of each group
-        self.firsts: Any = self.groups.order.take(self.groups.begins)
-        keys = [batch.column(place).take(pa.array(self.firsts)) for place in columns]
-        #: the key of each group
-        self.keys: list[Tuple] = (
-            key_tuples(pa.RecordBatch.from_arrays(keys, [str(place) for place in columns]), range(len(keys)))
-            if keys
-            else [()]
-        )
+        if batch.num_rows < _FEW:
+            known: dict[Tuple, int] = {}
+            codes = [known.setdefault(key, len(known)) for key in key_tuples(batch, columns)]
+            self.groups = Groups(np.array(codes, np.int64), len(known))
+            #: the key of each group
+            self.keys: list[Tuple] = list(known)
+        else:
+            self.groups = Groups(*joint_codes([codes_of(batch.column(place)) for place in columns], batch.num_rows))
+            firsts = pa.array(self.groups.order.take(self.groups.begins))
+            keys = [batch.column(place).take(firsts) for place in columns]
+            names = [str(place) for place in columns]
+            self.keys = key_tuples(pa.RecordBatch.from_arrays(keys, names), range(len(keys))) if keys else [()]
 
 
 __all__ = ["KeyedRows", "codes_of", "dense", "firsts_of", "joint_codes"]

@@ -115,6 +115,14 @@ class Running:
         found: list[Any] = held[0].tolist()
         return found
 
+    def load(self, held: list[Array], slot: int) -> Any:
+        """Return an item of the arrays as an accumulator."""
+        return held[0][slot].item()
+
+    def save(self, held: list[Array], slot: int, accumulator: Any) -> None:
+        """Make an accumulator an item of the arrays."""
+        held[0][slot] = accumulator
+
 
 class _RunningCount(Running):
     def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
@@ -175,6 +183,14 @@ class _RunningSum(Running):
         """Return arrays as accumulators."""
         return [list(each) for each in zip(*(each.tolist() for each in held), strict=True)]
 
+    def load(self, held: list[Array], slot: int) -> Any:
+        """Return an item of the arrays as an accumulator."""
+        return [each[slot].item() for each in held]
+
+    def save(self, held: list[Array], slot: int, accumulator: Any) -> None:
+        """Make an accumulator an item of the arrays."""
+        held[0][slot], held[1][slot] = accumulator
+
 
 class _RunningExtreme(Running):
     """The least or the greatest value, as a place in the order of all that there are."""
@@ -221,6 +237,15 @@ class _RunningExtreme(Running):
     def stored(self, held: list[Array]) -> list[Any]:
         """Return arrays as accumulators."""
         return [[] if each is None else [each] for each in held[0].tolist()]
+
+    def load(self, held: list[Array], slot: int) -> Any:
+        """Return an item of the arrays as an accumulator."""
+        value = held[0][slot]
+        return [] if value is None else [value]
+
+    def save(self, held: list[Array], slot: int, accumulator: Any) -> None:
+        """Make an accumulator an item of the arrays."""
+        held[0][slot] = accumulator[0] if accumulator else None
 
 
 class DistinctRows:
