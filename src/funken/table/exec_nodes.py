@@ -460,6 +460,7 @@ class ExecLookupJoin(ExecNode):
     settings: LookupSettings | None = None
     keep: Keys | None = None
     """The key of the left rows by which the rows found are kept, to be taken back as they were; ``None``: they are not."""
+    ttl: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

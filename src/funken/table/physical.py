@@ -685,8 +685,7 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
         "parameters": self.parameters,
     }
     if node.keep is not None:
-        ttl = self.config.option("table.exec.state.ttl")
-        return self.one(node, lookups.KeptLookupJoin, keyed=True, left=node.keep, ttl=ttl, **arguments)
+        return self.one(node, lookups.KeptLookupJoin, keyed=True, left=node.keep, ttl=node.ttl, **arguments)
     unordered = bool(settings.unordered) and node.mode.is_insert_only
     return self.one(node, lookups.LookupJoin, retry=settings.retry, unordered=unordered, **arguments)
 

@@ -15,7 +15,7 @@ from funken.table.catalog import CatalogDatabase, CatalogObject, CatalogTable, I
 from funken.table.connectors.contract import ScanTable, TableContext
 from funken.table.connectors.factory import TableFactory, register_connector
 from funken.table.connectors.options import ConnectorOption, OptionValues, text
-from funken.table.stored_catalogs import ExternalCatalog, LoadedWhenUsed
+from funken.table.external_catalogs import ExternalCatalog, LoadedWhenUsed
 from funken.table.types import logical_type
 
 CONNECTOR = "spark"

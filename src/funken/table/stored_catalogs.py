@@ -11,7 +11,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
+from funken.table import spark_catalog
 from funken.table.catalog import (
     Catalog,
     CatalogDatabase,
@@ -35,30 +36,12 @@ from funken.table.catalog import (
 )
 from funken.table.connectors.databases import database_of
 from funken.table.connectors.options import ConnectorOption, OptionValues, text
+from funken.table.external_catalogs import ExternalCatalog, LoadedWhenUsed
 from funken.table.types import LogicalType, RowType, arrow_schema, logical_type, parse_type
 from funken.table.udf import imported_definition
 
 ENTRY_POINTS = "funken.table.catalogs"
 _DEFAULT = ConnectorOption("default-database", text, "default")
-
-
-class LoadedWhenUsed(Mapping[str, CatalogObject]):
-    """Objects by name, each loaded when it is asked for."""
-
-    def __init__(self, names: list[str], load: Callable[[str], CatalogObject]) -> None:
-        self._names = names
-        self._load = load
-
-    def __getitem__(self, name: str) -> CatalogObject:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._load(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 # ---- a folder
@@ -188,34 +171,7 @@ def object_of(document: dict[str, Any], name: str = "") -> CatalogObject:
     return found
 
 
-# ---- tables that others own
-
-
-class ExternalCatalog(Catalog):
-    """Tables that are created elsewhere: they are read and written, but not defined here."""
-
-    owner = "its database"
-
-    def create_database(self, name: str, database: CatalogDatabase) -> None:
-        """Refuse."""
-        raise self._refused(f"database {name!r}", "created")
-
-    def drop_database(self, name: str) -> None:
-        """Refuse."""
-        raise self._refused(f"database {name!r}", "dropped")
-
-    def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:
-        """Refuse."""
-        raise self._refused(f"{kind} {name!r}", "created or changed")
-
-    def remove(self, database: str, kind: str, name: str) -> None:
-        """Refuse."""
-        raise self._refused(f"{kind} {name!r}", "dropped")
-
-    def _refused(self, what: str, done: str) -> InvalidTable:
-        return InvalidTable(
-            f"{what} cannot be {done} by this catalog. Do it in {self.owner}, or use a temporary table."
-        )
+# ---- databases
 
 
 _PATTERNS: tuple[tuple[str, str], ...] = (
@@ -505,18 +461,12 @@ def _of_files(name: str, options: Mapping[str, str]) -> Catalog:
     return FileCatalog(values["path"], values["default-database"])
 
 
-def _of_spark(name: str, options: Mapping[str, str]) -> Catalog:
-    from funken.table.spark_catalog import of_options  # noqa: PLC0415 - it builds on this module
-
-    return of_options(name, options)
-
-
 _TYPES: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {
     "file": _of_files,
     "generic_in_memory": _in_memory,
     "iceberg": IcebergTables,
     "jdbc": JdbcCatalog,
-    "spark": _of_spark,
+    "spark": spark_catalog.of_options,
 }
 
 
@@ -538,4 +488,4 @@ def catalog_of(name: str, options: Mapping[str, str]) -> Catalog:
     )
 
 
-__all__ = ["ExternalCatalog", "FileCatalog", "IcebergTables", "JdbcCatalog", "catalog_of"]
+__all__ = ["FileCatalog", "IcebergTables", "JdbcCatalog", "catalog_of"]

@@ -456,6 +456,7 @@ def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: Exe
         _hint(node.hints),
         _settings(converter, node),
         keep,
+        converter.ttl,
         row_type=RelationType(shown),
         mode=left.mode,
         upsert_keys=_lookup_upsert_keys(source, table, keys),
