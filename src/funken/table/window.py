@@ -41,7 +41,10 @@ class GroupWindow:
         if self.time is None:
             raise InvalidProgram(f"window {self.name!r} has no time attribute; name it with on(col('ts')).")
         if self.counts_rows:
-            raise InvalidProgram("windows of rows have no start and no end.")
+            raise InvalidProgram(
+                f"window {self.name!r} counts rows, which a table cannot do here. Use a window of time, such as "
+                "lit(10).minutes, or count_window() of a keyed DataStream."
+            )
         sizes = ", ".join(size.sql(rendering) for size in self.sizes)
         return self.kind, f"{self.time.sql(rendering)}, {sizes}"
 
