@@ -46,7 +46,7 @@ from funken.cli import run as command
 from funken.cli.main import main as funken_main
 from funken.connectors.elasticsearch import ElasticsearchSink
 from funken.connectors.files.sink import FileSink
-from funken.connectors.files.source import FileSource
+from funken.connectors.files.source import FileSource, FileSourceBuilder
 from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeserializationSchema
 from funken.connectors.kafka.sink import KafkaSink
 from funken.connectors.kafka.source import KafkaSource
@@ -322,6 +322,7 @@ def _stub_files(inputs: Inputs) -> None:
         return records(format_, *found)
 
     FilesystemFactory.scan, FilesystemFactory.sink = stubbed_scan, stubbed_sink  # type: ignore[method-assign]
+    FileSourceBuilder.monitor_continuously = lambda builder, *_: builder  # type: ignore[assignment, method-assign]
     FileSource.for_record_stream_format = staticmethod(stubbed_records)  # type: ignore[method-assign]
     FileSink.for_row_format = staticmethod(lambda path, encoder: rows(inputs.place(path), encoder))  # type: ignore[method-assign]
 

@@ -276,3 +276,27 @@ def test_options_of_tables_in_the_configuration_take_effect(t_env):
     assert t_env.get_config().option("table.exec.state.ttl") == 7_200_000
     t_env.get_config().reset("table.exec.state.ttl")
     assert t_env.get_config().option("table.exec.state.ttl") == 0
+
+
+def test_the_rows_of_an_append_stream_have_the_names_of_their_type(t_env):
+    from pyflink.common import Types
+
+    table = t_env.from_elements([(1, "tea")], ["number", "item"])
+    unnamed = t_env.to_append_stream(table, Types.ROW([Types.LONG(), Types.STRING()]))
+    named = t_env.to_append_stream(table, Types.ROW_NAMED(["n", "i"], [Types.LONG(), Types.STRING()]))
+
+    with unnamed.map(lambda row: (row.f0, row.f1)).execute_and_collect() as found:
+        assert list(found) == [(1, "tea")]
+    with named.map(lambda row: (row.n, row.i)).execute_and_collect() as found:
+        assert list(found) == [(1, "tea")]
+
+
+def test_serializers_of_java_and_formats_of_ones_own_are_taken():
+    from pyflink.datastream import StreamExecutionEnvironment
+    from pyflink.table.descriptors import CustomFormatDescriptor
+
+    config = StreamExecutionEnvironment.create_local_environment(1).get_config()
+    with pytest.warns(UserWarning, match=r"add_default_kryo_serializer\(\) has no effect: records are Python's"):
+        assert config.add_default_kryo_serializer("a.Type", "a.Serializer") is config
+    form = CustomFormatDescriptor("json", 1).property("format.json.fail-on-missing-field", "true")
+    assert (form.name, form._properties) == ("json", {"fail-on-missing-field": "true"})

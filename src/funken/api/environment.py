@@ -13,7 +13,7 @@ from funken import config
 from funken.api.display import ProgramDisplay
 from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
 from funken.api.reading import ReadShortcuts
-from funken.api.streams.family import missing
+from funken.api.streams.family import StaysHere, missing
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.config import Configuration
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from funken.runtime.driver.job import Job, Runner
 
 
-class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
+class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     """Where a program begins and ends.
 
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -312,6 +312,12 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay):
     def _shape_of(self, operator: OperatorId) -> Type | None:
         """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
         return self._submission("").shape_of(operator)
+
+    def _in_a_function(self) -> str:
+        return (
+            "the StreamExecutionEnvironment; take the values that it needs into variables before, or into open() of a function "
+            "object"
+        )
 
     def _submit(self, name: str | None) -> JobClient:
         from funken.api.jobs.client import JobClient

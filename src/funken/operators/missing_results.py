@@ -6,10 +6,11 @@ something else, or 1,000 times ``None``. The job's diagnosis says it once per op
 
 from __future__ import annotations
 
+import dis
 import os
 from collections.abc import Callable, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import CodeType
+from types import CodeType, CoroutineType, GeneratorType
 from typing import Any
 
 from funken.columnar.bytecode import returns_only_none
@@ -17,11 +18,13 @@ from funken.columnar.bytecode import returns_only_none
 RECORDS = 1000
 """So many results that are all ``None`` are warned of."""
 KIND = "no results"
+GLOBALS = "global variables"
 _REMEDY = "Return the result, or use for_each() for a function that is called for its effect."
+_UNFINISHED = (GeneratorType, CoroutineType)
 _SEVERAL = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
-def without_return(call: Callable[..., Any]) -> str | None:
+def without_return(call: Callable[..., Any], remedy: str = _REMEDY, so: str = "each result is None") -> str | None:
     """Return the warning for a function whose code returns nothing but ``None``; ``None`` for any other one.
 
     >>> def parse(line):
@@ -35,7 +38,42 @@ def without_return(call: Callable[..., Any]) -> str | None:
     if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not returns_only_none(code):
         return None
     place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
-    return f"its function {code.co_name!r} ({place}) returns nothing, so each result is None. {_REMEDY}"
+    return f"its function {code.co_name!r} ({place}) returns nothing, so {so}. {remedy}"
+
+
+def changes_globals(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a function that assigns a global variable, or appends to a global list; else ``None``.
+
+    >>> seen = []
+    >>> def remember(value):
+    ...     seen.append(value)
+    ...     return value
+    >>> "appends to 'seen', of which each worker has a copy" in changes_globals(remember)
+    True
+    >>> changes_globals(str.split)
+    """
+    function = getattr(call, "__func__", call)
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    known = getattr(function, "__globals__", {})
+    before = None
+    for step in dis.get_instructions(code):
+        does = ""
+        grows = step.argval in ("append", "extend") and before is not None and before.opname == "LOAD_GLOBAL"
+        if step.opname == "STORE_GLOBAL":
+            does = f"assigns {step.argval!r}"
+        elif grows and before is not None and isinstance(known.get(before.argval), list):
+            does = f"appends to {before.argval!r}"
+        if does:
+            line = step.positions.lineno if step.positions else code.co_firstlineno
+            place = f"{os.path.basename(code.co_filename)}, line {line}"
+            return (
+                f"its function {code.co_name!r} ({place}) {does}, of which each worker has a copy: the program's own stays as "
+                "it is. Emit what is wanted, take it with execute_and_collect(), or count with a metric."
+            )
+        before = step
+    return None
 
 
 class MissingResults:
@@ -47,6 +85,16 @@ class MissingResults:
 
     def goes_on(self, results: Sequence[Any]) -> bool:
         """Look at the results of a block; return False if there is nothing more to watch."""
+        if results and type(results[0]) in _UNFINISHED:
+            kind = type(results[0]).__name__
+            raise TypeError(
+                f"the function of a map returned a {kind}, which is no record. "
+                + (
+                    "Return list(...) of it, or use flat_map()."
+                    if kind == "generator"
+                    else "Await it in an AsyncFunction."
+                )
+            )
         if any(result is not None for result in results):
             return False
         self._count += len(results)

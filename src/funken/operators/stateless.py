@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.late import late_operator
-from funken.operators.missing_results import KIND, MissingResults, without_return
+from funken.operators.missing_results import GLOBALS, KIND, MissingResults, changes_globals, without_return
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction
 from funken.types.callables import check_several
@@ -27,6 +27,9 @@ class UserFunctionOperator(Operator):
     def open(self) -> None:
         """Open the user's function."""
         self._function.open(self.context)
+        warning = changes_globals(self.call)
+        if warning is not None:
+            self.context.warn(GLOBALS, warning)
 
     def close(self) -> None:
         """Close the user's function."""
@@ -130,6 +133,13 @@ class MapLogic(UserFunctionOperator):
 
 class FilterLogic(UserFunctionOperator):
     """Keeps timestamps."""
+
+    def open(self) -> None:
+        """Open the user's function, and look whether it can keep a record."""
+        super().open()
+        warning = without_return(self.call, "Return the condition.", "no record is kept")
+        if warning is not None:
+            self.context.warn(KIND, warning)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Filter a block."""

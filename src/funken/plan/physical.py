@@ -266,14 +266,32 @@ def _stages(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[
     return stages
 
 
+def _check_sides(graph: StreamGraph) -> None:
+    """Raise ``InvalidProgram`` for a side output of an operator that has none."""
+    for node in graph:
+        for given in node.inputs:
+            if given.side is None:
+                continue
+            source = graph[given.upstream]
+            if traits_of(source.spec).fusable and source.on_error is None:
+                raise InvalidProgram(
+                    f"operator {source.name!r} has no side output {given.side!r}: its function returns records only. Use "
+                    f"process() and yield (output_tag, record), or on_error(output_tag) for the records at which it fails."
+                )
+
+
 def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1) -> PhysicalPlan:
     """Compile a program into vertices, edges and stages; every operator is a vertex, ``plan/rules/chaining.py`` joins them.
 
     Raises ``InvalidProgram`` for an empty program and for parallelisms that contradict each other.
     """
     if not len(graph):
-        raise InvalidProgram("No operators defined in streaming topology. Cannot execute.")
+        raise InvalidProgram(
+            "No operators defined in streaming topology. Cannot execute. An execute() takes the program with it: build the "
+            "streams again, with a sink, before the next one."
+        )
     check_closed(graph)
+    _check_sides(graph)
     stable_ids = graph.stable_ids()
     return plan_of_chains(name, [[node] for node in resolve(graph, parallelism, max_parallelism)], stable_ids)
 

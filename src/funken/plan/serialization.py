@@ -18,6 +18,10 @@ from funken.errors import InvalidProgram
 from funken.io.pickling import dumps_by_value, first_unpicklable
 
 
+class OfTheProgram(TypeError):
+    """A function refers to a part of the program that builds it; the message is a noun phrase and a remedy."""
+
+
 class ProgramHome(Protocol):
     """Where a program runs."""
 
@@ -33,6 +37,11 @@ def portable(thing: Any, place: str = "its plan") -> bytes:
 def _not_portable(error: Exception, place: str) -> InvalidProgram:
     if isinstance(error, InvalidProgram):
         return error  # of a part that is pickled by itself
+    if isinstance(error, OfTheProgram):
+        return InvalidProgram(
+            f"the program cannot be sent to the workers: the function of {place} refers to {error}. Functions run in workers, "
+            "where the program is not."
+        )
     return InvalidProgram(
         f"the program cannot be sent to the workers: {place}: {type(error).__name__}: {error}. A function refers to "
         "something that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."

@@ -332,11 +332,14 @@ class JdbcCatalog(ExternalCatalog):
 # ---- Iceberg
 
 
+_STORES = ("s3", "gcs", "adls", "hdfs")
 _ICEBERG = (
     ConnectorOption("catalog-type", text, None),
     ConnectorOption("uri", text, None),
     ConnectorOption("warehouse", text, None),
     ConnectorOption("catalog.*", text, None),
+    ConnectorOption("io-impl", text, None, unused="pyiceberg chooses how files are read by their address"),
+    *(ConnectorOption(f"{store}.*", text, None) for store in _STORES),
     _DEFAULT,
 )
 _KEY = "funken.primary-key"
@@ -354,8 +357,24 @@ class IcebergTables(Catalog):
         self._default: str = values["default-database"]
         named = {"type": values["catalog-type"], "uri": values["uri"], "warehouse": values["warehouse"]}
         properties = {key: value for key, value in named.items() if value is not None}
-        self._catalog = IcebergCatalog(name, {**properties, **values.with_prefix("catalog.")})
-        own = {key: value for key, value in options.items() if key not in ("type", "default-database")}
+        if values["catalog-type"] == "hadoop":
+            raise InvalidTable(
+                f"Catalog {name!r} has 'catalog-type' = 'hadoop', a folder without a server, which pyiceberg does not read. Use "
+                "'rest', 'hive', 'glue', or 'sql' with 'uri' = 'sqlite:////folder/catalog.db'."
+            )
+        stored = {
+            f"{store}.{key}": value for store in _STORES for key, value in values.with_prefix(f"{store}.").items()
+        }
+        if "s3.path-style-access" in stored:
+            by_path = stored.pop("s3.path-style-access").lower() == "true"
+            stored["s3.force-virtual-addressing"] = str(not by_path).lower()
+        self._catalog = IcebergCatalog(name, {**properties, **stored, **values.with_prefix("catalog.")})
+        own = {
+            key: value
+            for key, value in options.items()
+            if key not in ("type", "default-database", "io-impl") and key.split(".", 1)[0] not in _STORES
+        }
+        own |= {f"catalog.{key}": value for key, value in stored.items()}
         self._options = {**own, "connector": "iceberg", "catalog-name": name}
         self._loaded: Any = None
 

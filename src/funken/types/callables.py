@@ -45,6 +45,19 @@ _GIVES_SEVERAL = (
 )
 
 
+_ARGUMENTS = {
+    "map": "the record",
+    "filter": "the record",
+    "flat_map": "the record",
+    "for_each": "the record",
+    "get_key": "the record",
+    "reduce": "the result so far, the record",
+    "process_element": "the record, the context",
+}
+"""What a function is called with, by its method."""
+_GROWS = ("append", "extend", "insert", "add", "update", "setdefault", "__setitem__", "put", "put_nowait")
+
+
 def check_function(function: Any, method: str, role: str, several: bool | None = None) -> None:
     """Raise ``InvalidProgram`` for a function that an operator cannot call as it is.
 
@@ -74,6 +87,49 @@ def check_function(function: Any, method: str, role: str, several: bool | None =
         raise InvalidProgram(
             f"{role} needs a function that returns one value, but {name!r} is a generator function: it yields.{remedy}"
         )
+    owner = getattr(called, "__self__", None)
+    if isinstance(owner, list | dict | set | bytearray) and getattr(called, "__name__", "") in _GROWS:
+        raise InvalidProgram(
+            f"{role} got {type(owner).__name__}.{called.__name__}: it would fill a copy in each worker, and the program's own "
+            f"{type(owner).__name__} stays as it is. Take the records with execute_and_collect(), or write them with sink_to()."
+        )
+
+
+def check_arguments(function: Any, method: str, role: str) -> None:
+    """Raise ``InvalidProgram`` for a function that cannot be called with what its operator has.
+
+    >>> check_arguments(lambda key, value: value, "map", "map()")
+    Traceback (most recent call last):
+        ...
+    funken.errors.InvalidProgram: map() calls its function with 1 argument (the record), but '<lambda>' takes (key, value).
+    Take one parameter, and unpack the record in the function.
+    """
+    if method not in _ARGUMENTS:
+        return
+    found = function
+    if not callable(found) or (not isinstance(found, FunctionType | partial) and hasattr(type(found), method)):
+        found = getattr(found, method, found)
+    try:
+        signature = inspect.signature(found, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return  # a function in C does not say
+    given, (_, name) = _ARGUMENTS[method].split(", "), _called(function, method)
+    try:
+        signature.bind(*given)
+    except TypeError:
+        shown = name.rpartition("<locals>.")[2]
+        count = f"{len(given)} argument{'s' if len(given) > 1 else ''}"
+        wanted = sum(each.default is each.empty for each in signature.parameters.values())
+        remedy = "Take these"
+        if method == "process_element" and wanted > len(given):
+            remedy = "There is no collector: yield the results"
+        elif method == "flat_map" and wanted > len(given):
+            remedy = "Unpack the record in the function; there is no collector: yield the results"
+        elif wanted > len(given):
+            remedy = f"Take {'one parameter' if len(given) == 1 else 'these'}, and unpack the record in the function"
+        raise InvalidProgram(
+            f"{role} calls its function with {count} ({_ARGUMENTS[method]}), but {shown!r} takes {signature}. {remedy}."
+        ) from None
 
 
 def _called(function: Any, method: str) -> tuple[Any, str]:
@@ -87,6 +143,13 @@ def _called(function: Any, method: str) -> tuple[Any, str]:
     if not inspect.isroutine(found) and not isinstance(found, type) and callable(found):
         found = type(found).__call__
     return found, str(name)
+
+
+def check_stream(stream: Any, role: str, *kinds: type) -> None:
+    """Raise ``TypeError`` for an argument that is no stream."""
+    if not isinstance(stream, kinds):
+        remedy = " Make one of it with from_collection()." if isinstance(stream, list | tuple) else ""
+        raise TypeError(f"{role} takes streams, but got {stream!r:.100} ({type(stream).__name__}).{remedy}")
 
 
 def check_methods(function: Any, base: type, role: str) -> None:
@@ -241,4 +304,12 @@ _TABLES = {
 }
 
 
-__all__ = ["check_collection", "check_function", "check_methods", "check_several", "several"]
+__all__ = [
+    "check_arguments",
+    "check_collection",
+    "check_function",
+    "check_methods",
+    "check_several",
+    "check_stream",
+    "several",
+]

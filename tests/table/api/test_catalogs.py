@@ -8,7 +8,15 @@ import pytest
 from funken.errors import InvalidProgram
 from funken.table import EnvironmentSettings, TableEnvironment, udf
 from funken.table.catalog import CatalogDatabase, CatalogFunction, CatalogModel, InvalidTable, TableColumn
-from funken.table.stored_catalogs import _AFFINITIES, _PATTERNS, FileCatalog, column_type, document_of, object_of
+from funken.table.stored_catalogs import (
+    _AFFINITIES,
+    _PATTERNS,
+    FileCatalog,
+    IcebergTables,
+    column_type,
+    document_of,
+    object_of,
+)
 from funken.table.types import DataTypes
 
 
@@ -204,6 +212,20 @@ def of_iceberg(folder):
         "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'sql', "
         f"'uri' = 'sqlite:///{folder}/iceberg.db', 'warehouse' = 'file://{folder}/warehouse')"
     )
+
+
+def test_the_store_of_an_iceberg_catalog_is_that_of_pyiceberg():
+    pytest.importorskip("pyiceberg")
+    options = {"catalog-type": "rest", "uri": "http://c", "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+    store = {"s3.endpoint": "http://minio:9000", "s3.path-style-access": "true"}
+
+    catalog = IcebergTables("lake", options | store)
+
+    assert catalog._catalog.properties["s3.endpoint"] == "http://minio:9000"
+    assert catalog._catalog.properties["s3.force-virtual-addressing"] == "false"
+    assert catalog._options["catalog.s3.endpoint"] == "http://minio:9000"
+    with pytest.raises(InvalidTable, match="'catalog-type' = 'hadoop', a folder without a server.*Use 'rest', 'hive'"):
+        IcebergTables("lake", {"catalog-type": "hadoop"})
 
 
 def test_tables_of_iceberg(tmp_path):

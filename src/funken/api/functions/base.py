@@ -19,7 +19,7 @@ from funken.operators.process.contexts import KeyedContext, ProcessContext
 from funken.operators.process.contexts import OnTimerContext as TimerContext
 from funken.operators.tags import SideOutput
 from funken.operators.user_functions import UserFunction
-from funken.types.callables import check_function, check_methods
+from funken.types.callables import check_arguments, check_function, check_methods
 from funken.types.generics import ACC, Generic, IN_contra, K_co, K_contra, OUT_co, S, T, T_contra
 
 
@@ -291,6 +291,8 @@ def as_user_function(function: object, method: str, role: str) -> UserFunction:
     if not isinstance(function, UserFunction):
         check_methods(function, Function, role)
         check_function(function, method, role)
+        if method != "process_element":  # that of a join has another argument
+            check_arguments(function, method, role)
     return found
 
 

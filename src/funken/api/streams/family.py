@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
+
+from funken.plan.serialization import OfTheProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +133,23 @@ def missing(kind: type, name: str) -> str:
     return f"{text}: {_OF_SPARK[name]}" if name in _OF_SPARK else text
 
 
-class StreamDisplay:
+class StaysHere:
+    """A part of the program that functions cannot take to the workers: it can be copied, but not pickled."""
+
+    def _in_a_function(self) -> str:
+        """Return what it is, and what to do instead."""
+        raise NotImplementedError
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __reduce__(self) -> NoReturn:
+        raise OfTheProgram(self._in_a_function())
+
+
+class StreamDisplay(StaysHere):
     """The part of a stream that shows it.
 
     >>> from funken.testing import local
@@ -145,6 +163,15 @@ class StreamDisplay:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._origins()}>"
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} has no records here, they are made in workers while the job runs. execute_and_collect() returns them; "
+            "map() and for_each() call a function with each."
+        )
+
+    def _in_a_function(self) -> str:
+        return f"{self!r}, a stream of the program; connect(), a join or a broadcast state brings two together"
 
     def _origins(self) -> str:
         graph = self._environment.graph

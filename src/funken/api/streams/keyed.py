@@ -23,6 +23,7 @@ from funken.operators.stateless import ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.operators.wrappers.converting import converted_reduce
 from funken.plan.nodes import Hash, NodeInput
+from funken.types.callables import check_arguments
 from funken.types.generics import Generic, K_co, R, S, T_co, W
 from funken.windowing.assigners import GlobalWindows
 
@@ -222,6 +223,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         if not callable(func) and not hasattr(func, "process_element"):
             raise TypeError("KeyedProcessFunction is required for KeyedStream.process()")
         function = as_user_function(func, "process_element", "process()")
+        check_arguments(func, "process_element", "process()")
         return typed(self._keyed("process", KeyedProcess(function, self.key)), output_type)
 
     def transform(self, name: str, spec: OperatorSpec, output_type: Any = None) -> DataStream[Any]:

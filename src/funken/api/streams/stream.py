@@ -23,6 +23,7 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.callables import check_arguments, check_stream
 from funken.types.generics import Generic, R, S, T_co, W
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
 from funken.windowing.assigners import GlobalWindows
@@ -185,9 +186,9 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> local([1]).process(Twice()).execute_and_collect(limit=2)
         [1, 1]
         """
-        return typed(
-            self._then("process", Process(as_user_function(func, "process_element", "process()"))), output_type
-        )
+        function = as_user_function(func, "process_element", "process()")
+        check_arguments(func, "process_element", "process()")
+        return typed(self._then("process", Process(function)), output_type)
 
     def transform(self, name: str, spec: OperatorSpec, output_type: Any = None) -> DataStream[Any]:
         """Run an operator of one's own, written with ``funken.sdk``; ``spec.build()`` makes that of one subtask.
@@ -246,6 +247,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         inputs = self._inputs
         for stream in streams:
+            check_stream(stream, "union()", DataStream)
             if stream._environment is not self._environment:
                 raise InvalidProgram("union() joins streams of one environment only")
             inputs += tuple(replace(i, index=0) for i in stream._inputs)
@@ -275,6 +277,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         BroadcastConnectedStream = family("BroadcastConnectedStream")
         ConnectedStreams = family("ConnectedStreams")
+        check_stream(ds, "connect()", DataStream, family("BroadcastStream"))
         if isinstance(ds, DataStream):
             return ConnectedStreams(self, ds)
         return BroadcastConnectedStream(self, ds)

@@ -317,6 +317,25 @@ class CustomConnectorDescriptor(_Options):
         return self
 
 
+class CustomFormatDescriptor(_Options):
+    """Any format by its name."""
+
+    def __init__(self, type: str, version: int = 1) -> None:
+        super().__init__()
+        self.name = type
+
+    def property(self, key: str, value: str) -> CustomFormatDescriptor:
+        """Set an option."""
+        self._properties[re.sub(rf"^format\.({self.name}\.)?", "", key)] = value
+        return self
+
+    def properties(self, property_dict: Mapping[str, str]) -> CustomFormatDescriptor:
+        """Set options."""
+        for key, value in property_dict.items():
+            self.property(key, value)
+        return self
+
+
 class Csv(_Options):
     """Lines of values with delimiters."""
 
@@ -658,6 +677,7 @@ __all__ = [
     "CsvTableSink",
     "CsvTableSource",
     "CustomConnectorDescriptor",
+    "CustomFormatDescriptor",
     "Descriptor",
     "Elasticsearch",
     "FileSystem",

@@ -12,7 +12,7 @@ from funken import config as options
 from funken.api import options as native
 from funken.api.options import CheckpointingMode, ExternalizedCheckpointRetention
 from funken.compat.pyflink.backends import CheckpointStorage, FileSystemCheckpointStorage
-from funken.compat.pyflink.refusals import Remembered, refuse, removed
+from funken.compat.pyflink.refusals import Remembered, refuse, removed, without_effect
 from funken.compat.pyflink.resources import ExecutionMode, InputDependencyConstraint, RestartStrategies
 from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
@@ -324,6 +324,24 @@ def _is_auto_type_registration_disabled(self: ExecutionConfig) -> bool:
 
 
 setattr(ExecutionConfig, "is_auto_type_registration_disabled", _is_auto_type_registration_disabled)  # noqa: B010
+
+
+def _serializer(name: str) -> None:
+    def register(self: ExecutionConfig, type_class_name: str, serializer_class_name: str = "") -> ExecutionConfig:
+        without_effect(f"{name}()", "records are Python's, and no Java class is serialized")
+        return self
+
+    register.__doc__ = "Do nothing: no Java class is serialized."
+    setattr(ExecutionConfig, name, register)
+
+
+for _name in (
+    "add_default_kryo_serializer",
+    "register_kryo_type",
+    "register_pojo_type",
+    "register_type_with_kryo_serializer",
+):
+    _serializer(_name)
 
 
 class CheckpointConfig(native.CheckpointConfig):

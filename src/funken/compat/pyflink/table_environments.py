@@ -298,7 +298,11 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
 
     def to_append_stream(self, table: Any, type_info: Any = None) -> Any:
         """Return the rows of a table that only grows as a stream (until 1.14)."""
-        return _with_instants(table, adopt(super().to_append_stream(table, type_info)))
+        made = _with_instants(table, adopt(super().to_append_stream(table, type_info)))
+        if type_info is None:
+            return made
+        names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
+        return typed(made.map(WithNames(tuple(names))).name("names"), type_info)
 
     def to_retract_stream(self, table: Any, type_info: Any = None) -> Any:
         """Return the changes of a table as pairs: whether the row is added, and the row with the names of ``type_info``."""
@@ -350,6 +354,19 @@ class ToNamedPairs:
         """Return the pair."""
         pair[1].set_field_names(self.names)
         return pair
+
+
+@dataclass(frozen=True)
+class WithNames:
+    """Gives names to rows."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, row: Row) -> Row:
+        """Return the row."""
+        named = Row.of_kind(row.get_row_kind(), *row)
+        named.set_field_names(self.names)
+        return named
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from funken.connectors.base import SplitEnumerator
 from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, confluent, made, message_of
 from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.dataclass import dataclass
-from funken.errors import SourceNotReadable
+from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
@@ -40,6 +40,12 @@ class Subscription:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     partitions: tuple[KafkaTopicPartition, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for topic in self.topics:
+            if not isinstance(topic, str) or not topic:
+                raise InvalidConfiguration(f"{topic!r} is no name of a topic; give a text such as 'orders'.")
 
     def __str__(self) -> str:
         if self.pattern is not None:
