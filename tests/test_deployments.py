@@ -20,7 +20,8 @@ BASE = DEPLOY / "kubernetes" / "base"
 OVERLAYS = sorted(path.parent for path in (DEPLOY / "kubernetes" / "overlays").glob("*/kustomization.yaml"))
 MANIFESTS = [BASE / name for name in yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]]
 KINDS = {
-    ("v1", "Namespace"), ("v1", "ServiceAccount"), ("v1", "Service"), ("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"),
+    ("v1", "Namespace"), ("v1", "ServiceAccount"), ("v1", "Service"), ("v1", "ConfigMap"),
+    ("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"),
     ("policy/v1", "PodDisruptionBudget"), ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 }  # fmt: skip
@@ -55,7 +56,7 @@ def rendered(folder):
 
 
 def test_each_object_has_a_kind_a_name_and_the_namespace():
-    assert len(documents()) == 9
+    assert len(documents()) == 10
     for each in documents():
         assert (each["apiVersion"], each["kind"]) in KINDS
         assert re.fullmatch("[a-z][a-z0-9-]{0,62}", each["metadata"]["name"])
@@ -84,7 +85,8 @@ def test_what_is_referred_to_is_there():
         assert mounted == {volume["name"] for volume in spec["volumes"]}
         for volume in spec["volumes"]:
             kind = next(key for key in volume if key != "name")
-            assert kind == "emptyDir" or set(volume[kind].values()) & OUTSIDE[kind], volume
+            inside = {each["metadata"]["name"] for each in documents() if each["kind"].lower() == kind.lower()}
+            assert kind == "emptyDir" or set(volume[kind].values()) & (inside | OUTSIDE[kind]), volume
 
 
 def container(pod):
@@ -115,6 +117,10 @@ def test_the_driver_runs_the_command_of_the_image_on_its_own_address():
     confs = dict(args[place + 1].split("=", 1) for place, word in enumerate(args) if word == "--conf")
     assert confs["spark.driver.bindAddress"] == "$(POD_IP)", "Spark tells executors this address, not spark.driver.host"
     assert confs["spark.driver.host"] == "$(POD_IP)" and confs["spark.kubernetes.driver.pod.name"] == "$(POD_NAME)"
+    (template,) = [each["data"]["pod.yaml"] for each in documents() if each["kind"] == "ConfigMap"]
+    context = pods()["orders"]["spec"]["template"]["spec"]["securityContext"]
+    assert yaml.safe_load(template)["spec"]["securityContext"] == context, "executors write into the drivers' storage"
+    assert confs["spark.kubernetes.executor.podTemplateFile"] == "/opt/funken/executor/pod.yaml"
     assert "spark.kubernetes.executor.podNamePrefix" not in confs, (
         "a driver that starts again would find its names taken"
     )
