@@ -132,9 +132,7 @@ class FlatMapTracer(Tracer):
     def read(self) -> TracedFlatMap:
         """Follow the function from its beginning."""
         EmissionWalk(self).follow(State(0, Stack(self), self._start))
-        return TracedFlatMap(
-            tuple(self.log.emissions), tuple(self._dependencies.values()), catches=self._steps.catches
-        )
+        return TracedFlatMap(tuple(self.log.emissions), tuple(self._dependencies.values()), catches=self._steps.catches)
 
     def given(self) -> list[Expression]:
         """Return the results so far."""
