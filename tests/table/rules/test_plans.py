@@ -291,7 +291,7 @@ MOST = "(SELECT k, MAX(v) AS m FROM c GROUP BY k)"
     ],
 )
 def test_a_key_whose_changes_go_through_several_tasks_is_no_upsert_key(tables, query, keys):
-    plan = tables.explain_sql(query, "PLAN_ADVICE").split("== Optimized Physical Plan ==\n")[1]
+    plan = tables.explain_sql(query, "PLAN_ADVICE").split("== Optimized Physical Plan With Advice ==\n")[1]
     assert "".join(re.findall(r"upsertKeys=(\[\[.*\]\])", plan.splitlines()[0])) == keys
 
 

@@ -12,7 +12,8 @@ from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
 from funken.table.runtime import time_joins
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.time_joins import LookupJoin, TableIntervalJoin, TableWindowJoin, TemporalJoin
+from funken.table.runtime.lookups import LookupJoin
+from funken.table.runtime.time_joins import TableIntervalJoin, TableWindowJoin, TemporalJoin
 from tests.table.runtime.changelogs import Run, materialized, schema
 
 SIDE = schema("id:i k:s t:t")

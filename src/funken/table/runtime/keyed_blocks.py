@@ -89,10 +89,14 @@ class KeyedRows:
             self.keys: list[Tuple] = list(known)
         else:
             self.groups = Groups(*joint_codes([codes_of(batch.column(place)) for place in columns], batch.num_rows))
-            firsts = pa.array(self.groups.order.take(self.groups.begins))
-            keys = [batch.column(place).take(firsts) for place in columns]
+            keys = [batch.column(place).take(pa.array(self.firsts)) for place in columns]
             names = [str(place) for place in columns]
             self.keys = key_tuples(pa.RecordBatch.from_arrays(keys, names), range(len(keys))) if keys else [()]
+
+    @property
+    def firsts(self) -> Any:
+        """The first row of each group."""
+        return self.groups.order.take(self.groups.begins)
 
 
 __all__ = ["KeyedRows", "codes_of", "dense", "firsts_of", "joint_codes"]
