@@ -183,3 +183,15 @@ def test_snapshots_have_the_groups_that_changed():
     give((3, "e"))
     give((0, "e"), (3, "d"))
     assert saved() == ([("d", 1), ("e", 1)], [])
+
+
+@pytest.mark.parametrize("numbers", [
+    (-(1 << 63), -(1 << 63) + 1), ((1 << 63) - 1, (1 << 63) - 2), (-(1 << 63), (1 << 63) - 1, 0), (5, None, -5), (None, None),
+])  # fmt: skip
+def test_the_least_and_the_greatest_of_any_numbers_are_found(numbers):
+    run = groups((call("MIN", 1), call("MAX", 1)), keys=(), retracts=False, update_before=False)
+    rows = [(None, number, *[None] * 7) for number in (*numbers, *numbers)]
+    run.harness.operator.process_block(SOURCE.block(rows))
+    there = [number for number in numbers if number is not None]
+    assert run.changes[-1][1] == ((min(there), max(there)) if there else (None, None))
+    assert run.harness.operator._groups.load_group(())[0] == len(rows)

@@ -8,7 +8,7 @@ first, then those of the rows, group by group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of
 
 Array = Any
 SUMS = ("SUM", "SUM0", "$SUM0", "AVG")
+_FAR = 1 << 62
+"""Numbers up to here may be lifted without being too large for 64 bits."""
 
 
 class GroupedRows:
@@ -205,11 +207,7 @@ class _RunningExtreme(Running):
         place = self.args[0]
         before = self.schema.array(held[0].tolist(), place)
         every = pa.concat_arrays([before, scan.batch.column(place)])
-        encoded = every.dictionary_encode("mask")
-        order = "ascending" if self.greatest else "descending"
-        ranks = pc.rank(encoded.dictionary, order, tiebreaker="dense").to_numpy()
-        codes = pc.fill_null(encoded.indices, 0).to_numpy()
-        places = ranks.take(codes).astype(np.int64) if len(ranks) else np.zeros(len(every), np.int64)
+        places, values_of, top = self._by_value(every, len(scan.groups.slots)) or self._by_rank(every)
         if every.null_count:
             places[every.is_null().to_numpy(zero_copy_only=False)] = 0
         count = len(before)
@@ -218,15 +216,44 @@ class _RunningExtreme(Running):
         values = np.where(passing, values, 0).take(scan.groups.order)
         begins = scan.groups.begins
         values[begins] = np.maximum(values[begins], initial)
-        most = running_most(values, scan.groups, 0, len(ranks) + 1)
+        most = running_most(values, scan.groups, 0, top)
         assert most is not None
-        states = np.concatenate((initial, most))
-        of_rank = np.zeros(len(ranks) + 1, np.int64)
-        of_rank[ranks] = np.arange(len(ranks))
-        results = encoded.dictionary.take(pa.array(of_rank.take(states), mask=states == 0))
+        results = values_of(np.concatenate((initial, most)))
         left = np.empty(count, np.object_)
         left[:] = self.schema.values(results.take(pa.array(scan.groups.ends + count)), place)
         return results.cast(self.arrow), [left]
+
+    def _by_rank(self, every: pa.Array) -> tuple[Array, Callable[[Array], pa.Array], int]:
+        """Return the place of each value in the order of all, from 1 on, what gives the values of places, and the last place."""
+        encoded = every.dictionary_encode("mask")
+        order = "ascending" if self.greatest else "descending"
+        ranks = pc.rank(encoded.dictionary, order, tiebreaker="dense").to_numpy()
+        codes = pc.fill_null(encoded.indices, 0).to_numpy()
+        places = ranks.take(codes).astype(np.int64) if len(ranks) else np.zeros(len(every), np.int64)
+        of_rank = np.zeros(len(ranks) + 1, np.int64)
+        of_rank[ranks] = np.arange(len(ranks))
+
+        def values_of(places: Array) -> pa.Array:
+            return encoded.dictionary.take(pa.array(of_rank.take(places), mask=places == 0))
+
+        return places, values_of, len(ranks) + 1
+
+    def _by_value(self, every: pa.Array, groups: int) -> tuple[Array, Callable[[Array], pa.Array], int] | None:
+        """Return the same of whole numbers whose range is narrow enough, which need no order."""
+        if not pa.types.is_integer(every.type) or every.null_count == len(every):
+            return None
+        bounds = pc.min_max(every).as_py()
+        low, high = bounds["min"], bounds["max"]
+        if (high - low + 3) * groups >= _FAR or max(-low, high) >= _FAR:
+            return None
+        numbers = pc.fill_null(every, low).to_numpy().astype(np.int64)
+        places = numbers - (low - 1) if self.greatest else (high + 1) - numbers
+
+        def values_of(places: Array) -> pa.Array:
+            found = places + (low - 1) if self.greatest else (high + 1) - places
+            return pa.array(found, mask=places == 0).cast(every.type, safe=False)
+
+        return places, values_of, high - low + 2
 
     def held(self, stored: list[Any]) -> list[Array]:
         """Return accumulators as arrays."""
