@@ -24,7 +24,9 @@ _UNFINISHED = (GeneratorType, CoroutineType)
 _SEVERAL = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
-def without_return(call: Callable[..., Any], remedy: str = _REMEDY, so: str = "each result is None") -> str | None:
+def without_return(
+    call: Callable[..., Any], remedy: str = _REMEDY, fact: str = "returns nothing, so each result is None"
+) -> str | None:
     """Return the warning for a function whose code returns nothing but ``None``; ``None`` for any other one.
 
     >>> def parse(line):
@@ -38,7 +40,7 @@ def without_return(call: Callable[..., Any], remedy: str = _REMEDY, so: str = "e
     if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not returns_only_none(code):
         return None
     place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
-    return f"its function {code.co_name!r} ({place}) returns nothing, so {so}. {remedy}"
+    return f"its function {code.co_name!r} ({place}) {fact}. {remedy}"
 
 
 def changes_globals(call: Callable[..., Any]) -> str | None:

@@ -137,7 +137,7 @@ class FilterLogic(UserFunctionOperator):
     def open(self) -> None:
         """Open the user's function, and look whether it can keep a record."""
         super().open()
-        warning = without_return(self.call, "Return the condition.", "no record is kept")
+        warning = without_return(self.call, "Return the condition.", "returns nothing, so no record is kept")
         if warning is not None:
             self.context.warn(KIND, warning)
 
