@@ -119,6 +119,7 @@ class Kubelet:
         """Remove every container and the network."""
         if self._server is not None:
             self._server.shutdown()
+            self._server.server_close()
         for pod in self.pods.values():
             subprocess.run(
                 [self.command, "rm", "--force", pod.container], capture_output=True, timeout=120, check=False
