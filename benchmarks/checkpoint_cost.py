@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from funken import KeyedProcessFunction, ValueStateDescriptor
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
+from funken.checkpoint.incremental import SnapshotOptions
 from funken.ids import CheckpointId
 from funken.operators.base import Operator, Output
 from funken.operators.context import OperatorContext
@@ -31,8 +31,7 @@ from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Reduced, WindowSpec
 from funken.runtime.settings import CheckpointPlan
-from funken.runtime.snapshot.materializer import Materializer
-from funken.runtime.snapshot.state_manager import TaskStateManager
+from funken.runtime.task.state_manager import Materializer, TaskStateManager
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.testing.memory_storage import MemoryStorage

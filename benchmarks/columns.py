@@ -25,8 +25,7 @@ from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.tracing import trace
 from funken.dataset.api.aggregations import Aggregations, FieldAggregator
 from funken.dataset.columns.aggregation import column_aggregation, combined
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.memory.manager import MemoryManager, SpillSpace
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.expr.types import INT, STR

@@ -21,9 +21,8 @@ from rich.table import Table
 
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT, STR, Tuple
-from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.join.window_join import TAGGED_KEY, JoinPairs, WindowJoin
-from funken.operators.stateful import interval_join
+from funken.operators.join import TAGGED_KEY, IntervalJoinSpec, JoinPairs, WindowJoin
+from funken.operators.stateful import joins as interval_join
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
 from funken.plan.columns.joins import columnar_interval_join, columnar_window_join

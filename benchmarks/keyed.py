@@ -28,7 +28,7 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from funken.metrics.histogram import merge, percentile
+from funken.metrics.registry import merge, percentile
 from funken.runtime.messages import VertexMetrics
 
 WIDTH = 2

@@ -33,8 +33,7 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.chain.log_capture import LogCapture
-from funken.runtime.exchange.hash_writer import HashWriter
-from funken.runtime.exchange.writers import IngestionTime
+from funken.runtime.exchange.writers import HashWriter, IngestionTime
 from funken.runtime.log_entries import LogSettings
 from funken.types.copying import copied, copied_block
 

@@ -25,10 +25,10 @@ from funken import (
 )
 from funken.ids import MAX_WATERMARK
 from funken.operators.sink import CollectSink
-from funken.plan.serialization import portable
+from funken.plan.nodes import portable
 from funken.runtime.messages import TaskId, TriggerCheckpoint
 from funken.runtime.settings import CheckpointPlan, TaskSettings
-from funken.runtime.task.loop import Task
+from funken.runtime.task.task import Task
 from funken.timing.clock import ManualClock
 
 

@@ -38,7 +38,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.sink import BucketAssigner
 
 USERS = 200
 PER_MS = 20

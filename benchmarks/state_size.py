@@ -42,7 +42,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.sink import BucketAssigner
 from funken.errors import JobCancelled
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore

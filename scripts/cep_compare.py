@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "compare")]
 
 import environments
 
-from funken.cep.compiler import compile_pattern
+from funken.cep.nfa import compile_pattern
 from funken.errors import InvalidProgram
 from tests.cep.exchange import Task, differences, pattern_of, run
 

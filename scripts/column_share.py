@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from funken import Configuration, StreamExecutionEnvironment
-from funken.api.jobs.watching import watch_jobs
+from funken.api.jobs.results import watch_jobs
 from funken.cli.run import run_script
 from funken.config import set_default_configuration
 from funken.plan.rules.vectorize import VECTORIZED

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, JobClient, StreamExecutionEnvironment, WatermarkStrategy
-from funken.io.cache import cache_folder
+from funken.io.temporary import cache_folder
 from funken.rest.client import RestClient
 
 ARTEFACT = "https://repo1.maven.org/maven2/org/apache/flink/flink-runtime-web/{0}/flink-runtime-web-{0}.jar"

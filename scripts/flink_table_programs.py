@@ -29,13 +29,13 @@ from typing import Any
 
 from funken import Configuration, Row, RowKind, StreamExecutionEnvironment
 from funken.api.jobs.client import JobClient
-from funken.checkpoint.events import Stop
+from funken.checkpoint.machine import Stop
 from funken.expr.sql.values import VariantValue
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
-from funken.table.text import java_row
 from funken.table.types import MapType, MultisetType, RowType, parse_type
+from funken.table.values import java_row
 from funken.timing.clock import ManualClock
 
 KINDS = {str(kind): kind for kind in RowKind}

@@ -11,7 +11,6 @@ from funken.table.catalog import CatalogFunction, CatalogModel, TableColumn
 from funken.table.changelog import ChangelogMode
 from funken.table.models import register_provider
 from funken.table.process_functions import ProcessTableFunction, scalar_argument, table_argument
-from funken.table.text import java_row, java_text
 from funken.table.types import parse_type
 from funken.table.udf import (
     AggregateFunction,
@@ -22,6 +21,7 @@ from funken.table.udf import (
     udf,
     udtf,
 )
+from funken.table.values import java_row, java_text
 
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 TIMESTAMP = "TIMESTAMP(3)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from funken import config, errors
-from funken.config import flink
+from funken.config import configuration as flink
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"

@@ -39,8 +39,8 @@ import py4j.protocol
 
 import funken.compat.pyflink
 from funken.compat.pyflink import adoption, java, streams, testing
+from funken.compat.pyflink.adoption import NotAvailableYet, NotInFunken
 from funken.compat.pyflink.environment import StreamExecutionEnvironment
-from funken.compat.pyflink.refusals import NotAvailableYet, NotInFunken
 from funken.compat.pyflink.settings import Configuration
 from funken.compat.pyflink.table_environments import StreamTableEnvironment, Table
 from funken.config import set_default_configuration

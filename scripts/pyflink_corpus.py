@@ -47,7 +47,7 @@ from funken.cli.main import main as funken_main
 from funken.connectors.elasticsearch import ElasticsearchSink
 from funken.connectors.files.sink import FileSink
 from funken.connectors.files.source import FileSource, FileSourceBuilder
-from funken.connectors.kafka.records import ConsumerRecord, KafkaRecordDeserializationSchema
+from funken.connectors.kafka.reader import ConsumerRecord, KafkaRecordDeserializationSchema
 from funken.connectors.kafka.sink import KafkaSink
 from funken.connectors.kafka.source import KafkaSource
 from funken.connectors.sql import SqliteDatabase, SqlSink

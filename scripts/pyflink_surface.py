@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import funken.compat.pyflink  # noqa: F401 - makes `import pyflink` mean the layer
-from funken.compat.pyflink.refusals import is_not_there_yet
+from funken.compat.pyflink.adoption import is_not_there_yet
 
 ROOT = Path(__file__).parents[1]
 SURFACE = ROOT / "tests" / "compat" / "pyflink_surface.json"

@@ -85,7 +85,7 @@ def own_logs(tmp_path_factory):
     """Jobs on Spark leave their logs and archives in a folder of the tests, not in the user's."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("runtime.driver.job_logs", "rest.archive"):
+        for module in ("runtime.driver.job", "rest.archive"):
             patch.setattr(f"funken.{module}.cache_folder", lambda: folder)
         yield
 

@@ -189,7 +189,7 @@ def test_messages_of_the_kafka_experiment_are_checked():
 def test_percentiles_agree_with_the_engine():
     from protocol import bucket_of, percentiles
 
-    from funken.metrics import histogram as latency
+    from funken.metrics import registry as latency
 
     histogram = {bucket_of(micros): 1 for micros in range(0, 1_000_000, 997)}
     assert percentiles(histogram)["p99"] == latency.percentile(histogram, 0.99)

@@ -8,7 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from funken import StreamExecutionEnvironment, config
-from funken.config import Configuration, duration_ms, flink, options
+from funken.config import Configuration, duration_ms, options
+from funken.config import configuration as flink
 from funken.errors import InvalidConfiguration
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from funken import config
 from funken.config import Configuration
-from funken.rest.app import dashboard_files
-from funken.rest.security import rejection
+from funken.rest.app import dashboard_files, rejection
 from funken.rest.settings import RestSettings
 
 yaml = pytest.importorskip("yaml", reason="install it with: pip install pyyaml")

@@ -83,7 +83,7 @@ def run_in_fork(script: Path) -> tuple[int, str, str]:
     """Run a script in a process of its own that has imported Funken already: that is most of the time of a small one."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["funken.api.jobs.client", "funken.api.submission", "funken.testing", "funken.runtime.driver.local"]
+        ["funken.api.jobs.client", "funken.api.submission", "funken.testing", "funken.runtime.driver.local_runner"]
     )
     process = context.Process(target=become, args=(str(script),))
     process.start()

@@ -23,7 +23,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.sink import BucketAssigner
 
 ADDRESSES = 1000
 STATES = 4

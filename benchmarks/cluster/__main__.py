@@ -25,7 +25,7 @@ import pyspark
 from hosts import SHARED, Network, unavailable
 from job import KEYS
 
-from funken.spark.java.runtime import ensure_java
+from funken.spark.java import ensure_java
 
 JOB = Path(__file__).with_name("job.py")
 BOUND = 300.0

@@ -29,8 +29,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.config import options
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, QueuedReader, StaticSplits, Wait
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, QueuedReader, StaticSplits, Wait
 from funken.connectors.datagen import IndexSplit
 
 VECTORISED = "pipeline.vectorized"

@@ -14,7 +14,7 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame, SparkSession
 from workload import ALS_PASSES, ALS_PENALTY, CLUSTERS, NAMES, PASSES, RANK, C, dense
 
-from funken.ml.training.clustering import ROUNDS
+from funken.ml.training.neighbors import ROUNDS
 
 
 def _rows(lists: Any) -> np.ndarray:

@@ -1,38 +1,33 @@
+from funken.api import async_retry_predicates
 from funken.api.environment import StreamExecutionEnvironment
-from funken.api.functions import retry_predicates as async_retry_predicates
-from funken.api.functions.base import (
+from funken.api.functions import (
     AggregateFunction,
-    CheckpointedFunction,
-    FilterFunction,
-    FlatMapFunction,
-    Function,
-    KeyedProcessFunction,
-    KeySelector,
-    MapFunction,
-    Partitioner,
-    ProcessFunction,
-    ReduceFunction,
-)
-from funken.api.functions.two_inputs import (
+    AllWindowFunction,
     BroadcastProcessFunction,
+    CheckpointedFunction,
     CoFlatMapFunction,
     CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    FilterFunction,
     FlatJoinFunction,
+    FlatMapFunction,
+    Function,
     JoinFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
-    ProcessJoinFunction,
-)
-from funken.api.functions.windows import (
-    AllWindowFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
     ProcessAllWindowFunction,
+    ProcessFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
+    ReduceFunction,
     WindowFunction,
 )
-from funken.api.jobs.client import JobClient
-from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.client import CloseableIterator, JobClient
 from funken.api.jobs.notebook import show_progress
 from funken.api.jobs.results import JobExecutionResult
 from funken.api.options import (
@@ -43,8 +38,7 @@ from funken.api.options import (
     RuntimeExecutionMode,
 )
 from funken.api.streams.async_io import AsyncDataStream, AsyncFunction, blocking, cached
-from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from funken.api.streams.iteration import IterativeStream
+from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams, IterativeStream
 from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, IntervalJoined, JoinedStreams
 from funken.api.streams.keyed import KeyedStream
 from funken.api.streams.sinks import DataStreamSink
@@ -55,25 +49,23 @@ from funken.config import Configuration
 from funken.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
 from funken.connectors.collection import CollectionSource
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
-from funken.connectors.discard import DiscardingSink
-from funken.connectors.files.buckets import BucketAssigner
-from funken.connectors.files.lines import StreamFormat
+from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
-from funken.connectors.files.sink import FileSink
+from funken.connectors.files.sink import BucketAssigner, FileSink
 from funken.connectors.files.source import FileSource
 from funken.connectors.hybrid import HybridSource, HybridSourceBuilder, SourceSwitchContext
-from funken.connectors.sink import Sink, SinkWriter
+from funken.connectors.sink import DiscardingSink, Sink, SinkWriter
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.metrics.reporter import MetricPoint, MetricReporter
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
+from funken.operators.base import OutputTag
 from funken.operators.context import RuntimeContext
-from funken.operators.join.window_join import TaggedUnion
+from funken.operators.join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
 from funken.operators.process.contexts import TimeDomain
-from funken.operators.process.dead_letters import DeadLetter
-from funken.operators.tags import OutputTag
+from funken.operators.process.one_input import DeadLetter
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus
 from funken.state.descriptors import (
@@ -81,18 +73,21 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from funken.state.ttl_config import (
     StateTtlConfig,
+    ValueStateDescriptor,
 )
 from funken.timing.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from funken.types import Row, RowKind, TypeInformation, Types
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
     GlobalWindows,
     MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -100,14 +95,6 @@ from funken.windowing.assigners import (
     WindowAssigner,
 )
 from funken.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from funken.windowing.firing import Trigger, TriggerResult
-from funken.windowing.sessions import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
-)
 from funken.windowing.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -118,7 +105,7 @@ from funken.windowing.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, Trigger, TriggerResult
 
 __version__: str
 

@@ -27,9 +27,11 @@ A function of the program is a ``UserFunction`` in an operator: ``open(context)`
 state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
 ``copied_block`` makes copies of records that can be changed. ``check_function``, ``check_methods`` and ``check_several`` refuse
 functions and results that an operator cannot use. ``stable_hash`` is the hash of keys, the same in every process.
-``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key.
+``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key. ``load_state`` unpickles a snapshot,
+also one of a version whose classes were in other modules.
 """
 
+from funken.io.shapes import load_state
 from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
 from funken.operators.codegen.masks import BlockPredicates
 from funken.operators.context import OperatorContext
@@ -58,6 +60,7 @@ __all__ = [
     "check_several",
     "copied_block",
     "immutable",
+    "load_state",
     "normal_key",
     "normal_keys",
     "stable_hash",

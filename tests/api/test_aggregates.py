@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.api.functions.aggregates import ExtremeField, ExtremeRecord, SumField, get_field, with_field
+from funken.api.functions import ExtremeField, ExtremeRecord, SumField, get_field, with_field
 
 Named = namedtuple("Named", "a b")
 NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, -2.0])

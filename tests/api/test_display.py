@@ -7,7 +7,7 @@ import pytest
 
 from funken import MapStateDescriptor, OutputTag, StreamExecutionEnvironment, TumblingEventTimeWindows
 from funken.errors import OperatorFailed
-from funken.plan.drawing import plan_svg
+from funken.plan.explain import plan_svg
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.cep import AfterMatchSkipStrategy, Pattern, WithinType
-from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import Nfa, NfaState
+from funken.cep.nfa import Nfa, NfaState, compile_pattern
 
 Task = dict[str, Any]
 Steps = list[Any]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from funken.cep import AfterMatchSkipStrategy, Pattern, WithinType
-from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import Nfa
+from funken.cep.nfa import Nfa, compile_pattern
 
 OPERATORS = {">": "next", ">>": "followed_by", ">>>": "followed_by_any", "!>": "not_next", "!>>": "not_followed_by"}
 TOKEN = re.compile(r"\s*(!>>|!>|>>>|>>|>|\(|\)|\w+:\w+|\w+|\{\d+(?:,\d*)?\}|\+|\*|\?|\.any|\.c|\.g)")

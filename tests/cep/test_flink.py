@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import Nfa
+from funken.cep.nfa import Nfa, compile_pattern
 from tests.cep.exchange import differences, pattern_of, run
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "cep.md"

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from funken import DataStream, InvalidProgram, Row, RuntimeExecutionMode, WatermarkStrategy
 from funken.cep import AfterMatchSkipStrategy, match_recognize
-from funken.cep.sql.row_nfa import RowNfa, RowPlan
-from funken.cep.sql.row_patterns import parse
-from funken.cep.sql.row_program import compile_rows
+from funken.cep.row_nfa import RowNfa, RowPlan, compile_rows, parse
 from funken.errors import FunkenError, JobExecutionError
 from funken.ids import MAX_WATERMARK
 from funken.testing import local

@@ -6,9 +6,8 @@ from collections import Counter
 import pytest
 
 from funken.cep import Pattern, WithinType, matches_of
-from funken.cep.buffer import Event, Node
-from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import NEVER, Nfa, NfaState, Partial
+from funken.cep.nfa import NEVER, Nfa, NfaState, Partial, compile_pattern
+from funken.cep.pattern import Event, Node
 from funken.errors import CheckpointIncompatible
 
 PATTERN = Pattern.begin("a").where(lambda e: e[0] == "a").followed_by("b").where(lambda e: e[0] == "b")

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.cep import Pattern
-from funken.cep.compiler import compile_pattern
-from funken.cep.nfa import Nfa
+from funken.cep.nfa import Nfa, compile_pattern
 
 APPEND = {
     "strict": Pattern.next,

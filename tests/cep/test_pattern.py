@@ -7,7 +7,7 @@ import cloudpickle
 import pytest
 
 from funken.cep import AfterMatchSkipStrategy, IterativeCondition, Pattern, SimpleCondition, WithinType, matches_of
-from funken.cep.compiler import compile_pattern
+from funken.cep.nfa import compile_pattern
 from funken.errors import FunkenError, InvalidProgram, MalformedPattern
 
 A = Pattern.begin("a")

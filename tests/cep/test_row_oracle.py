@@ -12,14 +12,16 @@ import pytest
 
 from funken import InvalidProgram, RuntimeExecutionMode, StreamExecutionEnvironment, WatermarkStrategy
 from funken.cep import match_recognize
+from funken.cep.match_recognize import _Clause, _Columns
 from funken.cep.nfa import NEVER
-from funken.cep.sql.match_recognize import _Clause, _Columns
-from funken.cep.sql.row_nfa import NAMES, ROWS, RowNfa
-from funken.cep.sql.row_patterns import (
+from funken.cep.row_nfa import (
+    NAMES,
+    ROWS,
     Alternation,
     Anchor,
     Concatenation,
     Repetition,
+    RowNfa,
     RowPattern,
     Variable,
     parse,

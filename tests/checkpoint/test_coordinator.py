@@ -13,10 +13,12 @@ from collections import deque
 import pytest
 
 from funken.checkpoint.coordinator import Coordinator, JobFacts
-from funken.checkpoint.events import (
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
+from funken.checkpoint.machine import (
     Acknowledged,
     AttemptFailed,
     AttemptStarted,
+    CheckpointMachine,
     Declined,
     FailJob,
     JobOver,
@@ -25,21 +27,17 @@ from funken.checkpoint.events import (
     NotifyAborted,
     NotifyComplete,
     Outcome,
+    Policy,
     Stop,
     TaskFinished,
     Tick,
     TriggerRequested,
 )
-from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
-from funken.checkpoint.steps import Policy
-from funken.checkpoint.store.blobs import SubtaskState
-from funken.checkpoint.store.completed import CompletedCheckpointStore
-from funken.checkpoint.store.handles import StopHandles, SubtaskHandle
-from funken.checkpoint.store.manifest import Manifest, SnapshotKind
+from funken.checkpoint.store.blobs import StopHandles, SubtaskHandle, SubtaskState
+from funken.checkpoint.store.completed import CompletedCheckpointStore, Manifest, SnapshotKind
 from funken.errors import CheckpointCorrupted, StorageFailed
-from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
+from funken.state.delta_tables import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned, random_faults
 
 GROUPS, WIDTH = 4, 2

@@ -2,11 +2,12 @@
 
 import pytest
 
-from funken.checkpoint.events import (
+from funken.checkpoint.machine import (
     Acknowledged,
     Answer,
     AttemptFailed,
     AttemptStarted,
+    CheckpointMachine,
     Commit,
     CommitFailed,
     Committed,
@@ -19,6 +20,8 @@ from funken.checkpoint.events import (
     NotifyAborted,
     NotifyComplete,
     Outcome,
+    Phase,
+    Policy,
     Prune,
     Rejected,
     Stop,
@@ -30,9 +33,7 @@ from funken.checkpoint.events import (
     TriggerRequested,
     TriggerSources,
 )
-from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.steps import Phase, Policy
-from funken.checkpoint.store.manifest import SnapshotKind
+from funken.checkpoint.store.completed import SnapshotKind
 
 TASKS = ("source", "count", "sink")
 

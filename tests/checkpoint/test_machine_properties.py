@@ -4,11 +4,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from funken.checkpoint.events import (
+from funken.checkpoint.machine import (
     Acknowledged,
     Answer,
     AttemptFailed,
     AttemptStarted,
+    CheckpointMachine,
     Commit,
     CommitFailed,
     Committed,
@@ -21,6 +22,7 @@ from funken.checkpoint.events import (
     NotifyAborted,
     NotifyComplete,
     Outcome,
+    Policy,
     Prune,
     Rejected,
     Stop,
@@ -32,9 +34,7 @@ from funken.checkpoint.events import (
     TriggerRequested,
     TriggerSources,
 )
-from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.steps import Policy
-from funken.checkpoint.store.manifest import SnapshotKind
+from funken.checkpoint.store.completed import SnapshotKind
 
 policies = st.builds(
     Policy,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.checkpoint.events import Outcome
-from funken.checkpoint.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, restart_strategy
+from funken.checkpoint.machine import Outcome
+from funken.checkpoint.restart_strategy import ExponentialDelay, FailureRate, FixedDelay, NoRestart, restart_strategy
 from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
 from funken.errors import InvalidConfiguration

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, plan_restore, read_state, uid_warnings
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
-from funken.checkpoint.store.blobs import SubtaskState
-from funken.checkpoint.store.handles import SubtaskHandle
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.blobs import SubtaskHandle, SubtaskState
+from funken.checkpoint.store.completed import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import CheckpointIncompatible
-from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
+from funken.state.delta_tables import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import MemoryStorage
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from funken.checkpoint.events import Outcome
-from funken.checkpoint.restart import fault_of, is_retried, outcome_of
+from funken.checkpoint.machine import Outcome
+from funken.checkpoint.restart_strategy import fault_of, is_retried, outcome_of
 from funken.checkpoint.settings import CheckpointSettings, kept_after
 from funken.config import Configuration
 from funken.errors import (
@@ -27,7 +27,7 @@ from funken.errors import (
     TaskLost,
     TooFewTaskSlots,
 )
-from funken.runtime.chain.failures import attribute_failure, failure_event
+from funken.runtime.chain.chain import attribute_failure, failure_event
 from funken.runtime.messages import TaskId
 
 FINISHED, CANCELLED, FAILED, LOST, SUSPENDED = Outcome

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from funken.cli.main import main
-from funken.demo import histogram
+from funken.demo import command as histogram
 from funken.demo.command import Tally, standard_input
 
 TEXT = ["to be or not to be", "that is the question"]

@@ -3,7 +3,7 @@ import signal
 import pytest
 
 import funken
-from funken.api.jobs.watching import watch_jobs
+from funken.api.jobs.results import watch_jobs
 from funken.cli.failures import ending_well, explained
 from funken.errors import FunkenError, OperatorFailed
 from funken.testing import local

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from funken import Configuration, DataGeneratorSource, WatermarkStrategy
-from funken.api.jobs.watching import watch_jobs
-from funken.cli.lifecycle.handover import HandOver
+from funken.api.jobs.results import watch_jobs
+from funken.cli.warm import HandOver
 from funken.demo.command import begins_here, demo
 from funken.errors import SparkNotStarted
 

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from funken import CollectionSource
-from funken.connectors.base import NEED_SPLITS, Batch, Wait
-from funken.connectors.context import ConnectorContext
-from funken.demo import histogram
+from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, Wait
+from funken.demo import command as histogram
 from funken.timing.watermarks import WatermarkOutput
 
 

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.cli.main import main
-from funken.rest import addresses, server
-from funken.rest.addresses import ServerAddress, register, registered, registry_folder
+from funken.rest import server
+from funken.rest import settings as addresses
+from funken.rest.settings import ServerAddress, register, registered, registry_folder
 from funken.runtime.log_entries import LogEntry
 
 pytest.importorskip("uvicorn")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 
-from funken.cli.lifecycle.nudging import waits_interrupted
+from funken.cli.script import waits_interrupted
 
 DEAF = """\
 import signal, threading

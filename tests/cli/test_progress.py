@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from funken.api.jobs.watching import watch_jobs
+from funken.api.jobs.results import watch_jobs
 from funken.cli import progress
 from funken.cli.progress import Progress
 from funken.errors import FunkenError
-from funken.metrics.histogram import bucket_of
+from funken.metrics.registry import bucket_of
 from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId, VertexMetrics
 from funken.testing import local
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from funken.cli.remote import all_jobs
+from funken.cli.jobs import all_jobs
 from funken.errors import ServerNotReached
 from funken.rest.client import RestClient
 

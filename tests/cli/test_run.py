@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from funken.api.jobs import watching
+from funken.api.jobs import results as watching
 from funken.api.jobs.results import CompletableFuture
 from funken.cli.main import main
 from funken.cli.run import waiting_for_jobs

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from funken.cli.main import main
-from funken.io.cache import cache_folder
-from funken.rest.addresses import registered
+from funken.io.temporary import cache_folder
 from funken.rest.client import RestClient
+from funken.rest.settings import registered
 
 pytest.importorskip("uvicorn")
 

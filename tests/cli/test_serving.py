@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 from funken import Configuration, config
-from funken.cli import serving
-from funken.cli.serving import Announcer, with_dashboard
+from funken.cli import failures as serving
+from funken.cli.failures import Announcer, with_dashboard
 
 
 def job(url, name="words"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from funken.spark.warm import protocol
+from funken.spark.warm import client as protocol
 
 JOB = """\
 import os, sys

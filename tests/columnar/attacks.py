@@ -26,7 +26,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
 from funken.errors import JobExecutionError
 from funken.expr.types import INT
-from funken.operators.columnar.flat_map import given_of
+from funken.operators.columnar.stateless import given_of
 
 RECORDS = 7
 

@@ -23,7 +23,7 @@ from funken import (
 )
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import FLOAT, INT, STR, Tuple
-from funken.operators.columnar import counts
+from funken.operators.columnar import windows as counts
 from tests.columnar.window_operators import BothWindows, planned
 from tests.support.costs import fix_costs
 
@@ -288,7 +288,7 @@ def test_records_that_no_window_needs_leave(window: str) -> None:
 
 
 def test_keys_whose_windows_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funken.operators.columnar.counts._MANY", 100)
+    monkeypatch.setattr("funken.operators.columnar.windows._MANY", 100)
     both = BothWindows(lambda stream: stream.key_by(lambda r: r[1]).count_window(2).process(Told()), record, SCHEMA)
     for start in range(0, 300, 60):
         both.give([record(i) for i in range(start, start + 60) for _ in range(2)])

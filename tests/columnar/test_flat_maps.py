@@ -17,7 +17,7 @@ from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.expr.types import INT, STR, Tuple
-from funken.operators.columnar import flat_map
+from funken.operators.columnar import stateless as flat_map
 from tests.support.traced.flat_maps import FlatMapFuzzer
 
 CASES, PART = 300, 60

@@ -21,11 +21,11 @@ from funken import (
 )
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.intervals import KeyedTimes
+from funken.columnar.keyed.logs import KeyedTimes
 from funken.errors import InvalidProgram
 from funken.expr.types import FLOAT, INT, STR, Tuple
-from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.stateful import interval_join
+from funken.operators.join import IntervalJoinSpec
+from funken.operators.stateful import joins as interval_join
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.joins import columnar_interval_join
 from funken.state.backend import HashMapBackend

@@ -19,7 +19,7 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.lists.folds import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
+from funken.columnar.lists.calls import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
 from funken.columnar.tracing import trace
 from funken.expr.types import FLOAT, INT, STR, ListOf, Tuple
 from funken.operators.columnar import contents

@@ -16,7 +16,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
 from funken.expr.types import INT, Tuple
-from funken.operators.columnar.flat_map import given_of
+from funken.operators.columnar.stateless import given_of
 from tests.columnar.branching import SCHEMA, Branching, records
 
 CASES, PART = 600, 100

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.keyed import list_log, pairs
-from funken.columnar.keyed.list_log import ListLog
-from funken.columnar.keyed.pairs import PairSlots
+from funken.columnar.keyed import keys as pairs
+from funken.columnar.keyed import logs as list_log
+from funken.columnar.keyed.keys import PairSlots
+from funken.columnar.keyed.logs import ListLog
 from funken.expr.types import INT, STR, Tuple
 
 SLOTS = st.integers(0, 9)

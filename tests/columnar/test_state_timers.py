@@ -17,8 +17,8 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import joined
+from funken.operators.stateful import arrays as due_timers
 from funken.operators.stateful import blocks, logic
-from funken.operators.stateful import timers as due_timers
 from funken.testing import OperatorHarness
 from tests.columnar.state_operators import both, give, harness_of, in_rows, on_columns, returns
 from tests.columnar.timed_functions import (

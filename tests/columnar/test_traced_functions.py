@@ -4,7 +4,8 @@ import warnings
 
 import pytest
 
-from funken.columnar.kernels import number_forms, text_forms
+from funken.columnar.kernels import numbers as number_forms
+from funken.columnar.kernels import text_forms
 from funken.columnar.kernels.rowwise import kernel_of
 from tests.support.traced.functions import FunctionFuzzer
 

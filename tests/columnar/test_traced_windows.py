@@ -2,9 +2,11 @@
 
 import pytest
 
-from funken.columnar.keyed import groups, list_log
+from funken.columnar.keyed import groups
+from funken.columnar.keyed import logs as list_log
 from funken.expr.types import INT
-from funken.operators.columnar import contents, counts, rolling, sessions, windows
+from funken.operators.columnar import contents, rolling, sessions, windows
+from funken.operators.columnar import windows as counts
 from tests.support.traced.windows import BatchFuzzer, WindowFuzzer
 
 CASES, PART = 300, 100

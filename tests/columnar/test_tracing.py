@@ -9,8 +9,7 @@ import pytest
 from funken import MapFunction
 from funken.columnar.expressions import Argument, Constant, Make, NotVectorizable
 from funken.columnar.tracing import trace
-from funken.columnar.typed.inference import Inference
-from funken.columnar.typed.results import typed, typed_and_read
+from funken.columnar.typed.inference import Inference, typed, typed_and_read
 from funken.expr.types import BOOL, DICT, FLOAT, INT, STR, Object, Record, Tuple
 
 LIMIT = 5

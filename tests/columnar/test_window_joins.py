@@ -22,9 +22,9 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram
 from funken.expr.types import FLOAT, INT, STR, Tuple
-from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
-from funken.operators.stateful import window_join
-from funken.operators.stateful.window_join import JoinPane
+from funken.operators.join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
+from funken.operators.stateful import joins as window_join
+from funken.operators.stateful.joins import JoinPane
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
 from funken.plan.columns.joins import columnar_window_join

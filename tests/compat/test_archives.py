@@ -8,8 +8,7 @@ import zipfile
 
 import pytest
 
-from funken.compat.pyflink.archives import checked_target, unpack
-from funken.compat.pyflink.dependencies import Dependencies
+from funken.compat.pyflink.dependencies import Dependencies, checked_target, unpack
 from funken.errors import InvalidProgram
 
 

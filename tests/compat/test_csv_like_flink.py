@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from funken.types.parsing import single
+from funken.types.text import single
 
 NUMBERS = "127,-32767,2147483647,-9223372036854775808,3e38,2e-308,1.5,true,string\n"
 

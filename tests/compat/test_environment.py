@@ -20,9 +20,9 @@ from pyflink.datastream import (
 from pyflink.datastream.connectors.file_system import FileSource, OutputFileConfig, StreamFormat
 from pyflink.testing.test_case_utils import PyFlinkBatchTestCase, PyFlinkStreamingTestCase
 
-from funken.checkpoint.restart import FailureRate, FixedDelay, NoRestart, restart_strategy
+from funken.checkpoint.restart_strategy import FailureRate, FixedDelay, NoRestart, restart_strategy
 from funken.errors import InvalidConfiguration
-from funken.state.settings import StateSettings
+from funken.state.backend import StateSettings
 
 
 def test_a_configuration_takes_keys_of_the_program_and_older_spellings():

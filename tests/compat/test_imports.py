@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from funken.compat.pyflink.finder import PyFlinkFinder, install
-from funken.compat.pyflink.refusals import JavaAttribute, NotAvailableYet, NotInFunken
-from funken.compat.pyflink.surface import MODULES
+from funken.compat.pyflink.adoption import JavaAttribute, NotAvailableYet, NotInFunken
+from funken.compat.pyflink.finder import MODULES, PyFlinkFinder, install
 
 # What PyFlink's own ``__all__`` lists promise, by module (those that take part in ordinary jobs).
 NAMES = {

@@ -146,7 +146,7 @@ def test_options_of_flink_1_10(t_env, tmp_path):
 
 
 def test_options_of_kafka_of_flink_1_10():
-    from funken.table.connectors.older_options import todays_options
+    from funken.table.connectors.options import todays_options
 
     older = {
         "connector.type": "kafka", "connector.version": "universal", "connector.topic": "orders",

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from funken.compat.pyflink.surface import MODULES
+from funken.compat.pyflink.finder import MODULES
 from scripts import pyflink_surface as surface
 from scripts.pyflink_surface import Gap
 

@@ -5,8 +5,7 @@ from collections import deque
 
 import pytest
 
-from funken.connectors.base import Batch, NeedSplits, Wait
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import Batch, ConnectorContext, NeedSplits, Wait
 
 
 class SourceJob:

@@ -15,9 +15,8 @@ from funken.connectors import Batch, ConnectorContext, CsvSchema, DeliveryGuaran
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
-from funken.connectors.http import HttpSource, WebhookSink, WebSocketSource
-from funken.connectors.http.webhook import json_array
-from funken.connectors.rows import bytes_of
+from funken.connectors.http import HttpSource, WebhookSink, WebSocketSource, json_array
+from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sockets import SocketSource
 from funken.connectors.sql import SqliteDatabase, SqlSink, SqlSource
 

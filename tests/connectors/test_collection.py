@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from funken import Configuration, DiscardingSink, StreamExecutionEnvironment
 from funken.columnar.expressions import NotVectorizable
-from funken.connectors.base import Boundedness
+from funken.connectors.base import Boundedness, ConnectorContext
 from funken.connectors.collection import COLUMNS_FROM, CollectionSource
-from funken.connectors.context import ConnectorContext
 from funken.errors import RecordNotPicklable
 
 

@@ -14,7 +14,7 @@ from funken import DiscardingSink, NumberSequenceSource, StreamExecutionEnvironm
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Columns, columns_of
 from funken.columnar.records import NOT_READ, made_of_fields
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.formats.arrow_columns import schema_of_type

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from funken import Row
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 
 COUNTS = pa.map_(pa.string(), pa.int64())

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, Wait
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, ConnectorContext, Wait
 from funken.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from funken.connectors.rate_limit import BURST_MS
 from funken.errors import InvalidProgram

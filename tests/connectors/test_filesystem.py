@@ -6,9 +6,8 @@ import pytest
 from pyarrow import fs
 
 from funken.connectors import CommitRequest, CommitterContext, ConnectorContext
-from funken.connectors.files.buckets import BucketAssigner
-from funken.connectors.files.lines import StreamFormat
-from funken.connectors.files.sink import Encoder, FileSink
+from funken.connectors.files.line_files import StreamFormat
+from funken.connectors.files.sink import BucketAssigner, Encoder, FileSink
 from funken.connectors.files.source import FileSource
 from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.io.filesystem import ArrowFiles, Files, locate

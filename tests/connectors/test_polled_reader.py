@@ -8,7 +8,7 @@ import pytest
 
 from funken.connectors import ConnectorContext
 from funken.connectors.base import NEED_SPLITS, Wait
-from funken.connectors.reading.polled_reader import FeedReader, PeerClosed, PolledReader, SplitRecords
+from funken.connectors.reading import FeedReader, PeerClosed, PolledReader, SplitRecords
 from funken.errors import SourceNotReadable
 from funken.metrics.registry import MetricGroup
 

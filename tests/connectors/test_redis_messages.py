@@ -2,7 +2,7 @@
 
 import pytest
 
-from funken.connectors.redis.source import message_of
+from funken.connectors.redis import message_of
 from funken.errors import SourceNotReadable
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from funken.connectors.base import NEED_SPLITS, Boundedness, Wait
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import NEED_SPLITS, Boundedness, ConnectorContext, Wait
 from funken.connectors.sockets import SocketReader, SocketSource, SocketSplit
 from funken.errors import InvalidProgram, SourceNotReadable
 

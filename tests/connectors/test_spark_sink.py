@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from funken import InvalidProgram, Types
-from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.base import CommitterContext, ConnectorContext
 from funken.connectors.dataframes import SparkSink
 from funken.connectors.dataframes.sink import SparkCommitter
 from funken.connectors.sink import CommitOutcome, CommitRequest

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.dataset.columns.block import ColumnBlock, block_of
 from funken.dataset.columns.sorting import ExternalSorter
-from funken.dataset.exchange.ranges import Sample
-from funken.dataset.exchange.routers import by_bounds
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.exchange import Sample, by_bounds
+from funken.dataset.memory.manager import MemoryManager, SpillSpace
 from funken.dataset.plan.keys import SortField, order_of
 from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple
 from tests.dataset.programs import rows_made

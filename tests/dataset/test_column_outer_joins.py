@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from funken.dataset import JoinHint
-from funken.dataset.columns.hash_join import RowTable
+from funken.dataset.columns.joins import RowTable
 from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of, joined
 from funken.dataset import Aggregations
 from funken.dataset.api.aggregations import FieldAggregator
-from funken.dataset.columns.folding import ColumnReduce
+from funken.dataset.columns.aggregation import ColumnReduce
 from funken.dataset.plan.functions import DataSetFunction
 from funken.errors import InvalidProgram, OperatorFailed
 from funken.expr.types import FLOAT, INT, STR, Tuple

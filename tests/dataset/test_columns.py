@@ -13,11 +13,8 @@ from funken import Configuration
 from funken.columnar.kernels.columns import columns_of
 from funken.dataset import Aggregations, CombineHint, ExecutionEnvironment, JoinHint
 from funken.dataset.columns.block import ColumnBlock, block_of
-from funken.dataset.columns.hash_join import RowTable
-from funken.dataset.columns.joining import ColumnTable
-from funken.dataset.memory.blocks import dump, load, weight
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.columns.joins import ColumnTable, RowTable
+from funken.dataset.memory.manager import MemoryManager, SpillSpace, dump, load, weight
 from funken.dataset.plan.keys import Key
 from funken.errors import OperatorFailed
 from funken.expr.types import INT, STR, Tuple

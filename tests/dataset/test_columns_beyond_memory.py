@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.dataset import JoinHint
 from funken.dataset.api.aggregations import Aggregations, FieldAggregator
-from funken.dataset.columns.aggregation import ColumnAggregation, HashAggregation, HashTable
+from funken.dataset.columns.aggregation import ColumnAggregation, ColumnReduce, HashAggregation, HashTable
 from funken.dataset.columns.block import block_of
-from funken.dataset.columns.folding import ColumnReduce
-from funken.dataset.columns.hash_join import HashJoin, RowTable
-from funken.dataset.columns.joining import ColumnTable
-from funken.dataset.columns.merging import PiecewiseMerge
-from funken.dataset.memory.manager import MemoryManager, Share
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.columns.joins import ColumnTable, HashJoin, PiecewiseMerge, RowTable
+from funken.dataset.memory.manager import MemoryManager, Share, SpillSpace
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.expr.types import INT, Tuple

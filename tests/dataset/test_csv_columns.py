@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.dataset.columns.block import ColumnBlock
-from funken.dataset.formats.csv_input import CsvInput
+from funken.dataset.formats.inputs import CsvInput
 from funken.errors import SourceNotReadable
 from tests.dataset.programs import rows_made
 from tests.dataset.test_columns import environment

@@ -10,7 +10,7 @@ from funken import FilterFunction, FlatMapFunction, InvalidProgram, MapFunction
 from funken.dataset import DoubleSumAggregator, JoinHint, LongSumAggregator, MaxAggregator
 from funken.dataset.optimizer.physical import everything
 from funken.dataset.plan.nodes import Aggregators
-from funken.dataset.runtime.coordinator import IterationCoordinator, Next, Report, StopSupersteps
+from funken.dataset.runtime.iterations import IterationCoordinator, Next, Report, StopSupersteps
 from funken.errors import OperatorFailed, StateTooLarge
 from tests.dataset.programs import PARALLELISM, TINY, environment, same
 

@@ -14,11 +14,10 @@ import pytest
 
 from funken.dataset import ExecutionEnvironment, JoinHint
 from funken.dataset.columns.sorting import ExternalSorter
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.order import Order as MemoryOrder
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.memory.manager import MemoryManager, SpillSpace
+from funken.dataset.memory.sorter import Order as MemoryOrder
 from funken.errors import FunkenError
-from funken.state.keys.form import NAN, NO_TIME
+from funken.state.keys.forms import NAN, NO_TIME
 from tests.state.key_table import EQUAL, OWN, Caseless, Point
 
 ALL = [keys for keys in EQUAL + OWN if None not in keys]

@@ -11,8 +11,7 @@ from funken import Configuration
 from funken.dataset import Aggregations, ExecutionEnvironment, JoinHint
 from funken.dataset.columns import aggregation
 from funken.dataset.columns.aggregation import HashTable
-from funken.dataset.columns.block import ColumnBlock, columns_in
-from funken.dataset.columns.lifting import lifted
+from funken.dataset.columns.block import ColumnBlock, columns_in, lifted
 from funken.dataset.formats import inputs
 from funken.dataset.formats.inputs import TextInput
 from tests.dataset.programs import TINY
@@ -118,7 +117,7 @@ def test_what_are_no_tuples_of_one_width_stays_as_it_is(block):
 
 
 def test_numbers_are_lifted_at_once_and_others_field_by_field(monkeypatch):
-    from funken.dataset.columns import lifting
+    from funken.dataset.columns import block as lifting
 
     monkeypatch.setattr(lifting, "_of_fields", lambda block, kinds: pytest.fail("it was taken field by field"))
 

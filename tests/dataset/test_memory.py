@@ -9,13 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.dataset.columns.aggregation import HashAggregation, combined
-from funken.dataset.columns.hash_join import HashJoin
+from funken.dataset.columns.joins import HashJoin
 from funken.dataset.columns.sorting import ExternalSorter
-from funken.dataset.memory.blocks import dump, weight
-from funken.dataset.memory.buffers import BlockCache, BlockQueue
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.order import Order
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.memory.manager import BlockCache, BlockQueue, MemoryManager, SpillSpace, dump, weight
+from funken.dataset.memory.sorter import Order
 from funken.errors import DiskFull, InvalidConfiguration
 from tests.dataset.programs import environment, same
 

@@ -298,6 +298,6 @@ def diamond(parallelism=2, depth=4):
 
 @pytest.mark.parametrize("most", [1, 24])
 def test_a_plan_is_found_however_few_alternatives_are_followed(most, monkeypatch):
-    monkeypatch.setattr("funken.dataset.optimizer.enumerate.MOST_ALTERNATIVES", most)
+    monkeypatch.setattr("funken.dataset.optimizer.optimizer.MOST_ALTERNATIVES", most)
 
     assert sorted(diamond().collect()) == [(0, 15), (1, 16), (2, 17), (3, 18), (4, 19)]

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from funken.api.jobs.batch import (
+from funken.api.jobs.notebook import (
     BatchProgress,
     IterationProgress,
     OperatorProgress,
     SuperstepProgress,
+    show_progress,
     watch_batch_jobs,
 )
-from funken.api.jobs.notebook import show_progress
-from funken.cli.batch.progress import BatchProgressDisplay, line_of, table_of
+from funken.cli.progress import BatchProgressDisplay, line_of, table_of
 from funken.dataset.cluster import runner
 from funken.errors import OperatorFailed
 from tests.dataset import workers

@@ -7,12 +7,11 @@ import pytest
 from funken import Configuration, MapFunction
 from funken.dataset import DiscardingOutput, ExecutionEnvironment, LongSumAggregator
 from funken.dataset.cluster import runner
-from funken.dataset.cluster.checkpoints import read_parts, write_parts
-from funken.dataset.cluster.master import BatchMaster
-from funken.dataset.cluster.messages import BatchProgram, SuperstepDecided, SuperstepEnded
-from funken.dataset.runtime.coordinator import Report
+from funken.dataset.cluster.runner import BatchMaster
+from funken.dataset.cluster.worker import BatchProgram, SuperstepDecided, SuperstepEnded, read_parts, write_parts
+from funken.dataset.runtime.iterations import Report
 from funken.errors import CheckpointCorrupted, OperatorFailed
-from funken.io.pickling import dumps
+from funken.io.shapes import dumps
 from funken.runtime.messages import TaskId
 from funken.timing.clock import ManualClock
 from tests.dataset import workers

@@ -9,20 +9,17 @@ import pytest
 from funken import Configuration, FilterFunction, MapFunction
 from funken.dataset import ExecutionEnvironment, ListAccumulator
 from funken.dataset.cluster import runner
-from funken.dataset.cluster.exchange import ClusterExchanges
-from funken.dataset.cluster.master import BatchMaster
-from funken.dataset.cluster.messages import BatchProgram
-from funken.dataset.exchange.edges import EdgeUse, Routed
-from funken.dataset.exchange.routers import by_hash
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.cluster.runner import BatchMaster
+from funken.dataset.cluster.worker import BatchProgram, ClusterExchanges
+from funken.dataset.exchange import EdgeUse, Routed, by_hash
+from funken.dataset.memory.manager import MemoryManager, SpillSpace
 from funken.errors import InvalidProgram, OperatorFailed, RecordNotPicklable, TaskLost, TransferCorrupted
-from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import TaskFailed, TaskId
-from funken.spark.barrier.peers import Frame, Peers
-from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
-from funken.spark.control.credentials import Credentials
+from funken.runtime.settings import HeartbeatSettings
+from funken.spark.barrier import BarrierDeployment, BarrierWorker
 from funken.spark.control.server import ControlServer
+from funken.spark.control.tls import Credentials
+from funken.spark.peers import Frame, Peers
 from tests.dataset import workers
 from tests.dataset.catalogue import CATALOGUE, ORDERED
 from tests.dataset.programs import TINY, environment, same
@@ -217,7 +214,7 @@ def test_a_job_ends_when_workers_have_lost_each_other():
 
 
 def test_a_job_ends_although_a_lost_peer_says_nothing(monkeypatch):
-    monkeypatch.setattr("funken.dataset.cluster.master._PEER_SECONDS", 0.01)
+    monkeypatch.setattr("funken.dataset.cluster.runner._PEER_SECONDS", 0.01)
     master = BatchMaster(BatchProgram([], 2, 0))
 
     master.handle(TaskFailed(TaskId(0, 0), error=lost(1), secondary=True))
@@ -327,7 +324,7 @@ def test_a_peer_that_hangs_up_is_a_lost_worker():
 def test_a_damaged_block_is_refused(monkeypatch):
     one, first, _, second = connected(lambda peer, frame: None)
     sums = iter([1, 2])
-    monkeypatch.setattr("funken.spark.barrier.peers.zlib.crc32", lambda data: next(sums))
+    monkeypatch.setattr("funken.spark.peers.zlib.crc32", lambda data: next(sums))
 
     second.send(0, Frame(0, 1, 0, 1, b"block"))
 

@@ -3,9 +3,9 @@
 import sys
 import threading
 
-from funken.plan.serialization import program_bytes
-from funken.runtime.heartbeats import HeartbeatSettings
-from funken.spark.barrier.worker import BarrierDeployment, BarrierWorker
+from funken.plan.nodes import program_bytes
+from funken.runtime.settings import HeartbeatSettings
+from funken.spark.barrier import BarrierDeployment, BarrierWorker
 from funken.spark.control.server import ControlServer
 
 BOUND = 60  # seconds
@@ -18,7 +18,7 @@ CALLS = {}
 
 
 def run_stage(configuration, session, name, width, program, master):
-    """Stand in for ``funken.spark.barrier.stage.run_stage``."""
+    """Stand in for ``funken.spark.barrier.run_stage``."""
     server = ControlServer(master)
     deployment = BarrierDeployment(
         program_bytes(program), server.address, server.credentials, (), HeartbeatSettings(), 20_000

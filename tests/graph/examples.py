@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from funken.graph import Graph
-from funken.graph.columns.random_edges import rmat_chunk, uniform_chunk
+from funken.graph.columns.parts import rmat_chunk, uniform_chunk
 from tests.dataset.programs import environment
 
 DEFAULT = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 4, 34), (3, 5, 35), (4, 5, 45), (5, 1, 51)]

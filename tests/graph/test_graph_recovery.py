@@ -62,8 +62,7 @@ class KilledOnce:
 
 
 def test_components_survive_a_worker_that_is_killed_in_a_superstep(tmp_path):
-    from funken.graph.columns.propagation import LeastValue
-    from funken.graph.columns.supersteps import run_program
+    from funken.graph.columns.supersteps import LeastValue, run_program
 
     killed = KilledOnce(tmp_path, 12)
 
@@ -84,8 +83,7 @@ def test_components_survive_a_worker_that_is_killed_in_a_superstep(tmp_path):
 
 
 def test_ranks_survive_a_worker_that_is_killed_in_a_superstep(tmp_path):
-    from funken.graph.columns.ranks import Ranks
-    from funken.graph.columns.supersteps import run_program
+    from funken.graph.columns.supersteps import Ranks, run_program
 
     killed = KilledOnce(tmp_path, 9)
 

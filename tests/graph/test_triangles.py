@@ -25,7 +25,7 @@ from funken.graph import (
     TriangleCount,
     TriangleListing,
 )
-from funken.graph.columns import triangles as columns
+from funken.graph.columns import triads as columns
 from tests.dataset.programs import environment
 from tests.graph.examples import asm, odd, rmat, spread
 

@@ -9,8 +9,8 @@ import pytest
 
 from funken import InvalidProgram
 from funken.errors import StateError
-from funken.io.pickling import dumps, dumps_by_value, first_unpicklable
-from funken.plan.serialization import portable
+from funken.io.shapes import dumps, dumps_by_value, first_unpicklable
+from funken.plan.nodes import portable
 
 SOURCE = Path(__file__).parents[2] / "src" / "funken"
 
@@ -78,7 +78,7 @@ def test_cloudpickle_pickles_in_one_module_only():
             if isinstance(node, ast.Attribute) and ast.unparse(node) in ("cloudpickle.dumps", "cloudpickle.Pickler"):
                 found.add(path.relative_to(SOURCE).as_posix())
 
-    assert found == {"io/pickling.py"}
+    assert found == {"io/shapes.py"}
 
 
 def test_a_broadcast_variable_of_spark_travels_as_its_value(tmp_path):

@@ -7,9 +7,8 @@ import pytest
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, StorageFailed
 from funken.io.storage import LocalStorage
-from funken.leaderelection.addresses import published
-from funken.leaderelection.lease import LeaseElection
-from funken.runtime.driver.local import LocalRunner
+from funken.leaderelection.election import LeaseElection, published
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.timing.clock import SystemClock
 
 WAIT = 60
@@ -90,8 +89,8 @@ class Preparing(LocalRunner):
 
 @pytest.mark.parametrize("error", [None, EnvironmentNotReady("no slot is free")])
 def test_a_standby_prepares_what_an_attempt_needs_and_a_leader_does_not(tmp_path, monkeypatch, caplog, error):
-    caplog.set_level(logging.INFO, "funken.api.jobs.leadership")
-    monkeypatch.setattr("funken.api.jobs.leadership._FIRST_SECONDS", 0.5)
+    caplog.set_level(logging.INFO, "funken.api.jobs.client")
+    monkeypatch.setattr("funken.api.jobs.client._FIRST_SECONDS", 0.5)
     runner = Preparing(error)
     monkeypatch.setattr("funken.api.submission.runner_for", lambda target: runner)
     first = started(tmp_path, count=10)
@@ -128,7 +127,7 @@ def test_a_note_that_cannot_be_written_does_not_keep_the_job_from_running(tmp_pa
     def refuse(storage, url):
         raise StorageFailed("no space is left")
 
-    monkeypatch.setattr("funken.api.jobs.leadership.publish", refuse)
+    monkeypatch.setattr("funken.api.jobs.client.publish", refuse)
     pytest.importorskip("uvicorn")
     started(tmp_path, count=10, **{"rest.enabled": "true"}).get_job_execution_result().result(timeout=WAIT)
 

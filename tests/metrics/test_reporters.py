@@ -10,12 +10,11 @@ from typing import ClassVar
 import pytest
 
 from funken import Configuration, DataGeneratorSource, MapFunction, StreamExecutionEnvironment, WatermarkStrategy
-from funken.api.jobs import reporting
-from funken.api.jobs.reporting import ReporterThread
+from funken.api.jobs import client as reporting
+from funken.api.jobs.client import ReporterThread
 from funken.errors import InvalidConfiguration
 from funken.metrics.reporter import MetricPoint, reporter_of
-from funken.metrics.reporters.jsonlines import JsonLinesReporter
-from funken.metrics.reporters.log import LogReporter
+from funken.metrics.reporters.lines import JsonLinesReporter, LogReporter
 
 BOUND = 30
 POINTS = [

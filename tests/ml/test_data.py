@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from funken import InvalidProgram, Row, ml
 from funken.dataset import ExecutionEnvironment
 from funken.ml import metrics as measures
-from funken.ml.preprocessing import statistics
-from funken.ml.preprocessing.statistics import Quantiles
+from funken.ml.preprocessing import transformers as statistics
+from funken.ml.preprocessing.transformers import Quantiles
 from funken.testing import SimulatedJob, local
 
 X, y = datasets.load_iris(return_X_y=True)

@@ -18,8 +18,8 @@ from sklearn.base import clone
 
 from funken import ml
 from funken.dataset import ExecutionEnvironment
-from funken.ml.training import clustering
-from funken.ml.training.clustering import Drawn, nearest
+from funken.ml.training import neighbors as clustering
+from funken.ml.training.neighbors import Drawn, nearest
 
 parallel = pytest.mark.parametrize("parallelism", [1, 2, 4])
 

@@ -9,8 +9,8 @@ from sklearn import datasets, neighbors
 
 from funken import InvalidProgram, ml
 from funken.dataset import ExecutionEnvironment
-from funken.ml.data import sources
-from funken.ml.data.blocks import FeatureBlock
+from funken.ml import data as sources
+from funken.ml.data import FeatureBlock
 from funken.ml.training import neighbors as ours
 from funken.testing import SimulatedJob, local
 

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 
 from funken import DataGeneratorSource, InvalidProgram, WatermarkStrategy
 from funken.ml import DriftDetector, OnlineKMeans, OnlineLogisticRegression, OnlineStandardScaler, RiverLearner
-from funken.ml.online.learners import KMeansKernel
+from funken.ml.online import KMeansKernel
 from funken.testing import SimulatedJob, local
 from tests.support.simulation.run import Simulation
 from tests.support.simulation.scenarios import PROGRAMS

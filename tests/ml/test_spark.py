@@ -11,8 +11,7 @@ from sklearn import cluster, datasets, linear_model, preprocessing
 
 from funken import Configuration, StreamExecutionEnvironment, ml
 from funken.dataset import ExecutionEnvironment
-from funken.ml.data.blocks import FieldLayout
-from funken.ml.data.frames import ParquetBlocks, files_of
+from funken.ml.data import FieldLayout, ParquetBlocks, files_of
 from funken.testing import SimulatedJob, local
 
 pytestmark = pytest.mark.spark
@@ -138,10 +137,9 @@ def test_ratings_are_factorised_as_in_one_process(read):
 
 
 def test_a_fit_survives_a_worker_that_is_killed_in_a_pass(tmp_path):
-    from funken.ml.data.blocks import FeatureBlock
-    from funken.ml.data.sources import BlockSet
-    from funken.ml.training.allreduce import solve
-    from funken.ml.training.clustering import Lloyd
+    from funken.ml.data import BlockSet, FeatureBlock
+    from funken.ml.training.linear import solve
+    from funken.ml.training.neighbors import Lloyd
 
     class Killed(Lloyd):
         def local(self, state, block, place):

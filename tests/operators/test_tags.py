@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
+from funken.operators.base import OutputTag
 from funken.operators.results import Results
-from funken.operators.tags import OutputTag
 
 
 @pytest.mark.parametrize("tag_id", ["", None])

@@ -26,8 +26,7 @@ from funken.operators.sink import CollectSink
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic
 from funken.operators.traits import BatchInput, OperatorTraits, SpecWrapper, traits_of
 from funken.operators.user_functions import UserFunction
-from funken.operators.wrappers.converting import Converting
-from funken.operators.wrappers.sorted_input import SortedInput
+from funken.operators.wrappers import Converting, SortedInput
 
 UNTIMED = WatermarkStrategy.no_watermarks()
 RULES = MapStateDescriptor("rules")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.plan.loops import components
+from funken.plan.physical import components
 from funken.testing import local
 
 ARCS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=14)

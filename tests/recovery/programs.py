@@ -20,7 +20,7 @@ class Count(KeyedProcessFunction):
         yield f"{{ctx.get_current_key()}} {{self.count.value()}}"
 
 def program(env, rate=4000, name="out"):
-    from funken.connectors.files.buckets import BucketAssigner
+    from funken.connectors.files.sink import BucketAssigner
     sink = (
         FileSink.for_row_format(str(folder / name), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())

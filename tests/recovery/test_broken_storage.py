@@ -18,8 +18,7 @@ from funken import (
     MapStateDescriptor,
     WatermarkStrategy,
 )
-from funken.checkpoint.store.completed import CompletedCheckpointStore
-from funken.checkpoint.store.manifest import Manifest
+from funken.checkpoint.store.completed import CompletedCheckpointStore, Manifest
 from funken.errors import CheckpointCorrupted, CheckpointError, JobExecutionError, StateError
 from funken.io.storage import LocalStorage
 from tests.recovery.test_recovery import Count

@@ -10,7 +10,7 @@ from funken import DataGeneratorSource, KeyedProcessFunction, ValueStateDescript
 from funken.checkpoint.store.completed import CompletedCheckpointStore
 from funken.errors import DiskFull, JobExecutionError, StorageFailed
 from funken.io.storage import LocalStorage
-from funken.timing.waiting import came
+from funken.timing.clock import came
 from tests.support.disks import fill, remount, small_disk
 from tests.support.files import file_sink, written
 

@@ -17,7 +17,7 @@ from funken import (
 from funken.errors import CheckpointError
 from funken.runtime.exchange.wire import BlockKind
 from funken.runtime.job import loops
-from funken.runtime.task.checkpoints import TaskCheckpoints
+from funken.runtime.task.task_checkpoints import TaskCheckpoints
 from tests.support.crashes import kill_once
 from tests.support.files import file_sink, written
 from tests.support.simulation.loops import LOOPS

@@ -20,8 +20,8 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.config import Configuration
-from funken.spark.microbatch import MicroBatchRunner
 from funken.spark.session import session_for
+from funken.spark.submit import MicroBatchRunner
 
 pytestmark = pytest.mark.spark
 IN_ORDER = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row.at)

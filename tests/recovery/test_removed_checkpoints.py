@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from funken import MapFunction
-from funken.checkpoint.store.completed import CompletedCheckpointStore
-from funken.checkpoint.store.manifest import Manifest
+from funken.checkpoint.store.completed import CompletedCheckpointStore, Manifest
 from funken.errors import CheckpointCorrupted, CheckpointError, FunkenError, JobExecutionError
 from funken.io.storage import LocalStorage
 from tests.recovery import test_broken_storage

@@ -7,7 +7,7 @@ import pytest
 
 from funken import DataGeneratorSource, WatermarkStrategy
 from funken.errors import InvalidProgram, JobExecutionError, TooFewTaskSlots
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.timing.clock import SystemClock
 from tests.recovery.test_broken_storage import COUNT, EXPECTED
 from tests.recovery.test_recovery import Count

@@ -11,19 +11,23 @@ from funken.config import Configuration
 from funken.errors import InvalidProgram
 from funken.rest.jobs import Jobs
 from funken.rest.settings import RestSettings
-from funken.runtime.driver.job_logs import JobLogs
-from funken.runtime.driver.stacks import JobStacks
-from funken.runtime.job.checkpoint_history import (
+from funken.runtime.driver.diagnosis import JobStacks
+from funken.runtime.driver.job import JobLogs
+from funken.runtime.job.snapshot import (
     CheckpointsSnapshot,
     CheckpointStats,
+    EdgeInfo,
+    JobGraph,
+    JobSnapshot,
+    OperatorInfo,
     RestoredCheckpoint,
     SubtaskCheckpointStats,
+    SubtaskMetrics,
+    SubtaskSnapshot,
+    VertexInfo,
+    VertexSnapshot,
 )
-from funken.runtime.job.graph import EdgeInfo, JobGraph, OperatorInfo, VertexInfo
-from funken.runtime.job.history import FailureRecord
-from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexSnapshot
-from funken.runtime.job.states import ExecutionState, JobStatus
-from funken.runtime.job.vertex_metrics import SubtaskMetrics
+from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus
 from funken.timing.clock import ManualClock
 from tests.support.asgi import Api
 

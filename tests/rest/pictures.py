@@ -5,13 +5,19 @@ import random
 from dataclasses import replace
 
 from funken.rest import history
-from funken.runtime.job.checkpoint_history import CheckpointsSnapshot, CheckpointStats, SubtaskCheckpointStats
-from funken.runtime.job.graph import EdgeInfo, JobGraph, OperatorInfo, VertexInfo
-from funken.runtime.job.history import FailureRecord, RestartRecord
 from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.snapshot import VertexSnapshot
-from funken.runtime.job.states import ExecutionState, JobStatus
-from funken.runtime.job.vertex_metrics import OperatorRecords
+from funken.runtime.job.snapshot import (
+    CheckpointsSnapshot,
+    CheckpointStats,
+    EdgeInfo,
+    JobGraph,
+    OperatorInfo,
+    OperatorRecords,
+    SubtaskCheckpointStats,
+    VertexInfo,
+    VertexSnapshot,
+)
+from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus, RestartRecord
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import FakeJob, picture, subtask
 

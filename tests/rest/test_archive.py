@@ -10,7 +10,7 @@ from funken import Configuration
 from funken.errors import RequestRejected
 from funken.rest.archive import Archive, answers_of, write_archive
 from funken.rest.views.jobs import vertex_id
-from funken.rest.views.logs import page_of
+from funken.rest.views.machines import page_of
 from tests.rest.conftest import JOB, picture
 
 SUMS = vertex_id(picture().graph.vertices[1])

@@ -13,9 +13,8 @@ import pytest
 from funken.rest import server
 from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
-from funken.runtime.job.history import FailureRecord
 from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, FakeJob
 from tests.rest.pictures import (
@@ -732,7 +731,7 @@ def test_each_subtask_has_a_bar_of_its_load(page, serve, width):
     assert bar["width"] == pytest.approx(0.7 * whole["width"], abs=1)
 
 
-TRUNK = ["Thread.run (threading.py:982)", "Worker.run (spark/worker.py:90)", "Task.step (runtime/task/loop.py:209)",
+TRUNK = ["Thread.run (threading.py:982)", "Worker.run (spark/worker.py:90)", "Task.step (runtime/task/task.py:209)",
          "fused (<funken operators, fused>:6)"]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from funken.rest.security import rejection
+from funken.rest.app import rejection
 from funken.rest.settings import RestSettings
 from tests.rest.conftest import JOB
 

@@ -5,14 +5,12 @@ import pytest
 from funken import Configuration
 from funken.errors import InvalidConfiguration
 from funken.io.storage import LocalStorage
-from funken.leaderelection.addresses import publish
+from funken.leaderelection.election import publish
 from funken.rest import server
-from funken.rest.addresses import ServerAddress
 from funken.rest.archive import Archive, write_archive
 from funken.rest.jobs import Jobs, digest
-from funken.rest.service.drivers import Drivers
-from funken.rest.service.leaders import Leaders
-from funken.rest.settings import RestSettings
+from funken.rest.service import Drivers, Leaders
+from funken.rest.settings import RestSettings, ServerAddress
 from funken.runtime.job.states import JobStatus
 from funken.timing.clock import ManualClock
 from tests.rest.conftest import JOB, FakeJob
@@ -40,7 +38,7 @@ def drivers():
 @pytest.fixture
 def service(tmp_path):
     """Make the service over these addresses, and an archive with the job ``old``."""
-    from funken.rest.service.app import service_application
+    from funken.rest.service import service_application
 
     def make(*addresses, **settings):
         over = {JobStatus.CREATED: 10, JobStatus.FAILED: 20}
@@ -154,7 +152,7 @@ def test_of_a_leader_and_its_standby_the_leader_is_shown(drivers, service):
 
 
 def test_leaders_of_other_machines_are_found_where_the_drivers_keep_their_lease(drivers, tmp_path_factory):
-    from funken.rest.service.app import service_application
+    from funken.rest.service import service_application
 
     shared = tmp_path_factory.mktemp("shared")
     secret = tmp_path_factory.mktemp("secret") / "token"

@@ -6,7 +6,7 @@ import pytest
 
 from funken.errors import RequestRejected
 from funken.rest.views import checkpoints, jobs, metrics, vertices
-from funken.runtime.job.checkpoint_history import CheckpointStats
+from funken.runtime.job.snapshot import CheckpointStats
 from funken.runtime.job.states import ExecutionState, JobStatus
 from tests.rest.conftest import JOB, picture, subtask
 

@@ -8,7 +8,7 @@ import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.dataset import ExecutionEnvironment
-from funken.runtime.collector import collecting_rarely
+from funken.runtime.process import collecting_rarely
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 
 from funken import Configuration
 from funken.errors import InvalidConfiguration
-from funken.runtime.heartbeats import HeartbeatMonitor, HeartbeatSettings
+from funken.runtime.settings import HeartbeatMonitor, HeartbeatSettings
 from funken.timing.clock import ManualClock
 
 TIMEOUT = 2.0

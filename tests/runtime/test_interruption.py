@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from funken.runtime.interruption import Interrupted, Interruption
+from funken.runtime.process import Interrupted, Interruption
 
 
 def test_a_block_is_interrupted_and_what_follows_is_not():
@@ -36,7 +36,7 @@ def test_a_debugger_works_after_an_interruption_that_came_too_late():
     """In a process of its own: CPython 3.11 hung."""
     program = """
 import sys
-from funken.runtime.interruption import Interruption
+from funken.runtime.process import Interruption
 interruption = Interruption()
 interruption.enter_thread()
 with interruption:

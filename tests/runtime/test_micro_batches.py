@@ -17,15 +17,15 @@ from funken import (
     WatermarkGenerator,
     WatermarkStrategy,
 )
-from funken.checkpoint.events import Outcome
+from funken.checkpoint.machine import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobExecutionError
 from funken.operators.sink import CollectSink
-from funken.plan.serialization import portable
-from funken.runtime.driver.checkpoints import JobCheckpoints
-from funken.runtime.driver.local import LocalLoop
+from funken.plan.nodes import portable
+from funken.runtime.driver.job_checkpoints import JobCheckpoints
+from funken.runtime.driver.local_runner import LocalLoop
 from funken.runtime.exchange.gate import InputGate
 from funken.timing.clock import SystemClock
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee, SimpleStringSchema
-from funken.connectors.context import CommitterContext
+from funken.connectors.base import CommitterContext
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
-from funken.connectors.kafka.transactions import BrokerTransactionAdmin, PreparedTransaction
-from funken.connectors.kafka.transport import Transport
+from funken.connectors.kafka.connection import BrokerTransactionAdmin, PreparedTransaction
+from funken.connectors.kafka.sink import Transport
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.testing import check_sink, local
 from funken.timing.clock import SystemClock
@@ -316,7 +316,7 @@ def test_a_transaction_is_committed_over_tls_with_sasl(kafka, topic, admin, mech
 def test_a_wrong_password_is_named(kafka, topic, monkeypatch):
     if kafka.secure_servers is None:
         pytest.skip("there is no openssl to make a certificate")
-    monkeypatch.setattr("funken.connectors.kafka.transport.REQUEST_TIMEOUT_S", 5)
+    monkeypatch.setattr("funken.connectors.kafka.sink.REQUEST_TIMEOUT_S", 5)
     properties = kafka.secure_properties("PLAIN", "wrong-word")
     wrong = BrokerTransactionAdmin(kafka.secure_servers, properties)
 

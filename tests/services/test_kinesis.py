@@ -11,8 +11,8 @@ import pytest
 
 from funken import Encoder, FileSink, StreamExecutionEnvironment, WatermarkStrategy
 from funken.connectors import Batch, ConnectorContext, JsonSchema, Wait
+from funken.connectors import kinesis as kinesis_sink
 from funken.connectors.kinesis import FirehoseSink, KinesisConnection, KinesisSink, KinesisSource, MalformedRecordPolicy
-from funken.connectors.kinesis import sink as kinesis_sink
 from funken.errors import InvalidConfiguration, MessageMalformed, SinkNotWritable, SourceNotReadable
 from funken.testing import check_sink, check_source, local
 

@@ -3,7 +3,7 @@
 import pytest
 
 from funken.connectors import CommitOutcome, CommitRequest, ConnectorContext, DeliveryGuarantee
-from funken.connectors.context import CommitterContext
+from funken.connectors.base import CommitterContext
 from funken.connectors.postgresql import PostgresDatabase, PostgresSink
 from funken.connectors.sql import SqlSink
 from funken.errors import InvalidConfiguration, SinkNotWritable

@@ -19,7 +19,7 @@ from funken.connectors.rabbitmq import (
     RMQSinkPublishOptions,
     RMQSource,
 )
-from funken.connectors.rabbitmq.reader import RMQSplit
+from funken.connectors.rabbitmq.source import RMQSplit
 from funken.errors import MessageMalformed, SinkNotWritable, SourceNotReadable
 from funken.metrics.registry import MetricGroup
 from funken.testing import check_sink, check_source, local
@@ -598,7 +598,7 @@ def test_a_server_that_is_away_for_too_long_fails_the_writer(own_rabbitmq, name,
 
 def test_a_server_that_takes_no_messages_is_told(rabbitmq_server_programs, tmp_path, name, monkeypatch):
     monkeypatch.setattr("funken.connectors.rabbitmq.sink._CONFIRM_S", 2.0)
-    monkeypatch.setattr("funken.connectors.rabbitmq.problems._BLOCKED_S", 1.0)
+    monkeypatch.setattr("funken.connectors.rabbitmq.server._BLOCKED_S", 1.0)
     monkeypatch.setattr("funken.connectors.rabbitmq.link._CLOSE_S", 1.0)
     full = RabbitProcess(rabbitmq_server_programs, tmp_path, disk_free_limit=10**15)
     try:

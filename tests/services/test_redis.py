@@ -9,7 +9,7 @@ import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee
-from funken.connectors.context import CommitterContext
+from funken.connectors.base import CommitterContext
 from funken.connectors.redis import RedisServer, RedisSink, RedisStreamSource
 from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.testing import check_sink, check_source, local
@@ -141,7 +141,7 @@ def test_trimmed_entries_that_were_not_read_are_told(server, client, name, caplo
     client.xtrim(name, minid=ids[6], approximate=False)
     source = RedisStreamSource(server, name)
     reader = source.reader(ConnectorContext("redis"))
-    from funken.connectors.redis.reader import RedisStreamSplit
+    from funken.connectors.redis import RedisStreamSplit
 
     reader.add_splits([RedisStreamSplit(name, ids[2].decode(), read=3)])  # out of a checkpoint
     assert poll(reader).values[0].fields["n"] == "6"
@@ -152,9 +152,9 @@ def test_trimmed_entries_that_were_not_read_are_told(server, client, name, caplo
 def test_entries_that_are_trimmed_while_a_job_reads_are_told_if_they_were_not_read(
     server, client, name, caplog, monkeypatch
 ):
-    from funken.connectors.redis.reader import RedisStreamReader
+    from funken.connectors.redis import RedisStreamReader
 
-    monkeypatch.setattr("funken.connectors.redis.reader._ENTRIES", 10)
+    monkeypatch.setattr("funken.connectors.redis._ENTRIES", 10)
     ids = add(client, name, range(-5, 40))[5:]
     client.xtrim(name, minid=ids[0], approximate=False)  # what was gone before the job began
     enumerator = RedisStreamSource(server, name).enumerator(1)

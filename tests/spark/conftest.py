@@ -10,7 +10,7 @@ import pytest
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import TaskOpening
 from funken.spark import submit
-from funken.spark.frames.files import session
+from funken.spark.frames import session
 
 BOUND = 60  # seconds; what is waited for takes one or two, but the machine may be busy
 

@@ -13,12 +13,20 @@ import pytest
 
 from funken.errors import MessageTooLarge, TaskLost
 from funken.runtime.messages import TaskId, TaskOpening
-from funken.spark.control import acceptor
-from funken.spark.control import client as control_client
-from funken.spark.control.client import ControlClient
-from funken.spark.control.credentials import Credentials
-from funken.spark.control.handshake import ANSWER, DENIED, GREETING, PROTOCOL, ServerHandshake, answer_to, authenticate
+from funken.spark.control import channel as control_client
+from funken.spark.control import server as acceptor
+from funken.spark.control.channel import (
+    ANSWER,
+    DENIED,
+    GREETING,
+    PROTOCOL,
+    ControlClient,
+    ServerHandshake,
+    answer_to,
+    authenticate,
+)
 from funken.spark.control.server import ControlServer
+from funken.spark.control.tls import Credentials
 
 BOUND = 20
 TASK = TaskId(0, 0)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from funken.spark.java import class_data
+from funken.spark import java as class_data
 
 WRITE = re.compile(r'"-XX:ArchiveClassesAtExit=(.+\.part)" -Xlog:cds\*=off')
 USE = re.compile(r'"-XX:SharedArchiveFile=(.+\.jsa)" -Xlog:cds\*=off')

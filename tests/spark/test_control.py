@@ -15,9 +15,8 @@ import pytest
 
 from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, TaskLost
-from funken.operators.coordinators.source_events import AddSplits, RequestSplits, SplitsDiscovered
+from funken.operators.coordinators.source import AddSplits, RequestSplits, SplitsDiscovered
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.heartbeats import HeartbeatSettings
 from funken.runtime.messages import (
     CoordinatorEvent,
     MetricsReport,
@@ -29,13 +28,12 @@ from funken.runtime.messages import (
     TaskStarted,
     WorkerHeartbeat,
 )
+from funken.runtime.settings import HeartbeatSettings
 from funken.spark import task_shell
 from funken.spark.control import server as control_server
-from funken.spark.control.acceptor import Acceptor
-from funken.spark.control.client import ControlClient, connect
-from funken.spark.control.credentials import Credentials
-from funken.spark.control.handshake import ANSWER, ServerHandshake
-from funken.spark.control.server import ControlServer
+from funken.spark.control.channel import ANSWER, ControlClient, ServerHandshake, connect
+from funken.spark.control.server import Acceptor, ControlServer
+from funken.spark.control.tls import Credentials
 from funken.spark.submit import _not_started
 
 BOUND = 20
@@ -244,11 +242,11 @@ class Poison:
 
 WORKER = """
 import os, socket, sys, time
-from funken.runtime.heartbeats import HeartbeatSettings
+from funken.runtime.settings import HeartbeatSettings
 from funken.runtime.messages import TaskOpening, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.spark.control.client import ControlClient
-from funken.spark.control.credentials import Credentials
+from funken.spark.control.channel import ControlClient
+from funken.spark.control.tls import Credentials
 from funken.spark.task_shell import Deployment, SharedWorker, TaskShell
 port, key, interval, timeout = sys.argv[1:]
 client = ControlClient(("127.0.0.1", int(port)), Credentials(bytes.fromhex(key)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from funken import NumberSequenceSource, Source, SplitEnumerator, WatermarkStrategy
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from tests.support.files import file_sink, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.ways("continuous"), pytest.mark.timeout(300)]

@@ -12,7 +12,7 @@ PROGRAM = """
 from pyspark import SparkContext
 from funken import Configuration, StreamExecutionEnvironment
 from funken.dataset import ExecutionEnvironment
-from funken.spark.control import credentials
+from funken.spark.control import tls as credentials
 
 made = []
 new = credentials._certificate

@@ -8,8 +8,8 @@ import pytest
 from funken.errors import TaskLost
 from funken.runtime.messages import FeedbackAddress, FeedbackAddresses, TaskId
 from funken.runtime.settings import FeedbackSettings
-from funken.spark.control.credentials import Credentials
-from funken.spark.feedback import Feedback, HeadMailbox
+from funken.spark.control.tls import Credentials
+from funken.spark.peers import Feedback, HeadMailbox
 from funken.testing import local
 
 BOUND = 30

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from funken.errors import JavaNotFound
-from funken.spark.java import ensure_java, without_vector_module
-from funken.spark.java import runtime as java
-from funken.spark.java.runtime import VECTOR_MODULE
+from funken.spark import java
+from funken.spark.java import VECTOR_MODULE, ensure_java, without_vector_module
 
 FAKE = """\
 #!/bin/sh

@@ -10,7 +10,7 @@ import pytest
 CONVERTED = """
 import json, sys
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
-from funken.spark.lean import spare_imports
+from funken.spark.jvm import spare_imports
 spare_imports()
 scalar, array = NumpyScalarConverter(), NumpyArrayConverter()
 found = [[each.can_convert(value) for value in ([1], {}, "a")] for each in (scalar, array)]

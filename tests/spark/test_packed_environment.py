@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from funken.spark.java.runtime import ensure_java
+from funken.spark.java import ensure_java
 from tests.support.java import BRIEF
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

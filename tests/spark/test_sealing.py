@@ -3,7 +3,7 @@
 import pytest
 
 from funken.errors import EncryptionNotAvailable, TaskLost
-from funken.spark.control.sealing import Sealer
+from funken.spark.control.channel import Sealer
 
 pytest.importorskip("cryptography")
 KEY = bytes(range(32))

@@ -10,11 +10,10 @@ from funken.errors import OperatorFailed
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import OperatorWarning, TaskEnded, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task.loop import Task
+from funken.runtime.task.task import Task
 from funken.spark import worker
 from funken.spark.task_shell import Deployment, InputEnded
-from funken.spark.transport import to_batch
-from funken.spark.worker import StageWorker, ThreadWatch
+from funken.spark.worker import StageWorker, ThreadWatch, to_batch
 from funken.timing.clock import ManualClock, SystemClock, ThreadUsage
 
 

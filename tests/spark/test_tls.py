@@ -11,11 +11,9 @@ import threading
 import pytest
 
 from funken.runtime.messages import TaskId, TaskOpening, TaskStarted
-from funken.spark.control.channel import Channel, HungUp
-from funken.spark.control.client import ControlClient, connect
-from funken.spark.control.credentials import Credentials
+from funken.spark.control.channel import Channel, ControlClient, HungUp, connect
 from funken.spark.control.server import ControlServer
-from funken.spark.control.tls import TlsConnection
+from funken.spark.control.tls import Credentials, TlsConnection
 
 BOUND = 20
 
@@ -180,7 +178,7 @@ def test_keys_are_in_no_text(credentials):
 def test_without_the_package_the_error_says_what_to_install():
     program = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from funken.spark.control.credentials import Credentials\n"
+        "from funken.spark.control.tls import Credentials\n"
         "Credentials.new(encrypted=True)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

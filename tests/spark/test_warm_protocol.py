@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from funken.spark.warm import protocol
-from funken.spark.warm.home import Home
+from funken.spark.warm import client as protocol
+from funken.spark.warm.client import Home
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="there are no Unix sockets")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from funken.spark.java.runtime import ensure_java
+from funken.spark.java import ensure_java
 from tests.support.java import BRIEF
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -24,7 +24,7 @@ import urllib.request
 from pathlib import Path
 from pyspark import SparkContext
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.spark.control import credentials
+from funken.spark.control import tls as credentials
 
 folder = Path(sys.argv[1])
 made = []

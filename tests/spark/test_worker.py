@@ -10,12 +10,12 @@ import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.errors import JobExecutionError, TaskLost
-from funken.plan import serialization
+from funken.plan import nodes as serialization
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import TaskEnded, TaskFailed, TaskId
 from funken.runtime.settings import CheckpointPlan, TaskSettings
-from funken.runtime.snapshot.task_state import TaskStateSnapshot
-from funken.runtime.task.loop import Task as RealTask
+from funken.runtime.task.state_manager import TaskStateSnapshot
+from funken.runtime.task.task import Task as RealTask
 from funken.spark import task_shell, worker
 from funken.spark.task_shell import Deployment, InputEnded, SharedWorker, TaskShell
 from funken.spark.worker import StageWorker

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from funken import AggregateFunction
 from funken.state.backend import ABSENT, HashMapBackend, TrackedTable
-from funken.state.delta_tables import KeyedDeltaTable
+from funken.state.delta_tables import KeyedDeltaTable, SnapshotWriter
 from funken.state.descriptors import AggregatingStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
-from funken.state.snapshot_writer import SnapshotWriter
 
 SLOTS = st.sampled_from("abcd")
 CHANGES = st.one_of(

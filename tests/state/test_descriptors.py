@@ -8,10 +8,8 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from funken.state.ttl_config import (
     StateTtlConfig,
+    ValueStateDescriptor,
 )
 
 

@@ -8,14 +8,13 @@ import pytest
 
 from funken import Configuration
 from funken.errors import DiskFull, StateError
+from funken.state.backend import StateSettings
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb import database as module
-from funken.state.rocksdb import space
+from funken.state.rocksdb import database as space
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
-from funken.state.rocksdb.database import Budget, Database, SharedMemory
-from funken.state.rocksdb.space import DiskSpace
-from funken.state.settings import StateSettings
+from funken.state.rocksdb.database import Budget, Database, DiskSpace, SharedMemory
 from tests.support.disks import small_disk
 
 pytest.importorskip("rocksdict")

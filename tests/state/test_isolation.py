@@ -13,15 +13,12 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
-from funken.state.handles import ValueState
-from funken.state.isolation import isolated
+from funken.state.handles import ValueState, isolated
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend
-from funken.state.ttl_config import (
-    StateTtlConfig,
-)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from funken import Row
 from funken.errors import KeyNotHashable
 from funken.state.keygroups import stable_hash
 from funken.state.keys.normal import normal_key
-from funken.state.rocksdb.keys import encode_key
+from funken.state.rocksdb.layout import encode_key
 from tests.state.key_table import (
     EQUAL,
     HOUR,

@@ -6,14 +6,12 @@ import pytest
 
 from funken.checkpoint.store.blobs import Change, encode_frames, fold, keyed_part
 from funken.errors import CheckpointIncompatible, KeyNotHashable
-from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import KeyRouter, key_group_of, restored_key
 from funken.state.keys.normal import normal_key
 from funken.state.rocksdb.backend import RocksDBBackend
-from funken.state.rocksdb.keys import encode_key
-from funken.state.rocksdb.layout import pack_row
-from funken.state.ttl_config import StateTtlConfig
+from funken.state.rocksdb.layout import encode_key, pack_row
 from funken.timing.timers import InternalTimerService
 from tests.state.key_table import EQUAL, OWN, Caseless, Folded, Point
 

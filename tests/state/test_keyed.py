@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from funken.errors import StateError
 from funken.state.backend import HashMapBackend
+from funken.state.delta_tables import KeyedSnapshot
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -15,7 +16,6 @@ from funken.state.descriptors import (
 )
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of, subtask_of
-from funken.state.snapshot_writer import KeyedSnapshot
 
 pytestmark = pytest.mark.usefixtures("backend")
 

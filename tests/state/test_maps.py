@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from funken.state.backend import HashMapBackend
 from funken.state.descriptors import (
     MapStateDescriptor,
-)
-from funken.state.keyed import KeyedStateStore
-from funken.state.ttl_config import (
     StateTtlConfig,
 )
+from funken.state.keyed import KeyedStateStore
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -23,14 +23,20 @@ from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
+from funken.state.backend import StateSettings
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
-from funken.state.rocksdb.backend import RocksDBBackend
-from funken.state.rocksdb.folders import WorkFolder, remove_left_over
-from funken.state.rocksdb.keys import decode_key, decodes_exactly, encode_key, successor
-from funken.state.rocksdb.tables import Layout, ObjectLimit, RocksTable, Rows
-from funken.state.settings import StateSettings
+from funken.state.rocksdb.backend import (
+    Layout,
+    ObjectLimit,
+    RocksDBBackend,
+    RocksTable,
+    Rows,
+    WorkFolder,
+    remove_left_over,
+)
+from funken.state.rocksdb.layout import decode_key, decodes_exactly, encode_key, successor
 from funken.testing.memory_storage import MemoryStorage
 from funken.types import Row
 from funken.windowing.windows import TimeWindow

@@ -10,12 +10,10 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
-from funken.state.ttl_config import (
-    StateTtlConfig,
-)
 from tests.support.windows import Sum
 
 pytestmark = pytest.mark.usefixtures("backend")

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from funken.io.cache import cache_folder
+from funken.io.temporary import cache_folder
 from tests.support.kafka import free_port
 
 VERSION = "3.37.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from funken.ids import Millis
 from funken.runtime.exchange.gate import InputGate
 from funken.runtime.messages import CheckpointAborted
-from funken.runtime.task.checkpoint_events import (
+from funken.runtime.task.checkpoint_machine import (
     BarrierProcessed,
     BarrierReceived,
     ChannelEnded,
@@ -14,9 +14,9 @@ from funken.runtime.task.checkpoint_events import (
     SnapshotSealed,
     SnapshotTaken,
     TakeSnapshot,
+    TaskCheckpointMachine,
     TimePassed,
 )
-from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine
 
 
 class AligningGate(InputGate):

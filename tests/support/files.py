@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from funken import Encoder, FileSink, RollingPolicy
-from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.files.sink import BucketAssigner
 
 
 def file_sink(folder):

@@ -21,8 +21,8 @@ from funken.connectors.formats.record_types import shape_of
 from funken.errors import InvalidProgram
 from funken.io.filesystem import FileStatus
 from funken.types import Instant
-from funken.types.parsing import single
 from funken.types.row import RowKind
+from funken.types.text import single
 
 D, T = decimal.Decimal, datetime.datetime.fromisoformat
 INNER = Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.STRING()])

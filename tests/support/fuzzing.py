@@ -17,24 +17,22 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, plan_restore, read_state
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
-from funken.checkpoint.store.blobs import SubtaskState
-from funken.checkpoint.store.completed import CompletedCheckpointStore
-from funken.checkpoint.store.handles import SubtaskHandle
-from funken.checkpoint.store.manifest import METADATA, Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.blobs import SubtaskHandle, SubtaskState
+from funken.checkpoint.store.completed import METADATA, CompletedCheckpointStore, Manifest, OperatorEntry, SnapshotKind
 from funken.errors import FunkenError, TaskLost
 from funken.ids import CheckpointId, Millis
-from funken.operators.coordinators.source_events import AddSplits
-from funken.runtime import sealed
+from funken.operators.coordinators.source import AddSplits
+from funken.runtime import messages as sealed
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
 from funken.runtime.messages import CheckpointAcknowledged, CoordinatorEvent, OperatorEvent, TaskId, TriggerCheckpoint
-from funken.runtime.snapshot.channel_state import BufferedBlock, ChannelState, EdgeName, UnsentRecords
+from funken.runtime.task.state_manager import BufferedBlock, ChannelState, EdgeName, UnsentRecords
 from funken.spark.control.channel import Channel, HungUp
+from funken.state.delta_tables import GroupedSnapshot, OperatorStates
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
-from funken.state.snapshot_writer import GroupedSnapshot, OperatorStates
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import SystemClock
 

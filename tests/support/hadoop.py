@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyspark
 
-from funken.io.cache import cache_folder
-from funken.spark.java.runtime import ensure_java
+from funken.io.temporary import cache_folder
+from funken.spark.java import ensure_java
 from tests.support.java import BRIEF
 from tests.support.kafka import free_port
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyspark
 
-from funken.io.cache import cache_folder
-from funken.spark.java.runtime import ensure_java
+from funken.io.temporary import cache_folder
+from funken.spark.java import ensure_java
 from funken.timing.clock import SystemClock
 from tests.support.kafka import free_port
 

@@ -15,10 +15,9 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from funken.connectors.kafka.connection import Connection, Security, compact_text, uvarint
-from funken.connectors.kafka.transactions import BrokerTransactionAdmin
-from funken.io.cache import cache_folder
-from funken.spark.java.runtime import ensure_java
+from funken.connectors.kafka.connection import BrokerTransactionAdmin, Connection, Security, compact_text, uvarint
+from funken.io.temporary import cache_folder
+from funken.spark.java import ensure_java
 from funken.timing.clock import SystemClock
 
 VERSION = "4.3.1"

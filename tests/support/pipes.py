@@ -8,9 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from funken.runtime.flow_control.in_flight_window import InFlightWindow
-from funken.runtime.flow_control.queue_delay import QueueDelayMonitor
-from funken.runtime.flow_control.slow_start import Beginning
+from funken.runtime.flow_control import Beginning, InFlightWindow, QueueDelayMonitor
 
 TRANSIT, REPORT = 0.004, 0.004
 READ = 1e-6

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from funken import Configuration, FileSource, StreamExecutionEnvironment, Types, WatermarkStrategy
 from funken.columnar.kernels.columns import Columns
 from funken.connectors import ConnectorContext
-from funken.connectors.reading.decoding import MalformedRecordPolicy
+from funken.connectors.reading import MalformedRecordPolicy
 from funken.errors import FunkenError
 from funken.expr.types import Composite
 

@@ -10,8 +10,15 @@ import struct
 from collections import Counter
 from dataclasses import replace
 
-from funken.connectors.kafka.connection import Reader, compact_text, text, uvarint
-from funken.connectors.kafka.transactions import BrokerTransactionAdmin, OpenTransaction, PreparedTransaction
+from funken.connectors.kafka.connection import (
+    BrokerTransactionAdmin,
+    OpenTransaction,
+    PreparedTransaction,
+    Reader,
+    compact_text,
+    text,
+    uvarint,
+)
 from tests.support.transaction_log import CONCURRENT, LOGS, ModelTransport, TransactionLog
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, NOT_FOUND = 14, 15, 16, 105

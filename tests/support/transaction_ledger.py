@@ -129,9 +129,9 @@ def without_waiting():
     numbers = itertools.count()
     with ExitStack() as around:
         around.enter_context(
-            patch("funken.connectors.kafka.writer.secrets.token_hex", lambda bytes: f"{next(numbers):0{2 * bytes}x}")
+            patch("funken.connectors.kafka.sink.secrets.token_hex", lambda bytes: f"{next(numbers):0{2 * bytes}x}")
         )
-        around.enter_context(patch("funken.connectors.kafka.writer._in_background", at_once))
+        around.enter_context(patch("funken.connectors.kafka.sink._in_background", at_once))
         around.enter_context(patch("funken.operators.coordinators.committing._FIRST_PAUSE", 0))
         around.enter_context(patch.object(CommitSettings, "of", lambda configuration: CommitSettings(retries=100)))
         yield

@@ -8,8 +8,8 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from funken.connectors.kafka.transactions import OpenTransaction, PreparedTransaction, TransactionDescription
-from funken.connectors.kafka.transport import Transport
+from funken.connectors.kafka.connection import OpenTransaction, PreparedTransaction, TransactionDescription
+from funken.connectors.kafka.sink import Transport
 
 LOADING, CONCURRENT, FENCED, INVALID_STATE, UNKNOWN = 14, 51, 47, 48, 49
 ENDED = {True: "CompleteCommit", False: "CompleteAbort"}

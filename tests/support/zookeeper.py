@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from funken.spark.java.runtime import ensure_java
+from funken.spark.java import ensure_java
 from tests.support.kafka import free_port
 
 READY_S = 240

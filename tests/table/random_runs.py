@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from funken import Configuration, Row, StreamExecutionEnvironment
 from funken.api.jobs.client import JobClient
-from funken.checkpoint.events import Stop
+from funken.checkpoint.machine import Stop
 from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, QueuedReader, Source, StaticSplits, Wait
 from funken.connectors.sink import Sink, SinkWriter
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
 from funken.timing.clock import ManualClock
 from tests.table.random_queries import AFTER, DATABASE_TYPES, INSERT, TABLES, History, Queries, Values, rendered

@@ -2,10 +2,10 @@
 
 from funken import Configuration, StreamExecutionEnvironment
 from funken.plan.physical import compile_plan
-from funken.runtime.job.graph import job_graph
+from funken.runtime.job.snapshot import job_graph
 from funken.table import StreamTableEnvironment, exec_nodes
 from funken.table.physical import _BUILDERS
-from funken.table.rules.printing import _LINES
+from funken.table.rules.printing import _PRINTED as _LINES
 
 WITHOUT_A_LINE = {exec_nodes.ExecStream, exec_nodes.ExecDropUpdateBefore}
 """Those whose name says all."""

@@ -15,10 +15,9 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.ids import MIN_TIMESTAMP
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.testing import local
-from funken.timing.event_time_checks import SKEW_MILLIS, STALL_MILLIS, EventTimeChecks
-from funken.timing.watermarks import WatermarkProgress
+from funken.timing.watermarks import SKEW_MILLIS, STALL_MILLIS, EventTimeChecks, WatermarkProgress
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 

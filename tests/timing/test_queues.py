@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from funken.timing.queues import TimedQueue
+from funken.timing.clock import TimedQueue
 
 BOUND = 30
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.state.delta_tables import GroupedSnapshot
 from funken.state.keygroups import key_group_of, key_groups_of
-from funken.state.snapshot_writer import GroupedSnapshot
 from funken.timing.timers import InternalTimerService
 
 

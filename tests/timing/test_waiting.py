@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from funken.operators.coordinators.collecting import Collector
-from funken.timing.waiting import came, result_of
+from funken.timing.clock import came, result_of
 
 
 def interrupted_elsewhere(done):

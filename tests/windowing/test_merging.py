@@ -3,9 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.windowing.assigners import MergingWindowAssigner
-from funken.windowing.merging import MergingWindowSet
-from funken.windowing.sessions import EventTimeSessionWindows
+from funken.windowing.assigners import EventTimeSessionWindows, MergingWindowAssigner, MergingWindowSet
 from funken.windowing.windows import TimeWindow
 
 SESSIONS = EventTimeSessionWindows.with_gap(5)

@@ -7,10 +7,10 @@ knows a session that it passes on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken import config
-from funken.api.display import ProgramDisplay
 from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
 from funken.api.reading import ReadShortcuts
 from funken.api.streams.family import StaysHere, missing
@@ -19,28 +19,96 @@ from funken.api.streams.stream import DataStream
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
-from funken.errors import InvalidProgram
+from funken.errors import FunkenError, InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.source import SourceSpec
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.plan.unexecuted import warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import check_collection
+from funken.types.callables import S, check_collection
 from funken.types.convert import converter
-from funken.types.generics import S
 from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
 
 if TYPE_CHECKING:
-    from funken.api.jobs.client import JobClient
-    from funken.api.jobs.iterator import CloseableIterator
+    from funken.api.jobs.client import CloseableIterator, JobClient
     from funken.api.jobs.results import JobExecutionResult
     from funken.api.submission import Submission
     from funken.expr.types import Type
     from funken.ids import OperatorId
     from funken.plan.physical import PhysicalPlan
     from funken.runtime.driver.job import Job, Runner
+
+
+# ---- A program as text, JSON and a picture: what ``explain()`` returns, and what a notebook shows of an
+# environment.
+
+
+class ProgramDisplay:
+    """The part of an environment that shows its program: as it stands, else the one that was executed last."""
+
+    graph: StreamGraph
+    _executed: PhysicalPlan | None = None
+
+    def compile(self, name: str | None = None) -> PhysicalPlan:
+        """Compile the program as it stands."""
+        raise NotImplementedError
+
+    def _shown(self) -> PhysicalPlan:
+        self.graph.unused = False
+        return self._executed if self._executed is not None and not len(self.graph) else self.compile()
+
+    def explain(self, format: str = "text") -> str:
+        """Return the plan: stages, vertices, edges, and what each rule decided; as ``text`` or ``json``, or drawn as ``svg``.
+
+        After ``execute()`` it is the plan of what was executed, until something is added.
+
+        >>> from funken import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
+        >>> print(env.explain())
+        Flink Streaming Job: 2 stages, 3 task slots
+        stage 0 (width 1)
+          [0] collection
+              columns: collection: per record: has fewer than 200,000 elements
+              -> [1] by HASH
+        stage 1 (width 2)
+          [1] sum -> print  x2
+              columns: sum: per record: 'collection' gives it single records
+              columns: print: per record: 'sum' gives it single records
+              fusion: one loop: key (inlined) + sum
+        rules, in this order: chaining, errors, state backend, columns, projection, pre-aggregation, fusion, declared types,
+        batch order, workers
+        """
+        from funken.plan.explain import explain_json, explain_text, plan_svg
+
+        plan = self._shown()
+        return {"json": explain_json, "svg": plan_svg}.get(format, explain_text)(plan)
+
+    def get_execution_plan(self) -> str:
+        """Return the plan as JSON.
+
+        >>> import json
+        >>> from funken import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> _ = env.from_collection([1]).key_by(lambda x: x).sum().print()
+        >>> [(edge["from"], edge["to"], edge["partitioning"]) for edge in json.loads(env.get_execution_plan())["edges"]]
+        [(0, 1, 'HASH')]
+        """
+        return self.explain("json")
+
+    def __repr__(self) -> str:
+        operators = len(self.graph)
+        return f"<{type(self).__name__}: {operators} operator{'s' * (operators != 1)}>"
+
+    def _repr_html_(self) -> str:
+        from funken.plan.explain import plan_svg
+
+        try:
+            return plan_svg(self._shown())
+        except FunkenError as error:
+            return f"<code>{escape(repr(self))}</code> {escape(str(error))}"
 
 
 class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
@@ -331,7 +399,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         ``hold`` keeps a task's output back until the task has finished, for runners that repeat tasks. ``execute`` does
         all this by itself.
 
-        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.runtime.driver.local_runner import LocalRunner
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
         >>> _ = env.from_collection(["by", "hand"]).print()
         >>> LocalRunner().run(env.job("my job"))
@@ -374,7 +442,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
 
     def _collect(self, sink: str, job_name: str | None) -> CloseableIterator[Any]:
         """Start the program and return the records of a ``CollectSink`` of it."""
-        from funken.api.jobs.iterator import CloseableIterator
+        from funken.api.jobs.client import CloseableIterator
 
         client = self._submit(job_name)
         collector = client._collector(sink)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from funken.errors import InvalidProgram
-from funken.types.generics import T
+from funken.types.callables import T
 
 if TYPE_CHECKING:
     from funken.api.streams.stream import DataStream
     from funken.connectors.base import Source
     from funken.connectors.files.file_format import FileFormat
     from funken.connectors.files.source import FileSource
-    from funken.connectors.kafka.offsets import KafkaOffsetsInitializer
+    from funken.connectors.kafka.enumerator import KafkaOffsetsInitializer
     from funken.connectors.schemas import DeserializationSchema
     from funken.io.durations import DurationLike
     from funken.timing.watermarks import WatermarkStrategy
@@ -50,7 +50,7 @@ class ReadShortcuts:
         ...     env.read_text_file(f"{folder}/*.txt").execute_and_collect(limit=2)
         ['to be', 'or not']
         """
-        from funken.connectors.files.lines import StreamFormat
+        from funken.connectors.files.line_files import StreamFormat
 
         text = StreamFormat.text_line_format(charset_name)
         return self._read_files("read_text_file()", path, text, watch, None)
@@ -142,7 +142,7 @@ class ReadShortcuts:
         <DataStream of 'kafka orders'>
         """
         from funken.connectors.formats.json_schema import JsonSchema
-        from funken.connectors.kafka.offsets import KafkaOffsetsInitializer
+        from funken.connectors.kafka.enumerator import KafkaOffsetsInitializer
         from funken.connectors.kafka.source import KafkaSource
 
         named = {
@@ -180,7 +180,7 @@ class ReadShortcuts:
     def _files(
         who: str, path: Paths, form: FileFormat | None = None, watch: DurationLike | None = None
     ) -> FileSource:  # fmt: skip
-        from funken.connectors.files.lines import StreamFormat
+        from funken.connectors.files.line_files import StreamFormat
         from funken.connectors.files.source import FileSource
 
         paths = [path] if isinstance(path, str | os.PathLike) else [*path]

@@ -26,10 +26,9 @@ from funken.operators.traits import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.physical import PhysicalPlan, compile_plan
 from funken.plan.rules.stage import RewriteStage
-from funken.runtime.driver.checkpoints import JobCheckpoints
-from funken.runtime.driver.job import Job, Runner, runner_for
+from funken.runtime.driver.job import Job, Recompile, Runner, runner_for
+from funken.runtime.driver.job_checkpoints import JobCheckpoints
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.driver.rescaling import Recompile
 from funken.runtime.settings import TaskSettings, new_job_id
 from funken.timing.clock import usable_cores
 

@@ -8,15 +8,19 @@ A library: may import the public surface, ``config``, ``errors``, ``ids`` and th
 [{'small': [5], 'large': [700]}]
 """
 
-from funken.cep.conditions import ConditionContext, IterativeCondition, RichIterativeCondition, SimpleCondition
-from funken.cep.dynamic import PatternRule
-from funken.cep.entry import CEP
-from funken.cep.functions import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
+from funken.cep.match_recognize import match_recognize
 from funken.cep.nfa import matches_of
-from funken.cep.pattern import Pattern, WithinType
-from funken.cep.skip import AfterMatchSkipStrategy
-from funken.cep.sql.match_recognize import match_recognize
-from funken.cep.stream import PatternStream
+from funken.cep.operator import PatternContext, PatternProcessFunction, TimedOutPartialMatchHandler
+from funken.cep.pattern import (
+    AfterMatchSkipStrategy,
+    ConditionContext,
+    IterativeCondition,
+    Pattern,
+    RichIterativeCondition,
+    SimpleCondition,
+    WithinType,
+)
+from funken.cep.stream import CEP, PatternRule, PatternStream
 
 __all__ = [
     "CEP",

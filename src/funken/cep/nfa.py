@@ -12,19 +12,540 @@ masks with the results of simple conditions; where they decide, a step is a look
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, NamedTuple
 
-from funken.cep.buffer import Event, Node, Packed, pack, unpack
-from funken.cep.compiler import Automaton, compile_pattern
-from funken.cep.conditions import ConditionContext, OpenedConditions
-from funken.cep.decisions import DROP, FINAL, KEEP, Branch, Decisions, Leaf
-from funken.cep.pattern import Pattern
-from funken.cep.skip import SkipKind
+from funken.cep.pattern import (
+    ALWAYS,
+    Condition,
+    ConditionContext,
+    Contiguity,
+    Event,
+    Node,
+    Not,
+    OpenedConditions,
+    Packed,
+    Part,
+    Pattern,
+    SkipKind,
+    Test,
+    both,
+    pack,
+    unpack,
+)
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
-from funken.sdk import immutable
+from funken.sdk import BlockPredicates, immutable
+
+# ---- From a pattern to its automaton: one state per occurrence of a pattern, and edges TAKE, IGNORE and PROCEED.
+#
+# The sequence is compiled from its first part; ``after`` compiles what follows, given the conditions of the
+# ``not_followed_by`` parts that are still in force there. A part that takes an event ends those before it, so what
+# follows is compiled once for each set of them that can reach it.
+#
+# Decisions where no document of Flink's is exact:
+#
+# * An event that is ignored before a repeated group's head decides that another round follows: the head has a copy
+#   without the way out, so no match is emitted twice.
+# * ``not_followed_by`` behind a loop is in force from the loop's first event on, in every state of the loop.
+# * The duration of a quantifier bounds the wait for its first event and for each one that it needs, not for optional ones.
+# * A loop before a terminal ``not_followed_by``: every length that the loop may have is a match.
+
+
+@dataclass(eq=False)
+class Edge:
+    """A way to another state, open where the condition holds."""
+
+    condition: Condition
+    target: State
+
+
+@dataclass(eq=False)
+class State:
+    """What a partial match waits for."""
+
+    index: int
+    label: str
+    name: str = ""
+    kind: str = "normal"  # or "final", "stop", "pending"
+    takes: list[Edge] = field(default_factory=list)
+    ignores: list[Edge] = field(default_factory=list)
+    proceeds: list[Edge] = field(default_factory=list)
+    window: int = 0
+
+    def take(self, condition: Condition, target: State) -> None:
+        """Consume an event."""
+        self.takes.append(Edge(condition, target))
+
+    def ignore(self, condition: Condition, target: State) -> None:
+        """Skip an event."""
+        self.ignores.append(Edge(condition, target))
+
+    def proceed(self, target: State, condition: Condition = ALWAYS) -> None:
+        """Let the target handle the same event."""
+        self.proceeds.append(Edge(condition, target))
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """The states of a pattern; the first events of all matches are tried in ``start``."""
+
+    pattern: Pattern
+    states: list[State]
+    start: State
+    window: int
+
+    def explain(self) -> str:
+        """Return the states and edges as text.
+
+        >>> print(compile_pattern(Pattern.begin("a").followed_by("b")).explain())
+        2 a (start)
+            take -> 1 b
+        1 b
+            take -> 0 final
+            ignore if not true -> 1 b
+        0 final
+        """
+        lines = []
+        for state in reversed(self.states):
+            notes = [state.kind] if state.kind in {"stop", "pending"} else []
+            notes += ["start"] if state is self.start else []
+            notes += [f"within {state.window} ms of the event before"] if state.window else []
+            lines.append(f"{state.index} {state.label}" + (f" ({', '.join(notes)})" if notes else ""))
+            for action, edges in (("take", state.takes), ("ignore", state.ignores), ("proceed", state.proceeds)):
+                for edge in edges:
+                    when = "" if edge.condition == ALWAYS else f" if {edge.condition}"
+                    lines.append(f"    {action}{when} -> {edge.target.index} {edge.target.label}")
+        return "\n".join(lines)
+
+    def dot(self) -> str:
+        """Return the states and edges in the language of Graphviz, which draws them: ``dot -Tsvg``.
+
+        >>> print(compile_pattern(Pattern.begin("a").followed_by("b")).dot())
+        digraph pattern {
+            rankdir=LR
+            2 [label="a", style=bold]
+            1 [label="b"]
+            0 [label="final", shape=doublecircle]
+            2 -> 1 [label="take"]
+            1 -> 0 [label="take"]
+            1 -> 1 [label="ignore if not true", style=dotted]
+        }
+        """
+        lines = ["digraph pattern {", "    rankdir=LR"]
+        for state in reversed(self.states):
+            marks = ", style=bold" if state is self.start else ""
+            marks += {"final": ", shape=doublecircle", "stop": ", shape=octagon", "pending": ", peripheries=2"}.get(
+                state.kind, ""
+            )
+            lines.append(f"    {state.index} [label={_quoted(state.label)}{marks}]")
+        for state in reversed(self.states):
+            for action, edges, style in (
+                ("take", state.takes, ""),
+                ("ignore", state.ignores, ", style=dotted"),
+                ("proceed", state.proceeds, ", style=dashed"),
+            ):
+                for edge in edges:
+                    when = "" if edge.condition == ALWAYS else f" if {edge.condition}"
+                    lines.append(f"    {state.index} -> {edge.target.index} [label={_quoted(action + when)}{style}]")
+        return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+Nots = tuple[Part, ...]
+After = Callable[[Nots], State]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """How a part is entered: contiguity, NOTs in force, and the ways past it; and the ``until`` of the groups around."""
+
+    contiguity: Contiguity
+    nots: Nots
+    exits: tuple[Edge, ...] = ()
+    untils: tuple[Condition, ...] = ()
+
+
+def compile_pattern(pattern: Pattern) -> Automaton:
+    """Return the automaton of a pattern; raise ``MalformedPattern`` if it contradicts itself."""
+    pattern.validate()
+    compiler = _Compiler()
+    final = compiler.state("final", kind="final")
+    pending = pattern.parts[-1].contiguity is Contiguity.NOT_FOLLOW
+
+    def after(nots: Nots) -> State:
+        return compiler.pending(nots) if pending else final
+
+    start = compiler.sequence(pattern.parts, 0, _Place(Contiguity.STRICT, ()), after)
+    compiler.fill_copies()
+    compiler.mark_pending()
+    return Automaton(pattern, _reachable(start), start, pattern.window)
+
+
+def _reachable(start: State) -> list[State]:
+    """Return the states that are in use, the last first, and number them."""
+    found, stack = {start.index: start}, [start]
+    while stack:
+        state = stack.pop()
+        for edge in (*state.takes, *state.ignores, *state.proceeds):
+            if edge.target.index not in found:
+                found[edge.target.index] = edge.target
+                stack.append(edge.target)
+    states = [found[index] for index in sorted(found)]
+    for index, state in enumerate(states):
+        state.index = index
+    return states
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.states: list[State] = []
+        self.stop: State | None = None
+        self.copies: list[tuple[State, State, Condition]] = []
+
+    def state(self, label: str, name: str = "", kind: str = "normal", window: int = 0) -> State:
+        found = State(len(self.states), label, name, kind, window=window)
+        self.states.append(found)
+        return found
+
+    def stops(self, state: State, nots: Nots) -> None:
+        for part in nots:
+            if self.stop is None:
+                self.stop = self.state("stop", kind="stop")
+            state.proceed(self.stop, part.test)
+
+    def pending(self, nots: Nots) -> State:
+        """Return the state in which a match waits for the end of the window of its NOTs."""
+        gaps = [part.gap for part in nots if part.gap]
+        pending = self.state(nots[-1].name, kind="pending", window=min(gaps, default=0))
+        self.stops(pending, nots)
+        pending.ignore(_unless(ALWAYS, tuple(part.test for part in nots)), pending)
+        return pending
+
+    def mark_pending(self) -> None:
+        """A loop whose state may proceed to a pending one is complete too when it times out."""
+        changed = True
+        while changed:
+            changed = False
+            for state in self.states:
+                takes = state.kind == "normal" and state.name  # a ``not_next`` needs an event
+                if takes and any(edge.target.kind == "pending" for edge in state.proceeds):
+                    state.kind, changed = "pending", True
+
+    def sequence(self, parts: tuple[Part, ...], index: int, place: _Place, after: After) -> State:
+        """Compile the parts from ``index`` on; ``place`` is where the first of them is entered."""
+        if index == len(parts):
+            return after(place.nots)
+        part = parts[index]
+        if part.contiguity.negative and place.untils:  # an event that ends the loop is what follows the loop's
+            part = replace(part, condition=_unless(part.test, place.untils))
+        if part.contiguity is Contiguity.NOT_FOLLOW:
+            return self.sequence(
+                parts, index + 1, _Place(place.contiguity, (*place.nots, part), (), place.untils), after
+            )
+
+        @cache
+        def following(nots: Nots) -> State:
+            return self.sequence(parts, index + 1, _Place(Contiguity.STRICT, nots, (), place.untils), after)
+
+        if index:
+            place = _Place(part.contiguity, place.nots, place.exits, place.untils)
+        if part.contiguity is Contiguity.NOT_NEXT:
+            return self.not_next(part, place, following(place.nots))
+        return self.quantified(part, place, following, _nots_after(parts, index))
+
+    def not_next(self, part: Part, place: _Place, target: State) -> State:
+        state = self.state(part.name, window=part.gap)
+        self.stops(state, (*place.nots, part))
+        allowed = Not(part.test)
+        if target.kind == "final":
+            state.ignore(allowed, target)
+        else:
+            state.proceed(target, allowed)
+        return state
+
+    def quantified(self, part: Part, place: _Place, following: After, behind: Nots) -> State:
+        """Compile a part with its quantifier: the loop if any, then its copies from the last to the first."""
+
+        @cache
+        def ways_past(nots: Nots) -> tuple[Edge, ...]:
+            target = following(nots)
+            if not part.greedy or part.minimum == part.maximum:
+                return (Edge(ALWAYS, target),)
+            # Until the loop has ended, what follows must not touch an event that the loop would take.
+            if part.until is None:
+                return (Edge(ALWAYS, self.guarded(target, Not(part.test))),)
+            takeable = both(part.test, Not(part.until))
+            return Edge(part.until, target), Edge(Not(part.until), self.guarded(target, Not(takeable)))
+
+        past = ways_past(())
+        inner = _Place(part.inner, behind, (), place.untils)
+        optional_inner = _Place(part.inner, behind, past, place.untils)
+        target = self.loop(part, optional_inner) if part.loop else past[-1].target
+        # An optional event is not bounded: the match without it would time out too.
+        for copy in range(part.maximum or part.minimum, 1, -1):
+            if copy > part.minimum:
+                target = self.round(part, optional_inner, target, 0, first=False)
+            else:
+                target = self.round(part, inner, target, part.inner_window, first=False)
+        window = part.inner_window or part.gap
+        exits = place.exits + (ways_past(place.nots) if part.optional else ())
+        return self.round(part, _Place(place.contiguity, place.nots, exits, place.untils), target, window, first=True)
+
+    def round(self, part: Part, place: _Place, target: State, window: int, first: bool) -> State:
+        """Compile one occurrence of a part: it takes an event (or its group a sequence) and goes to the target."""
+        if part.group:
+            untils = place.untils + ((part.until,) if part.until is not None else ())
+            group = _Place(place.contiguity, place.nots, place.exits, untils)
+            return self.sequence(part.group, 0, group, lambda nots: target)
+        own = () if part.until is None else (part.until,)
+        take = _unless(part.test, place.untils + own)
+        ignore = _ignored(part, place.contiguity, place.untils + (() if first else own))
+        state = self.state(part.name, part.name, window=window)
+        state.take(take, target)
+        state.proceeds += place.exits
+        if ignore is not None:
+            stay = state
+            if place.exits:  # whether to skip the part is decided once, at the first event
+                stay = self.state(f"{part.name} (required)", part.name)
+                stay.take(take, target)
+                self.stops(stay, place.nots)
+                stay.ignore(ignore, stay)
+            state.ignore(ignore, stay)
+        self.stops(state, place.nots)
+        return state
+
+    def loop(self, part: Part, place: _Place) -> State:
+        """Compile the state in which a loop takes further events."""
+        if part.group:
+            between = self.state(f"{part.name} again")
+            between.proceed(self.round(part, place, between, 0, first=False))
+            return between
+        own = () if part.until is None else (part.until,)
+        take = _unless(part.test, place.untils + own)
+        ignore = _ignored(part, place.contiguity, place.untils + own)
+        state = self.state(f"{part.name} (loop)", part.name)
+        state.take(take, state)
+        state.proceeds += place.exits
+        if ignore is not None:
+            stay = self.state(f"{part.name} (loop, required)", part.name)
+            stay.take(take, state)
+            stay.ignore(ignore, stay)
+            self.stops(stay, place.nots)
+            state.ignore(ignore, stay)
+        self.stops(state, place.nots)
+        return state
+
+    def guarded(self, state: State, condition: Condition) -> State:
+        """Return a copy of a state whose edges are open only where the condition holds too."""
+        if state.kind == "final":
+            return state
+        copy = self.state(f"{state.label} (guarded)", state.name, state.kind, state.window)
+        self.copies.append((copy, state, condition))  # the state may yet get edges: the way back in a loop of a group
+        return copy
+
+    def fill_copies(self) -> None:
+        """Give guarded copies the edges of their states, which have all of theirs now."""
+        for copy, state, condition in self.copies:
+            for own, edges in (
+                (copy.takes, state.takes),
+                (copy.ignores, state.ignores),
+                (copy.proceeds, state.proceeds),
+            ):
+                own += [Edge(both(e.condition, condition), copy if e.target is state else e.target) for e in edges]
+
+
+def _nots_after(parts: tuple[Part, ...], index: int) -> Nots:
+    """Return the ``not_followed_by`` parts right behind a part."""
+    found = []
+    for part in parts[index + 1 :]:
+        if part.contiguity is not Contiguity.NOT_FOLLOW:
+            break
+        found.append(part)
+    return tuple(found)
+
+
+def _unless(condition: Condition, untils: tuple[Condition, ...]) -> Condition:
+    for each in untils:
+        condition = both(condition, Not(each))
+    return condition
+
+
+def _ignored(part: Part, contiguity: Contiguity, untils: tuple[Condition, ...]) -> Condition | None:
+    """Return which events may be skipped before the part takes one; ``None``: none."""
+    if contiguity is Contiguity.STRICT:
+        return None
+    return _unless(ALWAYS if contiguity is Contiguity.ANY else Not(part.test), untils)
+
+
+# ---- What an event does to a partial match, as decision trees: one per state, grown branch by branch as events ask
+# for it.
+#
+# A ``Branch`` names a condition and has one child for each result; a leaf is a tuple of ``Action``s, ``KEEP`` or
+# ``DROP``. A path asks for the conditions that following the automaton's edges asks for, in the same order, and for
+# each of them once. So a condition is evaluated only where the state of the match asks for it, and never twice.
+#
+# Simple conditions that can be read are evaluated before, for a block of events: a bit mask per event (``masks``).
+# Where a path asks for these alone, its leaf is kept in ``tables`` by mask, and the next event with that mask is
+# one lookup.
+
+
+FINAL = -1
+"""The target of an action that only completes the match."""
+
+
+class Action(NamedTuple):
+    """The pattern that takes the event (``None``: it is skipped), the next state, and whether the match is complete."""
+
+    name: str | None
+    target: int
+    complete: bool
+
+
+KEEP: tuple[Action, ...] = (Action(None, -2, False),)
+"""The partial match stays as it is."""
+
+DROP: tuple[Action, ...] = ()
+"""The partial match is gone; for the start state: the event begins no match."""
+
+Leaf = tuple[Action, ...]
+
+
+class Branch:
+    """A condition, and what comes next where it does not hold and where it does; ``None``: not known yet."""
+
+    __slots__ = ("bit", "function", "high", "iterative", "known", "low", "slot", "started", "state")
+
+    def __init__(self, state: State, started: bool, test: Test, slot: int, bit: int, known: dict[Test, bool]) -> None:
+        self.state = state
+        self.started = started
+        self.function: Callable[..., Any] = test.function
+        self.iterative = test.iterative
+        #: where the result of a simple condition is noted for an event
+        self.slot = slot
+        #: its bit in the mask of an event; 0 if it is not evaluated for a block
+        self.bit = bit
+        #: the conditions above this one, and this one
+        self.known: dict[Test, bool] = {**known, test: False}
+        self.low: Branch | Leaf | None = None
+        self.high: Branch | Leaf | None = None
+
+
+class _Unknown(Exception):
+    """The result of a condition is needed."""
+
+    def __init__(self, test: Test) -> None:
+        self.test = test
+
+
+class _Known:
+    """What is assumed of conditions; to be evaluated as if it were an event."""
+
+    def __init__(self, results: dict[Test, bool]) -> None:
+        self.results = results
+
+    def holds(self, test: Test) -> bool:
+        """Return the result of a condition."""
+        if test not in self.results:
+            raise _Unknown(test)
+        return self.results[test]
+
+
+class Decisions:
+    """The trees of an automaton."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._slots: dict[Test, int] = {}
+        simple = list(dict.fromkeys(test for test in _tests(automaton) if not test.iterative))
+        predicates = BlockPredicates([test.function for test in simple])
+        self._bits = dict(zip(simple, predicates.bits, strict=True))
+        #: the bits of the conditions that are evaluated for a block
+        self.known = predicates.known
+        #: the mask of each event of a list; ``None`` if they are not known
+        self.masks: Callable[[list[Any]], list[int] | None] = predicates.masks
+        #: for each state, the leaves by mask
+        self.tables: list[dict[int | None, Leaf]] = [{} for _ in automaton.states]
+        #: the leaves of the start by mask
+        self.starts: dict[int | None, Leaf] = {}
+        #: for each state, what an event does to a partial match in it
+        self.roots = [self._node(state, {}, started=True) for state in automaton.states]
+        #: what an event does as the first of a match
+        self.start = self._node(automaton.start, {}, started=False)
+
+    def grow(self, branch: Branch, result: bool) -> Branch | Leaf:
+        """Return the child of a branch, which is missing."""
+        known = dict(branch.known)
+        known[next(reversed(known))] = result
+        child = self._node(branch.state, known, branch.started)
+        if result:
+            branch.high = child
+        else:
+            branch.low = child
+        return child
+
+    def _node(self, state: State, known: dict[Test, bool], started: bool) -> Branch | Leaf:
+        try:
+            return _outcome(state, _Known(known), started)
+        except _Unknown as needed:
+            slot = self._slots.setdefault(needed.test, len(self._slots))
+            return Branch(state, started, needed.test, slot, self._bits.get(needed.test, 0), known)
+
+
+def _tests(automaton: Automaton) -> Iterator[Test]:
+    for state in automaton.states:
+        for edge in (*state.takes, *state.ignores, *state.proceeds):
+            yield from edge.condition.tests()
+
+
+def _outcome(state: State, view: Any, started: bool) -> Leaf:
+    """Follow the edges that are open; reaching stop discards all that came of them."""
+    found: list[Action] = []
+    taken: set[tuple[str, int]] = set()  # two ways to take the event by one pattern into one state are one match
+    stack, seen = [state], {state.index}
+    while stack:
+        at = stack.pop()
+        for edge in at.takes:
+            if (at.name, edge.target.index) not in taken and edge.condition.evaluate(view):
+                taken.add((at.name, edge.target.index))
+                final = edge.target.kind == "final"
+                found.append(Action(at.name, FINAL if final else edge.target.index, _reaches_final(edge.target, view)))
+        if started:
+            for edge in at.ignores:
+                if edge.condition.evaluate(view):
+                    final = edge.target.kind == "final"
+                    found.append(Action(None, FINAL if final else edge.target.index, final))
+        for edge in at.proceeds:
+            target = edge.target
+            if target.index not in seen and edge.condition.evaluate(view):
+                if target.kind == "stop":
+                    return DROP
+                seen.add(target.index)
+                stack.append(target)
+    if not found:
+        return DROP
+    return KEEP if found == [Action(None, state.index, False)] else tuple(found)
+
+
+def _reaches_final(state: State, view: Any) -> bool:
+    """Return whether a match in this state is complete without a further event."""
+    stack, seen = [state], {state.index}
+    while stack:
+        at = stack.pop()
+        if at.kind == "final":
+            return True
+        for edge in at.proceeds:
+            if edge.target.index not in seen and edge.condition.evaluate(view):
+                seen.add(edge.target.index)
+                stack.append(edge.target)
+    return False
+
 
 Match = dict[str, list[Any]]
 NEVER: int = MAX_WATERMARK + 1

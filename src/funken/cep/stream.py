@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
-from funken import DataStream, InvalidProgram, KeyedStream, OutputTag
-from funken.cep.compiler import compile_pattern
-from funken.cep.functions import PatternProcessFunction, Selecting, SelectingTimeouts, callable_of
-from funken.cep.operator import MatchPattern, Settings, one_key
-from funken.cep.pattern import Pattern
+from funken import DataStream, InvalidProgram, KeyedBroadcastProcessFunction, KeyedStream, MapStateDescriptor, OutputTag
+from funken.cep.nfa import NEVER, Match, Nfa, NfaState, compile_pattern
+from funken.cep.operator import (
+    EVENTS,
+    STATE,
+    MatchPattern,
+    PatternContext,
+    PatternProcessFunction,
+    Selecting,
+    SelectingTimeouts,
+    Settings,
+    TimedOutPartialMatchHandler,
+    callable_of,
+    one_key,
+    side_outputs,
+    too_many,
+)
+from funken.cep.pattern import OpenedConditions, Pattern
 from funken.config import MAX_PARTIAL_MATCHES
-from funken.sdk import OperatorSpec, check_methods
+from funken.ids import MAX_WATERMARK
+from funken.sdk import OperatorSpec, check_methods, check_several, copied_block
 
 
 class PatternStream:
@@ -104,3 +120,283 @@ def _selecting(method: str, functions: tuple[Any, ...]) -> PatternProcessFunctio
         on_timeout = callable_of(timeout, "timeout", f"{method}()")
         return SelectingTimeouts(callable_of(select, method, f"{method}()"), flat, tag, on_timeout)
     raise InvalidProgram(f"{method}() needs a function, or an OutputTag, a function for time-outs and a function.")
+
+
+# ---- Patterns that change while the job runs: rules come in a stream of their own, and every task has all of them.
+#
+# A rule has an id, a version and what the program makes a pattern of; of two rules with one id, that with the
+# higher version counts, so it does not matter in which order tasks get them. State is kept for each key and rule:
+# when a rule is replaced or withdrawn, its partial matches are dropped, without a time-out, and those of other
+# rules stay as they are. A rule holds for the events that are handled after it came; in event time an event is
+# handled when the watermark has passed it.
+#
+# Rules are kept in broadcast state, and are what a checkpoint holds: plain data, not patterns, whose conditions may
+# be lambdas.
+
+
+RULES = MapStateDescriptor("cep-rules")
+
+
+@dataclass(frozen=True)
+class PatternRule:
+    """What a stream of rules consists of; without ``definition`` the rule is withdrawn.
+
+    >>> PatternRule("large", 2, {"above": 500})
+    PatternRule(id='large', version=2, definition={'above': 500})
+    """
+
+    id: str
+    version: int
+    definition: Any = None
+
+
+class DynamicPatternStream(PatternStream):
+    """A stream in which the patterns of a stream of rules are looked for; made by ``CEP.dynamic_patterns``, immutable."""
+
+    def __init__(
+        self, stream: DataStream, rules: DataStream, build: Callable[[Any], Pattern], settings: Settings
+    ) -> None:
+        super().__init__(stream, Pattern.begin("rules"), settings)
+        self._rules = rules
+        self._build = build
+
+    def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
+        """Handle matches; ``ctx.rule_id()`` tells of which rule. As with one pattern, time-outs can be handled, too."""
+        if not isinstance(pattern_process_function, PatternProcessFunction):
+            raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+        check_methods(pattern_process_function, PatternProcessFunction, "process()")
+        keyed = isinstance(self._stream, KeyedStream)
+        stream = self._stream if keyed else self._stream.key_by(one_key)
+        bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
+        operator = MatchRules(self._build, replace(self._settings, max_partial_matches=bound), pattern_process_function)
+        found: DataStream = stream.connect(self._rules.broadcast(RULES)).process(operator).name("patterns")
+        return found if keyed else found.set_parallelism(1)
+
+    def explain(self, style: str = "text") -> str:
+        """Return what is known before there are rules."""
+        notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]
+        return "\n".join([*notes, "patterns of rules"])
+
+    def _with(self, **changes: Any) -> PatternStream:
+        return DynamicPatternStream(self._stream, self._rules, self._build, replace(self._settings, **changes))
+
+
+class MatchRules(KeyedBroadcastProcessFunction):
+    """Finds the matches of all rules among the events of each key."""
+
+    def __init__(self, build: Callable[[Any], Pattern], settings: Settings, function: PatternProcessFunction) -> None:
+        self.build = build
+        self.settings = settings
+        self.function = function
+        self.handles_timeouts = isinstance(function, TimedOutPartialMatchHandler)
+        self.compiled: dict[tuple[str, int], Nfa] = {}
+        self.opened: dict[str, OpenedConditions] = {}
+        self.most = 0
+
+    def open(self, runtime_context: Any) -> None:
+        """Find the state, and open the function."""
+        self.batch = runtime_context._context.batch  # there, timers cannot register others
+        self.states = runtime_context.get_map_state(MapStateDescriptor(STATE))
+        self.events = runtime_context.get_map_state(MapStateDescriptor(EVENTS))
+        metrics = runtime_context.get_metrics_group()
+        self.dropped = metrics.counter("numLateRecordsDropped")
+        metrics.gauge("maxPartialMatchesOfAKey", lambda: self.most)
+        self.runtime_context = runtime_context
+        self.function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the function, and the conditions of all rules."""
+        with ExitStack() as stack:
+            for opened in self.opened.values():
+                stack.callback(opened.close)
+            self.function.close()
+
+    # ---- rules come
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        """Take a rule, unless a newer one of its id is there; one that makes no pattern fails the job."""
+        if not isinstance(value, PatternRule):
+            raise InvalidProgram(
+                f"a stream of rules consists of PatternRule(id, version, definition), but got {value!r:.200}."
+            )
+        rules = ctx.get_broadcast_state(RULES)
+        known = rules.get(value.id)
+        if known is None or known[0] < value.version:
+            if value.definition is not None:
+                self._nfa(value.id, value.version, value.definition)
+            rules.put(value.id, (value.version, value.definition))
+
+    def _nfa(self, name: str, version: int, definition: Any) -> Nfa:
+        found = self.compiled.get((name, version))
+        if found is None:
+            pattern = self.build(definition)
+            if not isinstance(pattern, Pattern):
+                raise InvalidProgram(
+                    f"the rule {name!r} has made no Pattern of {definition!r:.200}, but {pattern!r:.200}."
+                )
+            self.compiled = {key: nfa for key, nfa in self.compiled.items() if key[0] != name}
+            if name in self.opened:
+                self.opened.pop(name).close()
+            opened = self.opened[name] = OpenedConditions()
+            opened.open(pattern.tests(), self.runtime_context)
+            found = self.compiled[name, version] = Nfa(compile_pattern(pattern))
+        return found
+
+    # ---- events come
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        """Keep the event until its time has come; in processing time without a comparator it has."""
+        timers = ctx.timer_service()
+        if self.batch:
+            timers.register_event_time_timer(MAX_WATERMARK)  # all windows end with the input
+        if not self.settings.event_time:
+            now = timers.current_processing_time()
+            if self.settings.comparator is None:
+                return self._handle(now, [value], ctx)
+            self._keep(now, value)
+            timers.register_processing_time_timer(now + 1)
+            return None
+        at = ctx.timestamp()
+        if at is None:
+            raise InvalidProgram(
+                "a pattern in event time needs timestamps, but a record has none. Call "
+                "assign_timestamps_and_watermarks(...) before, or in_processing_time() on the pattern stream."
+            )
+        if at > timers.current_watermark():
+            self._keep(at, value)
+            timers.register_event_time_timer(at)
+        elif self.settings.late is not None:
+            ctx.output(self.settings.late, value)
+        else:
+            self.dropped.inc()
+        return None
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any] | None:
+        """Handle the events of this time, or the end of a window."""
+        at = timestamp if self.settings.event_time else timestamp - 1
+        events = self.events.get(at) or []
+        if events:
+            self.events.remove(at)
+        return self._handle(at, self.settings.in_order(events), ctx)
+
+    def _keep(self, at: int, value: Any) -> None:
+        self.events.put(at, [*(self.events.get(at) or ()), value])
+
+    def _handle(self, at: int, events: list[Any], ctx: Any) -> Iterator[Any]:
+        now = ctx.timer_service().current_processing_time()
+        rules = dict(ctx.get_broadcast_state(RULES).items())
+        kept = dict(self.states.items())
+        deadlines = set()
+        for name in kept.keys() - {name for name, (_, definition) in rules.items() if definition is not None}:
+            self.states.remove(name)
+        for name, (version, definition) in rules.items():
+            if definition is None:
+                continue
+            nfa = self._nfa(name, version, definition)
+            known = kept.get(name)
+            before = known[1] if known is not None and known[0] == version else nfa.initial
+            state, matches, expired = nfa.advance(before, at)
+            for event in events:
+                state, found = nfa.process(state, event, at, now)
+                matches = [*matches, *found]
+            self._write(name, version, state, before, known, ctx)
+            deadlines.add(nfa.deadline(state))
+            yield from self._results(name, matches, expired, at, now, ctx)
+        for deadline in () if self.batch else deadlines - {NEVER}:
+            if self.settings.event_time:
+                ctx.timer_service().register_event_time_timer(deadline)
+            else:
+                ctx.timer_service().register_processing_time_timer(deadline + 1)
+
+    def _write(self, name: str, version: int, state: NfaState, before: NfaState, known: Any, ctx: Any) -> None:
+        if len(state.partials) > self.most:
+            self.most = len(state.partials)
+            if self.most > self.settings.max_partial_matches:
+                raise too_many(f"rule {name!r}", self.most, self.settings.max_partial_matches, ctx.get_current_key())
+        if state.empty:
+            if known is not None:
+                self.states.remove(name)
+        elif state is not before:
+            self.states.put(name, (version, state))
+
+    def _results(
+        self, name: str, matches: list[Match], expired: list[tuple[Match, int]], at: int, now: int, ctx: Any
+    ) -> Iterator[Any]:
+        for match, deadline in expired if self.handles_timeouts else ():
+            context = PatternContext(ctx.output, deadline, now, name)
+            yield from side_outputs(self.function.process_timed_out_match(_own(match), context))  # type: ignore[attr-defined]
+        for match in matches:
+            made = self.function.process_match(_own(match), PatternContext(ctx.output, at, now, name))
+            if made is not None:
+                if not isinstance(self.function, Selecting):
+                    check_several(made, tuples=False)
+                yield from made
+
+
+def _own(match: Match) -> Match:
+    """Return a match whose events a function may change."""
+    return {name: copied_block(events) for name, events in match.items()}
+
+
+def dynamic_patterns(stream: DataStream, rules: DataStream, build: Any, comparator: Any) -> DynamicPatternStream:
+    """Return the pattern stream; see ``CEP.dynamic_patterns``."""
+    compare = None if comparator is None else callable_of(comparator, "compare", "CEP.dynamic_patterns")
+    make = callable_of(build, "build", "CEP.dynamic_patterns")
+    return DynamicPatternStream(stream, rules, make, Settings(comparator=compare))
+
+
+# ---- From a stream and a pattern to a pattern stream: ``CEP``.
+
+
+class CEP:
+    """Looks for patterns in streams.
+
+    >>> from funken import WatermarkStrategy
+    >>> from funken.cep import Pattern
+    >>> from funken.testing import local
+    >>> by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e[1])
+    >>> payments = local([("ann", 1, 2), ("bob", 2, 3), ("ann", 3, 900), ("bob", 4, 4)])
+    >>> payments = payments.assign_timestamps_and_watermarks(by_time).key_by(lambda e: e[0])
+    >>> small_then_large = (
+    ...     Pattern.begin("small").where(lambda e: e[2] < 10).next("large").where(lambda e: e[2] > 500).within(60_000)
+    ... )
+    >>> CEP.pattern(payments, small_then_large).select(lambda match: match["large"][0]).execute_and_collect(limit=9)
+    [('ann', 3, 900)]
+    """
+
+    @staticmethod
+    def pattern(stream: DataStream, pattern: Pattern, comparator: Any = None) -> PatternStream:
+        """Return the pattern stream: per key of a keyed stream, else in one task for all events.
+
+        ``comparator(a, b)`` below, equal to or above 0 orders events of one timestamp, as does an object with a method
+        ``compare``; without one they are handled as they came.
+        """
+        if not isinstance(pattern, Pattern):
+            raise InvalidProgram(f"CEP.pattern needs a Pattern, but got {pattern!r}.")
+        compile_pattern(pattern)  # what is contradictory is refused here, not in the job
+        compare = None if comparator is None else callable_of(comparator, "compare", "CEP.pattern")
+        return PatternStream(stream, pattern, Settings(comparator=compare))
+
+    @staticmethod
+    def dynamic_patterns(stream: DataStream, rules: DataStream, build: Any, comparator: Any = None) -> PatternStream:
+        """Return a pattern stream whose patterns come in the stream ``rules``, and change while the job runs.
+
+        ``rules`` consists of ``PatternRule(id, version, definition)``; ``build(definition)`` makes a pattern of plain data.
+        Of two rules with one id the higher version counts; the partial matches of the other are dropped, those of other
+        rules are not.
+
+        >>> from funken import WatermarkStrategy
+        >>> from funken.cep import CEP, Pattern, PatternProcessFunction, PatternRule
+        >>> from funken.testing import local
+        >>> class Report(PatternProcessFunction):
+        ...     def process_match(self, match, ctx):
+        ...         yield ctx.rule_id(), match["high"]
+        >>> def above(limit):
+        ...     return Pattern.begin("high").where(lambda price: price > limit)
+        >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda price, _: price)
+        >>> prices = local([3, 40, 600]).assign_timestamps_and_watermarks(strategy)
+        >>> rules = prices.get_execution_environment().from_collection([PatternRule("much", 1, 500)])
+        >>> CEP.dynamic_patterns(prices, rules, above).process(Report()).execute_and_collect(limit=9)
+        [('much', [600])]
+        """
+        return dynamic_patterns(stream, rules, build, comparator)

@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Protocol, cast
 from uuid import uuid4
 
-from funken.checkpoint.events import (
+from funken.checkpoint.machine import (
     Answer,
+    CheckpointMachine,
     Command,
     Commit,
     CommitFailed,
@@ -37,11 +38,17 @@ from funken.checkpoint.events import (
     TriggerRequested,
     TriggerSources,
 )
-from funken.checkpoint.machine import CheckpointMachine
 from funken.checkpoint.restore import RestoreTarget
-from funken.checkpoint.store.completed import CompletedCheckpointStore, copied
-from funken.checkpoint.store.handles import StopHandles, SubtaskHandle, TaskHandles
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, folder_of, write_manifest
+from funken.checkpoint.store.blobs import StopHandles, SubtaskHandle, TaskHandles
+from funken.checkpoint.store.completed import (
+    CompletedCheckpointStore,
+    Manifest,
+    OperatorEntry,
+    SnapshotKind,
+    copied,
+    folder_of,
+    write_manifest,
+)
 from funken.dataclass import dataclass
 from funken.errors import CheckpointError, CheckpointLost
 from funken.ids import CheckpointId, Millis

@@ -33,44 +33,396 @@ Rules, as in Flink:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import enum
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import field
+from typing import TypeAlias
 
-from funken.checkpoint.events import (
-    Acknowledged,
-    Answer,
-    AttemptFailed,
-    AttemptStarted,
-    Command,
-    Commit,
-    CommitFailed,
-    Committed,
-    Declined,
-    Discard,
-    Event,
-    FailJob,
-    Handles,
-    JobOver,
-    JobStopped,
-    MayRestart,
-    NotifyAborted,
-    NotifyComplete,
-    Outcome,
-    Prune,
-    Rejected,
-    RequestId,
-    Stop,
-    Stored,
-    StoreFailed,
-    StoreManifest,
-    TaskFinished,
-    TaskKey,
-    Tick,
-    TriggerRequested,
-    TriggerSources,
-)
-from funken.checkpoint.steps import PHASES, CheckpointStep, History, Pending, Phase, Policy
-from funken.checkpoint.store.manifest import SnapshotKind
+from funken.checkpoint.store.completed import SnapshotKind
+from funken.dataclass import dataclass
 from funken.ids import CheckpointId, Millis
+
+# ---- What happens to checkpoints (events) and what is to be done about it (commands); plain data.
+#
+# ``machine.CheckpointMachine`` takes the former and returns the latter. A task is any hashable thing; *handles* are
+# what a task's acknowledgement contains of where its state is; they are not looked into here.
+
+
+TaskKey: TypeAlias = Hashable
+Handles: TypeAlias = object
+RequestId: TypeAlias = Hashable
+"""Identifies a request for a checkpoint or savepoint in its answer."""
+
+
+class Stop(enum.Enum):
+    """How a job ends with a savepoint: as if paused for ever, or as if its input had ended (windows fire)."""
+
+    SUSPEND = "suspend"
+    DRAIN = "drain"
+
+
+class Outcome(enum.Enum):
+    """How a job ended for good."""
+
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    """By its client."""
+    FAILED = "failed"
+    """Its program failed, and the restart strategy allows no more attempts."""
+    LOST = "lost"
+    """What it runs on failed: Spark, a worker process, the network, a storage."""
+    SUSPENDED = "suspended"
+    """The program that runs it was told to end: SIGTERM, SIGHUP, Ctrl-C, the end of its main thread."""
+
+
+# ---- events
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Event):
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted(Event):
+    """All tasks of an attempt run; ``sources`` are those that have no upstream task."""
+
+    attempt: int
+    tasks: tuple[TaskKey, ...]
+    sources: tuple[TaskKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRequested(Event):
+    """A snapshot is requested; a savepoint goes to ``target``, and with ``stop`` the job ends with it."""
+
+    request: RequestId
+    kind: SnapshotKind = SnapshotKind.SAVEPOINT
+    stop: Stop | None = None
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged(Event):
+    """A task has written its part of a checkpoint."""
+
+    attempt: int
+    task: TaskKey
+    checkpoint: CheckpointId
+    handles: Handles
+
+
+@dataclass(frozen=True, slots=True)
+class Declined(Event):
+    """A task declines a checkpoint."""
+
+    attempt: int
+    task: TaskKey
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished(Event):
+    """A task has ended with its input; ``handles`` are its final state, part of every later checkpoint."""
+
+    attempt: int
+    task: TaskKey
+    handles: Handles
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Event):
+    """The manifest of a checkpoint is written: whatever happens now, the checkpoint is complete."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFailed(Event):
+    """The manifest could not be written, and is not there.
+
+    ``counts``: it is a failure of the checkpoint, not of one before it whose files somebody has removed.
+    """
+
+    checkpoint: CheckpointId
+    reason: str
+    counts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Event):
+    """What the sinks prepared for a complete checkpoint is visible."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailed(Event):
+    """It is not, or not all of it; an attempt that starts from the checkpoint will try again."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed(Event):
+    """An attempt has failed: none of its tasks runs on."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected(Event):
+    """A complete checkpoint turned out to be broken when an attempt was to start from it."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobStopped(Event):
+    """The job has ended for good."""
+
+    outcome: Outcome
+
+
+# ---- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to the coordinator's shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSources(Command):
+    """Snapshot the enumerators, then trigger the checkpoint at ``tasks`` (the live sources).
+
+    No command may reach a source between the two. ``tasks`` may be empty: all have finished.
+    """
+
+    checkpoint: CheckpointId
+    attempt: int
+    tasks: tuple[TaskKey, ...]
+    kind: SnapshotKind
+    stop: Stop | None = None
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreManifest(Command):
+    """Write the manifest and answer with ``Stored`` or ``StoreFailed``; with ``stop`` that of a checkpoint too.
+
+    ``handles`` holds every task's; ``finished`` names the tasks that have ended and are not to run again, ``final`` those whose
+    handles are of their final state, which they have written for checkpoints only.
+    """
+
+    checkpoint: CheckpointId
+    kind: SnapshotKind
+    attempt: int
+    started: Millis
+    handles: Mapping[TaskKey, Handles] = field(hash=False)
+    finished: frozenset[TaskKey]
+    stop: Stop | None = None
+    target: str = ""
+    final: frozenset[TaskKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Command):
+    """Commit what the sinks prepared for this checkpoint and those before; answer ``Committed`` or ``CommitFailed``."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyComplete(Command):
+    """Notify the tasks that a checkpoint is complete, and what they prepared for it and earlier ones is committed."""
+
+    checkpoint: CheckpointId
+    attempt: int
+    tasks: tuple[TaskKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAborted(Command):
+    """Notify the tasks that a checkpoint is aborted."""
+
+    checkpoint: CheckpointId
+    attempt: int
+    tasks: tuple[TaskKey, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discard(Command):
+    """Delete what these handles name and no complete checkpoint does; of a savepoint that failed, all there is.
+
+    ``checkpoint`` is ``None`` for final states.
+    """
+
+    checkpoint: CheckpointId | None
+    handles: tuple[Handles, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prune(Command):
+    """Delete a complete checkpoint, except for what newer ones share with it."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Command):
+    """Answer a request: ``checkpoint`` is complete, or (``None``) why there is none."""
+
+    request: RequestId
+    checkpoint: CheckpointId | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob(Command):
+    """Fail this attempt; ``AttemptFailed`` is expected in return, and the restart strategy says whether there is another."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MayRestart(Command):
+    """After a failure: nothing is being written or committed any more, so it is settled what the newest checkpoint is."""
+
+    checkpoint: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobOver(Command):
+    """The job has come to its end, and everything it did is safe; ``savepoint`` if it was stopped with one.
+
+    With a ``failure`` its last checkpoint is complete, but could not be committed: that happens when it is started again.
+    """
+
+    savepoint: CheckpointId | None = None
+    failure: str = ""
+
+
+# ---- What the coordinator's state is made of: where the job is, where each checkpoint is, and what happened to it.
+#
+# ``PHASES`` and ``STEPS`` are the allowed transitions; ``machine.py`` makes them.
+
+
+_NO_PAUSE, _TEN_MINUTES = Millis(0), Millis(600_000)
+_STORIES = 200
+
+
+class Phase(enum.Enum):
+    """Where the job is, as far as checkpoints are concerned."""
+
+    IDLE = "idle"  # no attempt runs
+    RUNNING = "running"
+    STOPPING = "stopping"  # with a savepoint
+    FAILING = "failing"  # FailJob was commanded
+    ENDING = "ending"  # the last checkpoint is complete and being committed
+    OVER = "over"
+
+
+class CheckpointStep(enum.Enum):
+    """Where one checkpoint is."""
+
+    PENDING = "pending"
+    READY = "ready"
+    STORING = "storing"
+    COMPLETE = "complete"
+    ABORTED = "aborted"
+
+
+PHASES: dict[Phase, frozenset[Phase]] = {
+    Phase.IDLE: frozenset({Phase.RUNNING, Phase.ENDING, Phase.OVER}),
+    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.FAILING, Phase.IDLE, Phase.ENDING, Phase.OVER}),
+    Phase.STOPPING: frozenset({Phase.RUNNING, Phase.FAILING, Phase.IDLE, Phase.ENDING, Phase.OVER}),
+    Phase.FAILING: frozenset({Phase.IDLE, Phase.ENDING, Phase.OVER}),
+    Phase.ENDING: frozenset({Phase.OVER}),
+    Phase.OVER: frozenset(),
+}
+
+STEPS: dict[CheckpointStep, frozenset[CheckpointStep]] = {
+    CheckpointStep.PENDING: frozenset({CheckpointStep.READY, CheckpointStep.ABORTED}),
+    CheckpointStep.READY: frozenset({CheckpointStep.STORING, CheckpointStep.ABORTED}),
+    CheckpointStep.STORING: frozenset({CheckpointStep.COMPLETE, CheckpointStep.ABORTED}),
+    CheckpointStep.COMPLETE: frozenset(),
+    CheckpointStep.ABORTED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: on request only."""
+
+    interval: Millis | None = None
+    min_pause: Millis = _NO_PAUSE
+    timeout: Millis = _TEN_MINUTES
+    tolerable_failures: int = 0
+    max_concurrent: int = 1
+    retained: int = 1
+    kept_after: frozenset[Outcome] = frozenset()
+    exclusive: bool = False
+    """Whether a savepoint, too, waits for what is under way: the barriers of unaligned checkpoints would overtake its own."""
+
+    @property
+    def concurrent(self) -> int:
+        """How many may be under way: a minimum pause allows one only."""
+        return 1 if self.min_pause > 0 or self.exclusive else self.max_concurrent
+
+
+@dataclass(slots=True)
+class Pending:
+    """A checkpoint that is not complete."""
+
+    id: CheckpointId
+    kind: SnapshotKind
+    started: Millis
+    #: tasks that have not answered; the others are in ``acks`` or ``final``, never in both
+    missing: set[TaskKey]
+    #: tasks that had finished before they could answer, with their final state
+    final: dict[TaskKey, Handles]
+    #: those of them that are not to run again; all but the ones that a drain ended
+    finished: set[TaskKey]
+    stop: Stop | None = None
+    target: str = ""
+    requests: list[RequestId] = field(default_factory=list)
+    acks: dict[TaskKey, Handles] = field(default_factory=dict)
+    step: CheckpointStep = CheckpointStep.PENDING
+
+    def move(self, step: CheckpointStep) -> None:
+        """Go on to another step."""
+        assert step in STEPS[self.step], f"checkpoint {self.id}: {self.step} -> {step}"
+        self.step = step
+
+
+class History:
+    """What happened to the last few hundred checkpoints, a line per event."""
+
+    def __init__(self) -> None:
+        self._lines: dict[CheckpointId, list[tuple[Millis, str]]] = {}
+
+    def note(self, checkpoint: CheckpointId, now: Millis, text: str) -> None:
+        """Add a line; the oldest checkpoint is forgotten if there are too many."""
+        if checkpoint not in self._lines and len(self._lines) >= _STORIES:
+            del self._lines[next(iter(self._lines))]
+        self._lines.setdefault(checkpoint, []).append((now, text))
+
+    def of(self, checkpoint: CheckpointId) -> str:
+        """Return the lines of one checkpoint."""
+        lines = [f"{at:12} ms  {text}" for at, text in self._lines.get(checkpoint, [])]
+        return "\n".join([f"checkpoint {checkpoint}", *(lines or ["    nothing is known of it"])])
+
 
 _LIVE = frozenset({Phase.RUNNING, Phase.STOPPING})
 

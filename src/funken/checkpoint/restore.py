@@ -17,17 +17,28 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from funken.checkpoint.snapshot.incremental import Origin
-from funken.checkpoint.store.blobs import BlobReader, SubtaskState, fold, keyed_part, own_part
+from funken.checkpoint.incremental import Origin
+from funken.checkpoint.store.blobs import (
+    Blob,
+    BlobReader,
+    NamedBlob,
+    RedistributeMode,
+    SavedClass,
+    StateItem,
+    SubtaskHandle,
+    SubtaskState,
+    fold,
+    keyed_part,
+    own_part,
+)
+from funken.checkpoint.store.completed import Manifest, OperatorEntry
 from funken.checkpoint.store.databases import opened, rows_of
-from funken.checkpoint.store.handles import Blob, NamedBlob, RedistributeMode, SavedClass, StateItem, SubtaskHandle
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry
 from funken.dataclass import dataclass
 from funken.errors import CheckpointIncompatible
 from funken.io.shapes import ClassChanged, is_changed
 from funken.io.storage import Storage
+from funken.state.delta_tables import KeyedSnapshot
 from funken.state.keygroups import key_groups_of
-from funken.state.snapshot_writer import KeyedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ import logging
 from dataclasses import replace
 
 from funken import config
-from funken.checkpoint.events import Outcome
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
-from funken.checkpoint.steps import Policy
+from funken.checkpoint.incremental import SnapshotOptions
+from funken.checkpoint.machine import Outcome, Policy
 from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration

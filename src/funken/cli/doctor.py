@@ -26,13 +26,13 @@ from uuid import uuid4
 import click
 
 from funken import config, extras
+from funken.cli.failures import job_options
 from funken.cli.jobs import as_json_option, print_json
-from funken.cli.options import job_options
 from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.io.storage import open_storage
-from funken.rest.addresses import registry_folder
+from funken.rest.settings import registry_folder
 from funken.spark.java import ensure_java, home_of
 from funken.timing.clock import SystemClock
 

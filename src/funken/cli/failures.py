@@ -16,18 +16,23 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+import warnings
+import webbrowser
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
+from typing import Any
 
 import click
 
+from funken import config
 from funken.api.jobs.client import JobClient
-from funken.api.jobs.watching import NotToRun
-from funken.cli.lifecycle.nudging import waits_interrupted
-from funken.cli.lifecycle.script import execute
-from funken.cli.lifecycle.termination import LastSavepoints, seconds_to_save
-from funken.errors import FunkenError, without_own_frames
+from funken.api.jobs.results import NotToRun
+from funken.cli.script import LastSavepoints, execute, seconds_to_save, waits_interrupted
+from funken.config import Configuration
+from funken.errors import FunkenError, InvalidConfiguration, without_own_frames
+from funken.rest.jobs import public_id
+from funken.rest.server import available
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -170,3 +175,111 @@ def _print_as_python(error: BaseException) -> None:
         sys.last_exc = error
     sys.stdout.flush()
     sys.excepthook(type(error), error, error.__traceback__)
+
+
+# ---- Options that several commands share. Commands that run no script import this module instead of
+# ``funken.cli.run``.
+
+
+def _configure(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Configuration:
+    configuration = Configuration()
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE.")
+        try:
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                configuration.set(key.strip(), value.strip())
+        except InvalidConfiguration as error:
+            raise click.BadParameter(f"{error} 'funken options' lists all.") from None
+        for warning in given:
+            click.echo(f"Warning: {warning.message}", err=True)
+    return configuration
+
+
+conf_option = click.option(
+    "--conf",
+    "-D",
+    "configuration",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_configure,
+    help="Set an option; 'funken options' lists them. May be repeated.",
+)
+
+
+def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of every job: ``--target``, ``--parallelism``, ``--conf``."""
+    options = (
+        click.option(
+            "--target",
+            type=click.Choice(["auto", "local", "batch", "continuous"]),
+            default=default_target,
+            show_default=True,
+            help="Where to run: in this process, as a Spark batch job, or in Spark's real-time mode.",
+        ),
+        click.option("--parallelism", "-p", type=click.IntRange(min=1), help="Subtasks per operator."),
+        conf_option,
+    )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def with_options(configuration: Configuration, target: str, parallelism: int | None) -> Configuration:
+    """Add to a configuration what has an option of its own; ``auto`` leaves the target as it is."""
+    if target != "auto":
+        configuration.set(config.TARGET, target)
+    if parallelism is not None:
+        configuration.set(config.PARALLELISM, parallelism)
+    return configuration
+
+
+# ---- What the command line does about the REST server of a job: print its address, and open the dashboard.
+
+
+def with_dashboard(configuration: Configuration, wanted: bool) -> Configuration:
+    """Switch the server on for a job of this process too, if the dashboard is wanted and can be had."""
+    if wanted and not configuration.contains_key(config.REST_ENABLED.key) and available():
+        configuration.set(config.REST_ENABLED, "true")
+    return configuration
+
+
+class Announcer:
+    """Prints the address of each job that begins, once; ``open_browser`` opens the first one."""
+
+    def __init__(self, open_browser: bool = False, browse: Callable[[str], object] = webbrowser.open) -> None:
+        self._open = open_browser
+        self._browse = browse
+
+    @contextmanager
+    def watch(self, client: JobClient) -> Iterator[None]:
+        """Print the address of a job that begins."""
+        url = client.get_web_interface_url()
+        if url is not None:
+            address = f"{url}/#/jobs/{public_id(str(client.get_job_id()))}"
+            click.echo(f"Dashboard of {client.plan.name!r}: {address}", err=True)
+            if self._open:
+                self._open = False
+                self._browse(address)
+        elif self._open:
+            click.echo("There is no dashboard to open: pip install 'funken[rest]'.", err=True)
+        yield
+
+
+__all__ = [
+    "INTERRUPTED",
+    "Announcer",
+    "Signals",
+    "conf_option",
+    "ending_well",
+    "explained",
+    "job_options",
+    "with_dashboard",
+    "with_options",
+]

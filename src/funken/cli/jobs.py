@@ -9,8 +9,9 @@ import datetime
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 from rich.console import Console
@@ -18,8 +19,130 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.checkpoint.store.completed import dispose_savepoint
-from funken.cli.remote import OVER, FoundJob, all_jobs, clients, find_job, remote_options
-from funken.errors import FunkenError, ServerNotReached
+from funken.dataclass import dataclass
+from funken.errors import FunkenError, RequestRejected, ServerNotReached
+from funken.rest.client import RestClient
+from funken.rest.settings import read_token, registered
+from funken.runtime.log_entries import log_line
+
+# ---- How commands find a job: among the servers of this user's processes, or at an address; by id, the beginning
+# of one, or name.
+
+
+OVER = ("FINISHED", "FAILED", "CANCELED", "SUSPENDED")
+_FROZEN_SECONDS = 3.0
+"""So long each of several drivers has to answer."""
+
+
+@dataclass(frozen=True)
+class FoundJob:
+    """A job at a server: its entry in ``/jobs/overview``."""
+
+    client: RestClient
+    entry: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.entry["jid"])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.entry["state"] in OVER
+
+    def get(self, *path: str, **query: str) -> Any:
+        """Return what is below the job's path."""
+        return self.client.get("jobs", self.id, *path, **query)
+
+
+_Answer: TypeAlias = list[FoundJob] | ServerNotReached | RequestRejected
+
+
+def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--url``, ``--token-file`` and ``--certificate``."""
+    for option in (
+        click.option(
+            "--certificate", type=click.Path(exists=True, dir_okay=False), help="Trust this certificate (PEM)."
+        ),
+        click.option(
+            "--token-file", type=click.Path(exists=True, dir_okay=False), help="The file with the server's token."
+        ),
+        click.option(
+            "--url", metavar="URL", help="The address of a driver; without it, those of this user's processes."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def clients(url: str | None, token_file: str | None, certificate: str | None) -> list[RestClient]:
+    """Return the servers to ask."""
+    if url is not None:
+        return [RestClient(url, read_token(token_file) if token_file else "", certificate or "")]
+    return [RestClient.of(address) for address in registered() if address.kind == "driver"]
+
+
+def all_jobs(servers: list[RestClient], tolerant: bool, seconds: float = _FROZEN_SECONDS) -> list[FoundJob]:
+    """Return the jobs of all servers, newest first; with ``tolerant``, a server that does not answer costs a warning.
+
+    All are asked at the same time, and each has so many seconds: drivers that are frozen delay nobody twice. One that was named,
+    perhaps far away, has longer.
+    """
+    if not tolerant:
+        answers: list[_Answer] = [_jobs_of(server) for server in servers]
+    elif not servers:
+        answers = []
+    else:
+        with ThreadPoolExecutor(len(servers)) as threads:
+            answers = [*threads.map(lambda server: _jobs_of(server, seconds), servers)]
+    found: list[FoundJob] = []
+    for answer in answers:
+        if isinstance(answer, list):
+            found += answer
+        elif tolerant:
+            click.echo(f"Warning: {answer}", err=True)
+        else:
+            raise answer
+    return sorted(found, key=lambda job: job.entry["start-time"], reverse=True)
+
+
+def _jobs_of(server: RestClient, seconds: float | None = None) -> _Answer:
+    try:
+        overview = server.get("jobs", "overview") if seconds is None else server.within(seconds).get("jobs", "overview")
+        return [FoundJob(server, entry) for entry in overview["jobs"]]
+    except (ServerNotReached, RequestRejected) as error:
+        return error
+
+
+def find_job(servers: list[RestClient], wanted: str | None, at_specified_url: bool) -> FoundJob:
+    """Return the one job that is meant; raises ``ClickException`` if there is none, or more than one.
+
+    Without ``wanted``, the only job that runs is meant.
+    """
+    jobs = all_jobs(servers, tolerant=not at_specified_url)
+    if wanted is None:
+        chosen = [job for job in jobs if not job.is_over]
+        if not chosen and len(jobs) == 1:
+            chosen = jobs
+        text = "no job runs here" if not chosen else "more than one job runs here, so name one"
+    else:
+        exact = [job for job in jobs if job.id == wanted]
+        named = [job for job in jobs if job.entry["name"] == wanted]
+        running = [job for job in named if not job.is_over]
+        begun = [job for job in jobs if job.id.startswith(wanted)]
+        chosen = exact or running or named or begun
+        text = f"there is no job {wanted!r}" if not chosen else f"more than one job is {wanted!r}"
+    if len(chosen) == 1:
+        return chosen[0]
+    known = "".join(f"\n  {job.id}  {job.entry['state']:9}  {job.entry['name']}" for job in (chosen or jobs))
+    hint = (
+        f" Known:{known}"
+        if known
+        else " 'funken list' shows those of this user's processes; --url asks another driver."
+    )
+    raise click.ClickException(f"{text}.{hint}")
+
 
 _POLL_SECONDS = 0.2
 
@@ -377,3 +500,75 @@ def print_table(table: Table) -> None:
     if not console.is_terminal:
         console.width = 10_000
     console.print(table)
+
+
+# ---- ``funken logs``: what the tasks of a job have logged, once or as it comes.
+
+
+_LOG_POLL_SECONDS = 0.5
+_PAGE = 2_000
+
+
+@job_command("logs", optional=True)
+def logs(
+    job: FoundJob, as_json: bool, follow: bool, lines: int, vertex: str | None, subtask: int | None, level: str
+) -> None:
+    """Print what the tasks of a job have logged, and what became of the job.
+
+    JOB is an id, the beginning of one, or a name; it may be left out if one job runs.
+    """
+    query = {"level": level.upper()}
+    if vertex is not None:
+        query["vertex"] = _vertex_of(job, vertex)
+    if subtask is not None:
+        query["subtask"] = str(subtask)
+    found = job.get("logs", limit=str(lines), **query)
+    _print(found, as_json)
+    while follow:
+        # Asked before the log is: what is logged until a job is over is printed.
+        over = job.get()["state"] in OVER
+        found = job.get("logs", after=str(found["next"]), limit=str(_PAGE), **query)
+        _print(found, as_json)
+        if over and not found["records"]:
+            return
+        if not found["records"]:
+            time.sleep(_LOG_POLL_SECONDS)
+
+
+click.option("--follow", "-f", is_flag=True, help="Go on until the job is over, or until Ctrl-C.")(logs)
+click.option(
+    "--lines",
+    "-n",
+    type=click.IntRange(1, _PAGE),
+    default=100,
+    show_default=True,
+    help="How many of the newest records.",
+)(logs)
+click.option("--vertex", metavar="TEXT", help="Only the vertex with this in its name, or with this id.")(logs)
+click.option("--subtask", "-s", type=click.IntRange(0), help="Only subtasks of this number.")(logs)
+click.option(
+    "--level",
+    type=click.Choice(["debug", "info", "warn", "error"], case_sensitive=False),
+    default="debug",
+    help="Only records of this level and above.",
+)(logs)
+
+
+def _print(found: dict[str, Any], as_json: bool) -> None:
+    if found["lost"]:
+        click.echo(f"Warning: {found['lost']} records are not kept any more; the file of the log has them.", err=True)
+    for entry in found["records"]:
+        click.echo(json.dumps(entry) if as_json else log_line(entry))
+
+
+def _vertex_of(job: FoundJob, wanted: str) -> str:
+    """Return the id of the vertex that is meant; raises ``ClickException`` if there is none, or more than one."""
+    vertices = job.get()["vertices"]
+    exact = [each for each in vertices if wanted in (each["id"], each["name"])]
+    found = exact or [each for each in vertices if wanted.lower() in each["name"].lower()]
+    if len(found) == 1:
+        return str(found[0]["id"])
+    names = ", ".join(repr(each["name"]) for each in (found or vertices))
+    raise click.ClickException(
+        f"{'more than one' if found else 'no'} vertex has {wanted!r} in its name: there are {names}."
+    )

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from funken.cli.options import job_options, with_options
+from funken.cli.failures import job_options, with_options
 from funken.config import Configuration, set_default_configuration
 from funken.errors import FunkenError
-from funken.runtime.collector import collecting_rarely
+from funken.runtime.process import collecting_rarely
 
 if TYPE_CHECKING:
     from funken.api.jobs.client import JobClient
@@ -130,7 +130,7 @@ class SqlClient:
                 self._rest(result)
 
     def _changes(self, result: Any) -> None:
-        from funken.table.text import java_row  # noqa: PLC0415 - only where rows are shown
+        from funken.table.values import java_row  # noqa: PLC0415 - only where rows are shown
 
         with result.collect() as rows:
             for row in rows:

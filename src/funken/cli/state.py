@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.checkpoint.store.completed import RestorePoint, open_checkpoint
-from funken.checkpoint.store.contents import StateEntry, entries_of, operator_of, states_of
+from funken.checkpoint.store.databases import StateEntry, entries_of, operator_of, states_of
 from funken.cli.failures import ending_well
-from funken.io.pickling import record_repr
+from funken.io.shapes import record_repr
 
 _path = click.argument("savepoint", metavar="SAVEPOINT")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

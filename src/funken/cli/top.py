@@ -11,8 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from funken.cli.jobs import duration, job_command, new_table, print_json
-from funken.cli.remote import OVER, FoundJob
+from funken.cli.jobs import OVER, FoundJob, duration, job_command, new_table, print_json
 from funken.runtime.job.pressure import Bottleneck
 from funken.timing.instants import moment
 

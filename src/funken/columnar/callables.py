@@ -8,9 +8,19 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Protocol
 
-from funken.columnar.calling.arguments import in_order, iterated, numbers_of, pattern_of
-from funken.columnar.calling.constants import article, constant_of, tests_bases
-from funken.columnar.calling.markers import Marker, Outside, expression_on, said
+from funken.columnar.calling import (
+    Marker,
+    Outside,
+    article,
+    constant_of,
+    expression_on,
+    in_order,
+    iterated,
+    numbers_of,
+    pattern_of,
+    said,
+    tests_bases,
+)
 from funken.columnar.dependencies import BUILTIN_CLASSES, Dependency, KnownClass, LibraryFunction
 from funken.columnar.expressions import (
     Argument,

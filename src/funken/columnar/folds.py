@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from funken.columnar.declared.conversions import becomes
-from funken.columnar.declared.rows import named_rows
+from funken.columnar.declared import becomes, named_rows
 from funken.columnar.expressions import (
     Argument,
     Choose,
@@ -26,11 +25,11 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.faults import reads
-from funken.columnar.lists.folds import ALL, ListFold, list_fold
+from funken.columnar.lists.calls import ALL, ListFold, list_fold
 from funken.columnar.records import is_inherited
 from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, comparison_of, recurrence_of
 from funken.columnar.tracing import Traced, trace
-from funken.columnar.typed.sharing import with_parts
+from funken.columnar.typed.operations import with_parts
 from funken.dataclass import dataclass
 from funken.expr.types import (
     ARRAYS,

@@ -15,18 +15,14 @@ from types import CodeType, FunctionType
 from typing import Any, Self, TypeVar
 
 from funken.columnar.bytecode import catches, is_followed
-from funken.columnar.calling.constants import constant_of
-from funken.columnar.calling.markers import Marker
-from funken.columnar.calling.steps import Steps
-from funken.columnar.calling.targets import known_target
+from funken.columnar.calling import Marker, Steps, constant_of, known_target
 from funken.columnar.dependencies import Dependency, InlinedFunction, default_argument, fingerprint, still_holds
 from funken.columnar.expressions import Argument, Expression, NotVectorizable, Unary
 from funken.columnar.faults import reads
 from funken.columnar.lists.calls import FIRST_ITEM
 from funken.columnar.lists.comprehensions import VariablesReader, cells_of, operations_of
-from funken.columnar.meeting import State
-from funken.columnar.stack import Stack
-from funken.columnar.typed.results import typed_and_read
+from funken.columnar.stack import Stack, State
+from funken.columnar.typed.inference import typed_and_read
 from funken.columnar.walk import Walk
 from funken.dataclass import dataclass
 from funken.expr.types import Type

@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice
-from funken.columnar.calling.markers import DISPLAY, Marker, expression_on
-from funken.columnar.evaluated import pruned
-from funken.columnar.expressions import Choose, Constant, Expression, Make, NotVectorizable, Raises, Sequence
-from funken.columnar.lists.carried import CarriedVariables
+from funken.columnar.calling import DISPLAY, Marker, expression_on
+from funken.columnar.expressions import Choose, Constant, Expression, Make, NotVectorizable, Raises, Sequence, pruned
 from funken.columnar.lists.comprehensions import VariablesReader, items_displayed
-from funken.columnar.lists.results import ResultOfItem
-from funken.columnar.meeting import Agenda, State, labels_of
-from funken.columnar.stack import Stack
+from funken.columnar.lists.results import CarriedVariables, ResultOfItem
+from funken.columnar.stack import Agenda, Stack, State, labels_of
 from funken.expr.paths import PathCondition
 
 

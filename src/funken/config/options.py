@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from funken.config.parsing import at_least as _at_least
-from funken.config.parsing import between as _between
-from funken.config.parsing import of_any_reporter as _of_any_reporter
-from funken.config.parsing import one_of as _one_of
-from funken.config.parsing import same as _same
-from funken.config.parsing import string_map as _string_map
-from funken.config.parsing import text as _text
+from funken.config.values import at_least, between, boolean, duration_ms, integer, memory_bytes, one_of, same, text
+from funken.config.values import at_least as _at_least
+from funken.config.values import between as _between
 from funken.config.values import boolean as _boolean
-from funken.config.values import duration_ms, memory_bytes
+from funken.config.values import of_any_reporter as _of_any_reporter
+from funken.config.values import one_of as _one_of
+from funken.config.values import same as _same
+from funken.config.values import string_map as _string_map
+from funken.config.values import text as _text
 from funken.dataclass import dataclass
 
 T = TypeVar("T")
@@ -402,3 +402,372 @@ def all_names() -> list[str]:
     True
     """
     return [*_OPTIONS, *_OLDER]
+
+
+# ---- The options about how records travel and wait: throughput against latency.
+
+
+BUFFER_TIMEOUT = _option(
+    "execution.buffer-timeout.interval",
+    at_least(0, duration_ms, or_else=-1),
+    10,
+    "How long a record may wait for its block to fill (ms), at most. 0: not at all; -1: until the block is full.",
+    ("execution.buffer-timeout",),
+)
+BLOCK_RECORDS = _option(
+    "execution.block.records",
+    at_least(1),
+    8000,
+    "Records in a full block between tasks, if its bytes allow. A task handles up to 2000 of them at a time, more only of "
+    "columns and where fast records end in the vertex of their source.",
+)
+BLOCK_BYTES = _option("execution.block.bytes", at_least(1), 256 * 1024, "Bytes a block should not exceed by much.")
+QUEUEING_TARGET = _option(
+    "execution.queueing-target",
+    at_least(0, duration_ms),
+    12,
+    "How long records may queue between tasks under full load before the sources pause, or hold less in flight (ms). 0: "
+    "never; then Spark's buffers alone bound what is in flight.",
+)
+CPU_SCHEDULING = _option(
+    "execution.cpu-scheduling",
+    one_of("batch", "normal"),
+    "batch",
+    "The policy by which Linux schedules the threads of workers and of their executor. BATCH (SCHED_BATCH): a thread that is "
+    "woken takes no core from another, for throughput; NORMAL: it may, for latency where cores are never idle.",
+)
+
+AUTO = "auto"
+
+
+def _subtasks(value: Any) -> int | str:
+    """Return a number of 1 or more, or ``AUTO``."""
+    return AUTO if str(value).strip().lower() == AUTO else at_least(1)(value)
+
+
+SUBTASKS_PER_WORKER: Option[int | str] = _option(
+    "execution.subtasks-per-worker",
+    _subtasks,
+    AUTO,
+    "How many subtasks of a stage share a Python worker of a continuous job, at most, and the one thread of it that calls "
+    "functions. With more subtasks than cores a record then costs less CPU, and the job less memory and fewer task slots; but a "
+    "function that waits, for a service say, makes the other subtasks of its worker wait. auto: on one machine, a stage that has "
+    "more subtasks than there are cores has a worker per core if nothing in it can wait, as far as its functions can be read; "
+    "else a worker has one subtask.",
+)
+
+
+# ---- The options of connectors; declared as those in ``options.py`` are.
+
+
+COMMITTER_RETRIES = _option(
+    "sink.committer.retries",
+    at_least(0, integer),
+    10,
+    "How often a commit that a sink's committer wants to retry later is retried before the job fails.",
+)
+COMMITTER_TIMEOUT = _option(
+    "sink.committer.timeout",
+    at_least(1, duration_ms),
+    600_000,
+    "How long one call of a sink's committer may take before the job fails (ms).",
+)
+
+
+# ---- The options about what happens after a failure: the restart strategies, which are Flink's.
+
+
+RESTART_STRATEGY = _option(
+    "restart-strategy.type",
+    same(
+        none="none, off, disable",
+        fixed="fixed-delay, fixeddelay",
+        failure="failure-rate, failurerate",
+        exponential="exponential-delay, exponentialdelay",
+        default="default",
+    ),
+    "default",
+    "What happens after a failure: none, fixed-delay, failure-rate, exponential-delay. Default: exponential-delay if "
+    "there are checkpoints, else none.",
+    ("restart-strategy",),
+)
+FIXED_DELAY_ATTEMPTS = _option(
+    "restart-strategy.fixed-delay.attempts", at_least(0), 1, "How many times fixed-delay restarts a job."
+)
+FIXED_DELAY = _option(
+    "restart-strategy.fixed-delay.delay",
+    at_least(0, duration_ms),
+    1000,
+    "How long fixed-delay waits before a restart (ms).",
+)
+FAILURE_RATE_MAX = _option(
+    "restart-strategy.failure-rate.max-failures-per-interval",
+    at_least(1),
+    1,
+    "How many failures in an interval failure-rate restarts after.",
+)
+FAILURE_RATE_INTERVAL = _option(
+    "restart-strategy.failure-rate.failure-rate-interval",
+    at_least(1, duration_ms),
+    60_000,
+    "The interval of failure-rate (ms).",
+)
+FAILURE_RATE_DELAY = _option(
+    "restart-strategy.failure-rate.delay",
+    at_least(0, duration_ms),
+    1000,
+    "How long failure-rate waits before a restart (ms).",
+)
+_EXPONENTIAL = "restart-strategy.exponential-delay."
+EXPONENTIAL_INITIAL = _option(
+    _EXPONENTIAL + "initial-backoff", at_least(1, duration_ms), 1000, "How long exponential-delay waits at first (ms)."
+)
+EXPONENTIAL_MAX = _option(
+    _EXPONENTIAL + "max-backoff", at_least(1, duration_ms), 60_000, "How long exponential-delay waits at most (ms)."
+)
+EXPONENTIAL_MULTIPLIER = _option(
+    _EXPONENTIAL + "backoff-multiplier",
+    between(lambda factor: factor > 1, "more than 1"),
+    1.5,
+    "By how much the wait grows from failure to failure.",
+)
+EXPONENTIAL_RESET = _option(
+    _EXPONENTIAL + "reset-backoff-threshold",
+    at_least(1, duration_ms),
+    3_600_000,
+    "How long a job must have run for the wait to start over (ms).",
+)
+EXPONENTIAL_JITTER = _option(
+    _EXPONENTIAL + "jitter-factor",
+    between(lambda share: 0 <= share <= 1, "from 0 to 1"),
+    0.1,
+    "The share of the wait that is random, up or down.",
+)
+EXPONENTIAL_ATTEMPTS = _option(
+    _EXPONENTIAL + "attempts-before-reset-backoff",
+    at_least(1),
+    2**31 - 1,
+    "How many restarts exponential-delay allows before the wait starts over.",
+)
+
+
+# ---- The options of the adaptive mode and of scaling by load; Flink's names where Flink has the option.
+
+
+SCHEDULER = _option(
+    "jobmanager.scheduler",
+    one_of("default", "adaptive", "adaptivebatch"),
+    "default",
+    "adaptive: a continuous job with checkpoints begins with the slots that there are, if these are too few for its parallelism, "
+    "and goes on with more when more come. The other values make no difference here.",
+)
+ADAPTIVE_MIN_INCREASE = _option(
+    "jobmanager.adaptive-scheduler.min-parallelism-increase",
+    at_least(1),
+    1,
+    "By how much the parallelism has to rise at least to be worth a restart.",
+)
+ADAPTIVE_COOLDOWN = _option(
+    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling",
+    at_least(0, duration_ms),
+    30_000,
+    "For how long (ms) after a change of the parallelism there is no other. It doubles with every change that is refused.",
+)
+ADAPTIVE_STABILIZATION = _option(
+    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",
+    at_least(0, duration_ms),
+    60_000,
+    "For how long (ms) slots have to be there before the parallelism rises.",
+)
+SLOT_REQUEST_TIMEOUT = _option(
+    "slot.request.timeout",
+    at_least(0, duration_ms),
+    30_000,
+    "How long (ms) a continuous job on a cluster waits for enough slots when it begins: executors register one after the other.",
+)
+AUTOSCALER = _option(
+    "job.autoscaler.enabled",
+    boolean,
+    False,
+    "Whether the parallelism follows the load, within the bounds of job.autoscaler.vertex.*. Needs checkpoints.",
+)
+AUTOSCALER_LOWEST = _option(
+    "job.autoscaler.vertex.min-parallelism", at_least(1), 1, "The least parallelism that scaling chooses."
+)
+AUTOSCALER_HIGHEST = _option(
+    "job.autoscaler.vertex.max-parallelism", at_least(1), 200, "The greatest parallelism that scaling by load chooses."
+)
+_share = between(lambda number: 0 < number <= 1, "above 0, and at most 1")
+AUTOSCALER_TARGET = _option(
+    "job.autoscaler.utilization.target", _share, 0.7, "How busy the busiest vertex is to be after a change."
+)
+AUTOSCALER_MIN = _option(
+    "job.autoscaler.utilization.min", _share, 0.4, "Below which busy share of the busiest vertex the parallelism falls."
+)
+AUTOSCALER_MAX = _option(
+    "job.autoscaler.utilization.max",
+    _share,
+    1.0,
+    "Above which busy share of the busiest vertex the parallelism rises, also if no source is held back.",
+)
+AUTOSCALER_WINDOW = _option(
+    "job.autoscaler.metrics.window", at_least(1_000, duration_ms), 900_000, "Over how long (ms) load is averaged."
+)
+AUTOSCALER_STABILIZATION = _option(
+    "job.autoscaler.stabilization.interval",
+    at_least(0, duration_ms),
+    300_000,
+    "For how long (ms) after a start or a change load does not count.",
+)
+
+
+# ---- The options of high availability; Flink's names where Flink has the option.
+
+
+HA_TYPE = _option(
+    "high-availability.type",
+    one_of("none", "lease", "zookeeper"),
+    "none",
+    "How several drivers of a job agree which of them runs it; the others are standbys. lease: by a file in "
+    "high-availability.storageDir; zookeeper: needs `pip install 'funken[zookeeper]'`.",
+)
+HA_CLUSTER_ID = _option(
+    "high-availability.cluster-id",
+    text,
+    "default",
+    "What the drivers of one job have in common. It is the job's id too, if execution.job-id is not set.",
+)
+HA_STORAGE = _option(
+    "high-availability.storageDir",
+    text,
+    "",
+    "Where leases are, and how jobs have ended; all drivers have to reach it. Empty: execution.checkpointing.dir.",
+)
+HA_LEASE = _option(
+    "high-availability.lease.duration",
+    at_least(500, duration_ms),
+    6_000,
+    "For how long (ms) a leader leads that is silent. A standby takes over when it has seen no renewal for so long.",
+)
+HA_ZOOKEEPER_QUORUM = _option(
+    "high-availability.zookeeper.quorum", text, "", "The servers of ZooKeeper: `host1:2181,host2:2181`."
+)
+HA_ZOOKEEPER_ROOT = _option(
+    "high-availability.zookeeper.path.root", text, "/funken", "The node of ZooKeeper below which all is kept."
+)
+HA_ZOOKEEPER_SESSION = _option(
+    "high-availability.zookeeper.client.session-timeout",
+    at_least(500, duration_ms),
+    6_000,
+    "After how long (ms) without a sign of life ZooKeeper lets a standby take over; its server bounds this.",
+)
+HA_ZOOKEEPER_CONNECTION = _option(
+    "high-availability.zookeeper.client.connection-timeout",
+    at_least(500, duration_ms),
+    15_000,
+    "How long (ms) a driver tries to reach ZooKeeper when it starts; after that its job fails. A driver that has reached it "
+    "once goes on trying.",
+)
+
+
+__all__ = [
+    "ADAPTIVE_COOLDOWN",
+    "ADAPTIVE_MIN_INCREASE",
+    "ADAPTIVE_STABILIZATION",
+    "ALIGNED_TIMEOUT",
+    "ALLOW_FRESH_START",
+    "AUTO",
+    "AUTOSCALER",
+    "AUTOSCALER_HIGHEST",
+    "AUTOSCALER_LOWEST",
+    "AUTOSCALER_MAX",
+    "AUTOSCALER_MIN",
+    "AUTOSCALER_STABILIZATION",
+    "AUTOSCALER_TARGET",
+    "AUTOSCALER_WINDOW",
+    "AUTO_WATERMARK_INTERVAL",
+    "AVAILABLE_NOW",
+    "BLOCK_BYTES",
+    "BLOCK_RECORDS",
+    "BUFFER_TIMEOUT",
+    "CANCEL_GRACE",
+    "CHAINING",
+    "CHECKPOINTS_RETAINED",
+    "CHECKPOINT_CONCURRENT",
+    "CHECKPOINT_DIR",
+    "CHECKPOINT_INCREMENTAL",
+    "CHECKPOINT_INLINE",
+    "CHECKPOINT_INTERVAL",
+    "CHECKPOINT_MIN_PAUSE",
+    "CHECKPOINT_MODE",
+    "CHECKPOINT_RETENTION",
+    "CHECKPOINT_TIMEOUT",
+    "CHECKPOINT_TOLERABLE",
+    "CLASS_DATA_SHARING",
+    "COMMITTER_RETRIES",
+    "COMMITTER_TIMEOUT",
+    "CPU_SCHEDULING",
+    "EXPONENTIAL_ATTEMPTS",
+    "EXPONENTIAL_INITIAL",
+    "EXPONENTIAL_JITTER",
+    "EXPONENTIAL_MAX",
+    "EXPONENTIAL_MULTIPLIER",
+    "EXPONENTIAL_RESET",
+    "FAILURE_RATE_DELAY",
+    "FAILURE_RATE_INTERVAL",
+    "FAILURE_RATE_MAX",
+    "FEEDBACK_MEMORY",
+    "FIXED_DELAY",
+    "FIXED_DELAY_ATTEMPTS",
+    "HA_CLUSTER_ID",
+    "HA_LEASE",
+    "HA_STORAGE",
+    "HA_TYPE",
+    "HA_ZOOKEEPER_CONNECTION",
+    "HA_ZOOKEEPER_QUORUM",
+    "HA_ZOOKEEPER_ROOT",
+    "HA_ZOOKEEPER_SESSION",
+    "HEARTBEAT_INTERVAL",
+    "HEARTBEAT_TIMEOUT",
+    "INLINING",
+    "JOB_ID",
+    "JOB_PARAMETERS",
+    "MANAGED_MEMORY",
+    "MASTER",
+    "MAX_PARALLELISM",
+    "MAX_PARTIAL_MATCHES",
+    "MICRO_BATCH_INTERVAL",
+    "NAME",
+    "OBJECT_REUSE",
+    "ON_ERROR",
+    "PARALLELISM",
+    "PRE_AGGREGATION",
+    "PROCESS_MEMORY",
+    "QUEUEING_TARGET",
+    "RESTART_STRATEGY",
+    "RESTORE_IGNORING",
+    "RESTORE_PATH",
+    "ROCKSDB_DIRECTORY",
+    "ROCKSDB_MEMORY",
+    "ROCKSDB_MIN_FREE",
+    "ROCKSDB_WRITE_BUFFERS",
+    "RUNTIME_MODE",
+    "SAVEPOINT_DIR",
+    "SAVEPOINT_ON_SIGTERM",
+    "SCHEDULER",
+    "SHUFFLE_MEMORY",
+    "SLOT_REQUEST_TIMEOUT",
+    "START_TIMEOUT",
+    "STATE_BACKEND",
+    "SUBTASKS_PER_WORKER",
+    "TARGET",
+    "TEMPORARY_DIRECTORIES",
+    "UNALIGNED",
+    "VECTORIZED",
+    "WARM_SESSION",
+    "Option",
+    "T",
+    "all_names",
+    "declared",
+    "options",
+]

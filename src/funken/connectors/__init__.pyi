@@ -2,6 +2,8 @@ from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    CommitterContext,
+    ConnectorContext,
     IndexColumns,
     NeedSplits,
     QueuedReader,
@@ -11,8 +13,7 @@ from funken.connectors.base import (
     StaticSplits,
     Wait,
 )
-from funken.connectors.context import CommitterContext, ConnectorContext
-from funken.connectors.fields import RandomField, SequenceField, fields_source
+from funken.connectors.datagen import RandomField, SequenceField, fields_source
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.debezium import ChangeRecord, DebeziumJsonSchema
@@ -25,7 +26,7 @@ from funken.connectors.formats.registry import (
     SchemaRegistryClient,
 )
 from funken.connectors.rate_limit import RateLimitedSource
-from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.reading import MalformedRecord, MalformedRecordPolicy
 from funken.connectors.schemas import ByteArraySchema, DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 

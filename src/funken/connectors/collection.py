@@ -18,6 +18,7 @@ from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
+    ConnectorContext,
     NeedSplits,
     QueuedReader,
     Source,
@@ -25,12 +26,11 @@ from funken.connectors.base import (
     StaticSplits,
     Wait,
 )
-from funken.connectors.context import ConnectorContext
 from funken.errors import RecordNotPicklable
 from funken.expr.types import Type
-from funken.io.pickling import dumps_by_value, first_unpicklable
+from funken.io.shapes import dumps_by_value, first_unpicklable
+from funken.types.callables import T_co
 from funken.types.copying import distinct
-from funken.types.generics import T_co
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns

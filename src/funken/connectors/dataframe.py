@@ -21,17 +21,17 @@ from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    ConnectorContext,
     NeedSplits,
     Source,
     SourceReader,
     SplitEnumerator,
     Wait,
 )
-from funken.connectors.context import ConnectorContext
 from funken.connectors.formats.arrow_columns import columns_of_batch, schema_of_type
 from funken.dataclass import dataclass
 from funken.expr.types import ROW, Composite, Record, Type, outer_fields
-from funken.types.arrow import python_values
+from funken.types.convert import python_values
 from funken.types.row import Row
 
 _WAIT = Wait(1000)
@@ -153,7 +153,7 @@ class RowsSource(Source):
         """Return the schema of the rows."""
         if self.schema is None or not self.columns or len(set(self.columns)) < len(self.columns):
             raise NotVectorizable("reads a DataFrame whose columns have no types, or two of one name")
-        types = importlib.import_module("funken.spark.frames.files").arrow_schema(self.schema).types
+        types = importlib.import_module("funken.spark.frames").arrow_schema(self.schema).types
         return Record(map(schema_of_type, types), ROW, self.columns)
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:

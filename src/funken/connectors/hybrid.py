@@ -19,6 +19,7 @@ from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    ConnectorContext,
     NeedSplits,
     Source,
     SourceReader,
@@ -26,12 +27,11 @@ from funken.connectors.base import (
     Wait,
     split_id,
 )
-from funken.connectors.context import ConnectorContext
 from funken.connectors.dataframe import RowsSource
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.io.pickling import dumps_by_value
-from funken.types.generics import Generic, T_co
+from funken.io.shapes import dumps_by_value
+from funken.types.callables import Generic, T_co
 
 _SWITCH_MILLIS = 10
 """How soon after the end of a source the next one is begun."""

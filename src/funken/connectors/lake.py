@@ -16,14 +16,13 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from funken.columnar.block import Block
-from funken.connectors.formats.arrow_batches import batch_of_columns
+from funken.connectors.formats.arrow import array_of, batch_of_columns
 from funken.connectors.formats.arrow_columns import columns_of_batch, whole_array
-from funken.connectors.formats.arrow_values import array_of
-from funken.connectors.rows import RowMaker
+from funken.connectors.schemas import RowMaker
 from funken.connectors.sink import CommitRequest, MarkingCommitter, SinkWriter
 from funken.errors import ValueDoesNotFit
 from funken.expr.types import Atomic, atomic_fields, outer_fields
-from funken.types.arrow import parquet_file, python_rows
+from funken.types.convert import parquet_file, python_rows
 from funken.types.info import TupleTypeInfo
 
 ROWS_PER_FILE = 500_000

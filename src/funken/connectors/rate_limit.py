@@ -10,8 +10,16 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, SplitEnumerator, Wait
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import (
+    Batch,
+    Boundedness,
+    ConnectorContext,
+    NeedSplits,
+    Source,
+    SourceReader,
+    SplitEnumerator,
+    Wait,
+)
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 

@@ -14,9 +14,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.base import CommitterContext, ConnectorContext
+from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
-from funken.types.generics import Generic, T_contra
+from funken.types.callables import Generic, T_contra
 from funken.types.info import TypeInformation
 
 logger = logging.getLogger(__name__)
@@ -445,11 +446,43 @@ class Sink(Generic[T_contra]):
         return None
 
 
+# ---- A sink that drops its records.
+
+
+@dataclass(frozen=True)
+class DiscardingSink(Sink):
+    """Drops every record, without looking at it (Flink's ``DiscardingSink``): for benchmarks, and streams that end nowhere.
+
+    >>> from funken.testing import local
+    >>> numbers = local([1, 2, 3])
+    >>> _ = numbers.sink_to(DiscardingSink())  # a job needs a sink
+    >>> numbers.map(str).execute_and_collect(limit=3)
+    ['1', '2', '3']
+    >>> DiscardingSink().writer(ConnectorContext("nowhere", 0, 1)).write([1, 2, 3], None, now=0)
+    """
+
+    takes_columns = True
+    reads_only = True
+    never_waits = True
+
+    def writer(self, context: ConnectorContext) -> SinkWriter:
+        """Make a writer."""
+        return _Discarding()
+
+
+class _Discarding(SinkWriter):
+    """Writes nothing."""
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Drop a block."""
+
+
 __all__ = [
     "CommitOutcome",
     "CommitRequest",
     "Committer",
     "DeliveryGuarantee",
+    "DiscardingSink",
     "MarkingCommitter",
     "PreparedCommittable",
     "Sink",

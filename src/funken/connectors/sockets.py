@@ -10,9 +10,8 @@ import socket
 from collections.abc import Sequence
 from typing import ClassVar
 
-from funken.connectors.base import Boundedness, Source, SplitEnumerator, StaticSplits
-from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.polled_reader import FeedReader, PeerClosed
+from funken.connectors.base import Boundedness, ConnectorContext, Source, SplitEnumerator, StaticSplits
+from funken.connectors.reading import FeedReader, PeerClosed
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, SourceNotReadable
 

@@ -10,20 +10,20 @@ and ``spark`` in ``dataset.cluster`` only.
 [('be', 2), ('not', 1), ('or', 1), ('to', 2)]
 """
 
-from funken.api.jobs.batch import (
+from funken.api.jobs.notebook import (
     BatchProgress,
     IterationProgress,
     OperatorProgress,
     SuperstepProgress,
+    show_progress,
     watch_batch_jobs,
 )
-from funken.api.jobs.notebook import show_progress
 from funken.dataset.api.aggregations import Aggregations
 from funken.dataset.api.dataset import AggregateDataSet, DataSet, SortedDataSet
 from funken.dataset.api.environment import DataSetResult, ExecutionEnvironment
 from funken.dataset.api.grouped import GroupedDataSet
 from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
-from funken.dataset.api.sink import DataSink
+from funken.dataset.api.results import DataSink
 from funken.dataset.api.two_inputs import CoGroupDataSet, CrossDataSet, JoinDataSet
 from funken.dataset.api.utils import ChecksumHashCode, ColumnSummary, DataSetUtils
 from funken.dataset.formats.inputs import InputFormat
@@ -35,9 +35,10 @@ from funken.dataset.plan.functions import (
     MapPartitionFunction,
 )
 from funken.dataset.plan.nodes import CombineHint, JoinHint
-from funken.dataset.runtime.accumulators import (
+from funken.dataset.runtime.context import (
     Accumulator,
     AverageAccumulator,
+    DataSetRuntimeContext,
     DoubleCounter,
     Histogram,
     IntCounter,
@@ -46,14 +47,13 @@ from funken.dataset.runtime.accumulators import (
     MaxAccumulator,
     MinAccumulator,
 )
-from funken.dataset.runtime.aggregators import (
+from funken.dataset.runtime.iterations import (
     Aggregator,
     DoubleSumAggregator,
     LongSumAggregator,
     MaxAggregator,
     MinAggregator,
 )
-from funken.dataset.runtime.context import DataSetRuntimeContext
 
 __all__ = [
     "Accumulator",

@@ -3,56 +3,61 @@
 May import ``funken``, ``funken.dataset``, ``funken.sdk``, ``config``, ``errors``, ``extras`` and ``ids``.
 """
 
-from funken.graph.bipartite import BipartiteGraph, BipartiteProjection
-from funken.graph.core import InvalidVertexIdsValidator
-from funken.graph.generators import GraphGenerator, RandomGraph, RMatGraph
+from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex, InvalidVertexIdsValidator, Triplet
+from funken.graph.generators import BipartiteGraph, BipartiteProjection, GraphGenerator, RandomGraph, RMatGraph
 from funken.graph.graph import Graph
-from funken.graph.iterations.configuration import GraphFunction, IterationConfiguration
-from funken.graph.iterations.gather_sum_apply import ApplyFunction, Neighbor, NeighborGatherFunction, SumFunction
-from funken.graph.iterations.scatter_gather import GatherFunction, ScatterFunction
-from funken.graph.iterations.vertex_centric import ComputeFunction, MessageCombiner, MessagingFunction
-from funken.graph.library.analytics import GraphAnalytic, GraphMetricsResult
-from funken.graph.library.clustering import (
+from funken.graph.iterations import (
+    ApplyFunction,
+    ComputeFunction,
+    GatherFunction,
+    GraphFunction,
+    IterationConfiguration,
+    MessageCombiner,
+    MessagingFunction,
+    Neighbor,
+    NeighborGatherFunction,
+    ScatterFunction,
+    SumFunction,
+)
+from funken.graph.library import (
+    HITS,
+    AdamicAdar,
     AverageClusteringCoefficient,
-    GlobalClusteringCoefficient,
-    GraphMetrics,
-    LocalClusteringCoefficient,
-    TriangleCount,
-    TriangleListing,
-)
-from funken.graph.library.communities import CommunityDetection, LabelPropagation, Summarization
-from funken.graph.library.degrees import (
+    BreadthFirstSearch,
+    CommunityDetection,
+    ConnectedComponents,
     Degrees,
-    EdgeDegreesPair,
-    EdgeSourceDegrees,
-    EdgeTargetDegrees,
-    MaximumDegree,
-    VertexDegrees,
-)
-from funken.graph.library.ranking import HITS, PageRank
-from funken.graph.library.reaching import BreadthFirstSearch, ConnectedComponents, SingleSourceShortestPaths
-from funken.graph.library.similarity import AdamicAdar, JaccardIndex
-from funken.graph.library.triads import (
     DirectedMetrics,
     DirectedMetricsResult,
+    EdgeDegreesPair,
     EdgeMetrics,
     EdgeMetricsResult,
+    EdgeSourceDegrees,
+    EdgeTargetDegrees,
+    GlobalClusteringCoefficient,
+    GraphAnalytic,
+    GraphMetrics,
+    GraphMetricsResult,
+    JaccardIndex,
+    LabelPropagation,
+    LocalClusteringCoefficient,
+    MaximumDegree,
+    PageRank,
+    SingleSourceShortestPaths,
+    Summarization,
     TriadicCensus,
+    TriangleCount,
+    TriangleListing,
+    VertexDegrees,
 )
-from funken.graph.records import EdgeDirection, GraphEdge, GraphVertex, Triplet
-from funken.graph.streaming.edge_stream import EdgeStream
-from funken.graph.streaming.neighborhoods import Neighborhood
-from funken.graph.streaming.running import EstimatedTriangles
-from funken.graph.streaming.slices import EdgeSlice
-from funken.graph.streaming.summaries import DisjointSet
-from funken.graph.streaming.summary_functions import (
+from funken.graph.streaming.edge_stream import EdgeSlice, EdgeStream, EstimatedTriangles, Neighborhood
+from funken.graph.streaming.summaries import (
     Bipartiteness,
     BipartitenessCheck,
+    DisjointSet,
+    ExactTriangleCount,
     Spanner,
     StreamingConnectedComponents,
-)
-from funken.graph.streaming.triangles import (
-    ExactTriangleCount,
     StreamingTriangles,
     TriangleEstimate,
     WindowTriangleCount,

@@ -2,17 +2,264 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from funken.dataset import DataSet, ExecutionEnvironment
 from funken.errors import InvalidProgram
-from funken.graph.iterations.configuration import IterationConfiguration
-from funken.graph.iterations.gather_sum_apply import gather_sum_apply
-from funken.graph.iterations.scatter_gather import scatter_gather
-from funken.graph.iterations.vertex_centric import vertex_centric
-from funken.graph.neighborhoods import GraphNeighborhoods
-from funken.graph.transformations import GraphTransformations
+from funken.graph.core import GraphBase, GraphEdge, GraphNeighborhoods, GraphVertex
+from funken.graph.iterations import IterationConfiguration, gather_sum_apply, scatter_gather, vertex_centric
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+# ---- Graphs made of graphs: mapped, filtered, joined with values, changed, and put together.
+
+
+class GraphTransformations(GraphBase):
+    """The methods of ``Graph`` that return a graph.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> from funken.graph import Graph
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
+    >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
+    >>> sorted(graph.map_vertices(lambda vertex: vertex.value + 1).get_vertices().collect())
+    [(1, 11), (2, 21), (3, 31)]
+    >>> sorted(graph.map_edges(lambda edge: -edge.value).get_edges().collect())[0]
+    (1, 2, -12)
+    >>> sorted(graph.translate_graph_ids(str).get_vertex_ids().collect())
+    ['1', '2', '3']
+    >>> more = env.from_elements((1, 5))
+    >>> sorted(graph.join_with_vertices(more, lambda own, value: own + value).get_vertices().collect())
+    [(1, 15), (2, 20), (3, 30)]
+    >>> add = lambda own, value: own + value
+    >>> sorted(graph.join_with_edges(env.from_elements((1, 2, 1)), add).get_edges().collect())[0]
+    (1, 2, 13)
+    >>> sorted(graph.join_with_edges_on_source(more, add).get_edges().collect())[:2]
+    [(1, 2, 17), (1, 3, 18)]
+    >>> sorted(graph.join_with_edges_on_target(more, add).get_edges().collect())[3]
+    (3, 1, 36)
+    >>> sorted(graph.filter_on_vertices(lambda vertex: vertex.id > 1).get_edges().collect())
+    [(2, 3, 23)]
+    >>> graph.filter_on_edges(lambda edge: edge.value > 20).number_of_edges()
+    2
+    >>> graph.subgraph(lambda vertex: vertex.id < 3, lambda edge: True).get_edges().collect()
+    [(1, 2, 12)]
+    >>> sorted(graph.reverse().get_edge_ids().collect())
+    [(1, 3), (2, 1), (3, 1), (3, 2)]
+    >>> graph.get_undirected().number_of_edges(), graph.simplify(undirected=True).number_of_edges()
+    (8, 6)
+
+    Changes, and two graphs:
+
+    >>> larger = graph.add_vertex((4, 40)).add_edge((4, 0), (5, 50), 45).add_edges([(1, 9, 0), (5, 1, 51)])
+    >>> sorted(larger.get_vertices().collect())[3:], sorted(larger.get_edges().collect())[4:]
+    ([(4, 40), (5, 50)], [(4, 5, 45), (5, 1, 51)])
+    >>> larger.add_vertices([(6, 60)]).remove_vertex(5).number_of_edges(), larger.remove_vertices([1, 2]).number_of_edges()
+    (4, 1)
+    >>> graph.remove_edge(1, 2).number_of_edges(), graph.remove_edges([(1, 2), (1, 3)]).number_of_edges()
+    (3, 2)
+    >>> larger.difference(graph).get_edges().collect(), graph.union(larger).number_of_edges()
+    ([(4, 5, 45)], 10)
+    >>> graph.intersect(larger).number_of_edges()
+    4
+    """
+
+    # ---- values
+
+    def map_vertices(self, function: Any) -> Self:
+        """Replace each vertex's value by ``function(vertex)``."""
+        mapped = self._vertices.map(lambda vertex: (vertex[0], function(GraphVertex(vertex[0], vertex[1]))))
+        return self._new(mapped.with_forwarded_fields("f0"), self._edges)
+
+    def map_edges(self, function: Any) -> Self:
+        """Replace each edge's value by ``function(edge)``."""
+        mapped = self._edges.map(lambda edge: (edge[0], edge[1], function(GraphEdge(edge[0], edge[1], edge[2]))))
+        return self._new(self._vertices, mapped.with_forwarded_fields("f0; f1"))
+
+    def translate_graph_ids(self, function: Any) -> Self:
+        """Replace each id by ``function(id)``, which must give different ids for different ones."""
+        vertices = self._vertices.map(lambda vertex: (function(vertex[0]), vertex[1]))
+        return self._new(vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2])))
+
+    def join_with_vertices(self, values: DataSet, function: Any) -> Self:
+        """Replace a vertex's value by ``function(vertex value, value)``, where ``values`` has ``(id, value)``.
+
+        A vertex without one keeps its value; of several with the same id, one is taken.
+        """
+        joined = self._vertices.left_outer_join(values.distinct(0)).where(0).equal_to(0)
+        return self._new(
+            joined.using(lambda vertex, found: (vertex[0], function(vertex[1], found[1])) if found else vertex),
+            self._edges,
+        )
+
+    def join_with_edges(self, values: DataSet, function: Any) -> Self:
+        """As ``join_with_vertices``, for edges: ``values`` has ``(source, target, value)``."""
+        return self._join_edges(values, (0, 1), function)
+
+    def join_with_edges_on_source(self, values: DataSet, function: Any) -> Self:
+        """As ``join_with_edges``, where ``values`` has ``(source, value)``."""
+        return self._join_edges(values, (0,), function)
+
+    def join_with_edges_on_target(self, values: DataSet, function: Any) -> Self:
+        """As ``join_with_edges``, where ``values`` has ``(target, value)``."""
+        return self._join_edges(values, (1,), function)
+
+    def _join_edges(self, values: DataSet, key: tuple[int, ...], function: Any) -> Self:
+        places = tuple(range(len(key)))
+        joined = self._edges.left_outer_join(values.distinct(*places)).where(*key).equal_to(*places)
+
+        def changed(edge: Any, found: Any) -> Any:
+            return (edge[0], edge[1], function(edge[2], found[len(key)])) if found else edge
+
+        return self._new(self._vertices, joined.using(changed))
+
+    # ---- parts
+
+    def filter_on_vertices(self, function: Any) -> Self:
+        """Keep the vertices for which ``function(vertex)`` is true, and the edges between them."""
+        kept = self._vertices.filter(lambda vertex: function(GraphVertex(vertex[0], vertex[1])))
+        return self._new(kept, self._among(self._edges, kept))
+
+    def filter_on_edges(self, function: Any) -> Self:
+        """Keep the edges for which ``function(edge)`` is true, and all vertices."""
+        kept = self._edges.filter(lambda edge: function(GraphEdge(edge[0], edge[1], edge[2])))
+        return self._new(self._vertices, kept)
+
+    def subgraph(self, vertex_filter: Any, edge_filter: Any) -> Self:
+        """Keep vertices and edges for which the filters are true; an edge needs both its vertices."""
+        return self.filter_on_vertices(vertex_filter).filter_on_edges(edge_filter)
+
+    @staticmethod
+    def _among(edges: DataSet, vertices: DataSet) -> DataSet:
+        for place in (0, 1):
+            edges = edges.join(vertices).where(place).equal_to(0).using(_left)
+        return edges
+
+    def reverse(self) -> Self:
+        """Turn every edge round."""
+        return self._new(self._vertices, self._edges.map(_reversed))
+
+    def get_undirected(self) -> Self:
+        """Add the reverse of every edge, also where it is there already."""
+        return self._new(self._vertices, self._edges.flat_map(lambda edge: [edge, _reversed(edge)]))
+
+    def simplify(self, undirected: bool = False) -> Self:
+        """Remove edges of a vertex with itself, and all but one of equal source and target; values are lost.
+
+        With ``undirected``, every edge gets a reverse first.
+        """
+        edges = self._edges.filter(lambda edge: edge[0] != edge[1])
+        if undirected:
+            edges = edges.flat_map(lambda edge: [edge, _reversed(edge)])
+        return self._new(self._vertices, edges.map(lambda edge: (edge[0], edge[1], None)).distinct(0, 1))
+
+    # ---- mutations
+
+    def add_vertex(self, vertex: Any) -> Self:
+        """Add a vertex; one with that id stays as it is."""
+        return self.add_vertices([vertex])
+
+    def add_vertices(self, vertices: Iterable[Any]) -> Self:
+        """Add vertices; those with known ids stay as they are."""
+        more = self._collection(vertices, 2, "add_vertices")
+        return self._new(self._vertices.co_group(more).where(0).equal_to(0).using(_first_of_either), self._edges)
+
+    def add_edge(self, source: Any, target: Any, value: Any = None) -> Self:
+        """Add an edge between two vertices ``(id, value)``, which are added too if they are missing."""
+        edge = self._collection([(source[0], target[0], value)], 3, "add_edge")
+        return type(self)(self.add_vertices([source, target])._vertices, self._edges.union(edge))
+
+    def add_edges(self, edges: Iterable[Any]) -> Self:
+        """Add the edges whose two ends are vertices of the graph; ignore others."""
+        more = self._among(self._collection(edges, 3, "add_edges"), self._vertices)
+        return self._new(self._vertices, self._edges.union(more))
+
+    def remove_vertex(self, vertex_id: Any) -> Self:
+        """Remove a vertex and its edges."""
+        return self.remove_vertices([vertex_id])
+
+    def remove_vertices(self, ids: Iterable[Any]) -> Self:
+        """Remove vertices and their edges."""
+        gone = frozenset(ids)
+        kept = self._vertices.filter(lambda vertex: vertex[0] not in gone)
+        return self._new(kept, self._edges.filter(lambda edge: edge[0] not in gone and edge[1] not in gone))
+
+    def remove_edge(self, source: Any, target: Any) -> Self:
+        """Remove all edges from one vertex to another."""
+        return self.remove_edges([(source, target)])
+
+    def remove_edges(self, edges: Iterable[Any]) -> Self:
+        """Remove all edges with these sources and targets."""
+        gone = frozenset((edge[0], edge[1]) for edge in edges)
+        return self._new(self._vertices, self._edges.filter(lambda edge: (edge[0], edge[1]) not in gone))
+
+    def _collection(self, records: Iterable[Any], width: int, method: str) -> DataSet:
+        made = [tuple(record) for record in records]
+        for record in made:
+            if len(record) != width:
+                wanted = "(id, value)" if width == 2 else "(source, target, value)"
+                raise InvalidProgram(f"{method}() got {record!r}; give {wanted}.")
+        return self.get_context().from_collection(made)
+
+    # ---- two graphs
+
+    def union(self, other: Self) -> Self:
+        """Put two graphs together: of vertices with equal ids one stays (of this graph), of edges all."""
+        vertices = self._vertices.co_group(other._vertices).where(0).equal_to(0).using(_first_of_either)
+        return self._new(vertices, self._edges.union(other._edges))
+
+    def difference(self, other: Self) -> Self:
+        """Remove the vertices of another graph, with all their edges."""
+        kept = self._vertices.co_group(other._vertices).where(0).equal_to(0).using(_only_left)
+        return self._new(kept, self._among(self._edges, kept))
+
+    def intersect(self, other: Self, distinct: bool = True) -> Self:
+        """Keep the edges, equal in source, target and value, that both graphs have; vertices have no values.
+
+        With ``distinct``, an edge is kept once, else as often as there are pairs of it.
+        """
+        pairs = self._edges.map(tuple).co_group(other._edges.map(tuple)).where(0, 1).equal_to(0, 1)
+        return self._new(None, pairs.using(_Common(distinct)))
+
+
+class _Common:
+    def __init__(self, distinct: bool) -> None:
+        self._distinct = distinct
+
+    def __call__(self, ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+        """Return the edges that are on both sides; values need no order."""
+        left = list(others)
+        seen: list[Any] = []
+        for edge in ones:
+            if edge not in left:
+                continue
+            if not self._distinct:
+                left.remove(edge)
+            elif edge in seen:
+                continue
+            seen.append(edge)
+            yield edge
+
+
+def _left(edge: Any, _: Any) -> Any:
+    return edge
+
+
+def _reversed(edge: Any) -> tuple[Any, Any, Any]:
+    return (edge[1], edge[0], edge[2])
+
+
+def _first_of_either(ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    own = list(ones)
+    yield from own or [next(iter(others))]
+
+
+def _only_left(ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    if not any(True for _ in others):
+        yield from ones
 
 
 class Graph(GraphTransformations, GraphNeighborhoods):
@@ -159,7 +406,7 @@ class Graph(GraphTransformations, GraphNeighborhoods):
         >>> sorted(graph.get_edges().collect())
         [(1, 2, None), (2, 3, None)]
         """
-        from funken.graph.columns.chunks import chunks_of
+        from funken.graph.columns.parts import chunks_of
 
         return cls.from_chunks(env.from_collection(chunks_of(source, target, values, env.get_parallelism())), vertices)
 
@@ -185,7 +432,7 @@ class Graph(GraphTransformations, GraphNeighborhoods):
         >>> sorted(Graph.from_parquet(env, path).get_edge_ids().collect())
         [(1, 2), (2, 3)]
         """
-        from funken.graph.columns.chunks import ParquetChunks
+        from funken.graph.columns.parts import ParquetChunks
 
         return cls.from_chunks(env.create_input(ParquetChunks(str(path), source, target, value)), vertices)
 

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 _LOCK = ".in-use"
 _PREFIX = "funken-"
@@ -94,3 +95,15 @@ def _is_left_over(entry: os.DirEntry[str], now: float) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+# ---- Where Funken keeps on this machine what is made once for all programs of a user.
+
+
+def cache_folder() -> Path | None:
+    """Return Funken's part of the user's cache, which need not be there; ``None`` if the user has none."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", ""), ".cache"))
+    return cache / "funken" if cache.is_absolute() else None
+
+
+__all__ = ["cache_folder", "make_temporary_folder", "remove_temporary_folder", "sweep", "temporary_folder"]

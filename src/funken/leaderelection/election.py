@@ -6,16 +6,185 @@ and is started again as a standby by whatever supervises it.
 
 from __future__ import annotations
 
+import json
+import logging
+import socket
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Protocol
+from uuid import uuid4
 
 from funken import config
 from funken.config import Configuration
-from funken.errors import InvalidConfiguration
+from funken.dataclass import dataclass
+from funken.errors import CheckpointError, CheckpointNotFound, InvalidConfiguration
 from funken.io.storage import Storage, open_storage
-from funken.leaderelection.lease import LeaseElection
+from funken.leaderelection.machine import (
+    Create,
+    Created,
+    Elapsed,
+    Failed,
+    Granted,
+    LeaseCommand,
+    LeaseEvent,
+    LeaseMachine,
+    LeaseRole,
+    Look,
+    Observed,
+    Release,
+    Renew,
+    Renewed,
+    Resigned,
+    Revoked,
+)
 from funken.leaderelection.zookeeper import ZooKeeperElection
+from funken.timing.clock import SystemClock
+
+# ---- How a job of several drivers has ended, for those that would take it over: one file, written by the leader.
+
+
+_FILE = "result"
+
+
+@dataclass(frozen=True, slots=True)
+class JobResultEntry:
+    """How a job has ended, and why, if it has failed."""
+
+    status: str
+    failure: str = ""
+
+
+def result_of_job(storage: Storage) -> JobResultEntry | None:
+    """Return how the job has ended; ``None`` if it has not.
+
+    >>> from funken.testing.memory_storage import MemoryStorage
+    >>> storage = MemoryStorage()
+    >>> result_of_job(storage)
+    >>> keep_result(storage, JobResultEntry("FINISHED"))
+    >>> result_of_job(storage)
+    JobResultEntry(status='FINISHED', failure='')
+    """
+    try:
+        found = json.loads(storage.read(_FILE))
+        return JobResultEntry(str(found["status"]), str(found.get("failure", "")))
+    except CheckpointNotFound:
+        return None
+
+
+def keep_result(storage: Storage, entry: JobResultEntry) -> None:
+    """Note how the job has ended."""
+    storage.write(_FILE, json.dumps({"status": entry.status, "failure": entry.failure}).encode())
+
+
+# ---- The lease in a storage folder: a thread that does what its machine decides. Nothing has to be installed.
+#
+# ::
+#
+#     <storageDir>/_high-availability/<cluster id>/<job id>/leader/<term>
+
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_SECONDS = 10.0
+
+
+class LeaseElection:
+    """One driver's part in an election by lease; ``duration`` is in seconds.
+
+    >>> import tempfile
+    >>> from funken.io.storage import open_storage
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> election = LeaseElection(open_storage(folder.name), duration=30.0)
+    >>> election.start(lost=print)
+    >>> election.granted.wait(30), election.term
+    (True, 1)
+    >>> election.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, storage: Storage, duration: float) -> None:
+        self.name = f"lease {storage.uri}"
+        self.granted = threading.Event()
+        self.term = 0
+        self._storage = storage
+        self._machine = LeaseMachine(duration)
+        self._token = uuid4().hex
+        self._closing = threading.Event()
+        self._clock = SystemClock()
+        self._lost: Callable[[str], None] = lambda reason: None
+        self._thread = threading.Thread(target=self._run, name="funken-lease", daemon=True)
+
+    def start(self, lost: Callable[[str], None]) -> None:
+        """Become a candidate."""
+        self._lost = lost
+        self._thread.start()
+
+    def close(self) -> None:
+        """Be no candidate any more."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_SECONDS)  # a storage that hangs is left to its thread
+
+    def _run(self) -> None:
+        while not self._closing.is_set() and self._machine.role is not LeaseRole.OVER:
+            self._handle(Elapsed())
+            self._closing.wait(self._machine.due(self._clock.monotonic()))
+        self._handle(Resigned())
+
+    def _handle(self, event: LeaseEvent) -> None:
+        commands = self._machine.handle(event, self._clock.monotonic())
+        while commands:
+            answer = self._execute(commands.pop(0))
+            if answer is not None:
+                commands += self._machine.handle(answer, self._clock.monotonic())
+
+    def _execute(self, command: LeaseCommand) -> LeaseEvent | None:
+        try:
+            match command:
+                case Look():
+                    return self._look()
+                case Create(term=term):
+                    self._write(term, 0, new=True)
+                    return Created()
+                case Renew(term=term, beat=beat):
+                    self._write(term, beat)
+                    return Renewed()
+                case Release(term=term):
+                    self._write(term, -1)
+                case Granted(term=term):
+                    self.term = term
+                    self.granted.set()
+                    self._tidy(term)
+                case Revoked(reason=reason):
+                    self._lost(reason)
+        except CheckpointError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                logger.warning("leader election: %s", error)
+            return Failed(str(error))
+        return None
+
+    def _look(self) -> Observed:
+        terms = [int(name) for name in self._storage.sizes() if name.isdecimal()]
+        if not terms:
+            return Observed()
+        newest = max(terms)
+        try:
+            found = json.loads(self._storage.read(str(newest)))
+            beat, token = int(found["beat"]), str(found["token"])
+        except (ValueError, KeyError, TypeError):  # torn: its driver has to write it again
+            return Observed(newest)
+        foreign = newest == self._machine.term and token != self._token
+        return Observed(newest, beat, beat < 0, foreign)
+
+    def _write(self, term: int, beat: int, new: bool = False) -> None:
+        self._storage.write(str(term), json.dumps({"beat": beat, "token": self._token}).encode(), new=new)
+
+    def _tidy(self, term: int) -> None:
+        for name in self._storage.sizes():
+            if name.isdecimal() and int(name) < term:
+                self._storage.delete(name)
+
 
 FOLDER = "_high-availability"
 
@@ -91,3 +260,61 @@ def election_of(configuration: Configuration) -> LeaderElection | None:
         session, connect = get(config.HA_ZOOKEEPER_SESSION) / 1000, get(config.HA_ZOOKEEPER_CONNECTION) / 1000
         return ZooKeeperElection(get(config.HA_ZOOKEEPER_QUORUM), path, session, connect)
     return None
+
+
+# ---- Where the leaders of jobs answer requests: one small file each beside their lease, for who looks after all
+# jobs of a storage.
+#
+# ::
+#
+#     <storageDir>/_high-availability/<cluster id>/<job id>/rest
+#
+# A file has an address and the host that it is of, never a token. It is a hint: the leader may be gone, and the
+# next one replaces it.
+
+
+_ADDRESS_FILE = "rest"
+_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAddress:
+    """Where the leader of a job answers, and the host name of its machine."""
+
+    url: str
+    host: str
+
+
+def publish(storage: Storage, url: str) -> None:
+    """Write down where this driver answers, which leads the job of this folder."""
+    storage.write(_ADDRESS_FILE, json.dumps(asdict(LeaderAddress(url, socket.gethostname()))).encode())
+
+
+def withdraw(storage: Storage) -> None:
+    """Remove what ``publish`` wrote; to be called by a leader that still leads."""
+    storage.delete(_ADDRESS_FILE)
+
+
+def published(directory: str) -> list[LeaderAddress]:
+    """Return the addresses below ``high-availability.storageDir``, sorted by cluster and job; files of others are left out.
+
+    >>> from funken.io.storage import mounted
+    >>> from funken.testing.memory_storage import MemoryStorage
+    >>> storage = MemoryStorage()
+    >>> publish(storage.at("_high-availability/shop/orders"), "http://10.0.0.7:8081")
+    >>> with mounted("memory://ha", storage):
+    ...     [address.url for address in published("memory://ha/")]
+    ['http://10.0.0.7:8081']
+    """
+    storage = open_storage(f"{directory.rstrip('/')}/{FOLDER}")
+    found = []
+    for name in sorted(storage.sizes()):
+        parts = name.split("/")
+        if len(parts) != _DEPTH or parts[-1] != _ADDRESS_FILE:
+            continue
+        try:
+            read = json.loads(storage.read(name))
+            found.append(LeaderAddress(str(read["url"]), str(read["host"])))
+        except (CheckpointError, ValueError, KeyError, TypeError):  # gone since, or not of this version
+            continue
+    return found

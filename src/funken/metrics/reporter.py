@@ -70,11 +70,11 @@ class MetricReporter(Protocol):
 
 _OPEN_TELEMETRY = "funken.metrics.reporters.opentelemetry:OpenTelemetryReporter"
 _BUILT_IN = {
-    "log": "funken.metrics.reporters.log:LogReporter",
-    "json": "funken.metrics.reporters.jsonlines:JsonLinesReporter",
+    "log": "funken.metrics.reporters.lines:LogReporter",
+    "json": "funken.metrics.reporters.lines:JsonLinesReporter",
     "opentelemetry": _OPEN_TELEMETRY,
     "prometheus": "funken.metrics.reporters.prometheus:PrometheusReporter",
-    "org.apache.flink.metrics.slf4j.Slf4jReporterFactory": "funken.metrics.reporters.log:LogReporter",
+    "org.apache.flink.metrics.slf4j.Slf4jReporterFactory": "funken.metrics.reporters.lines:LogReporter",
     "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory": _OPEN_TELEMETRY,
     "org.apache.flink.metrics.prometheus.PrometheusReporterFactory": "funken.metrics.reporters.prometheus:PrometheusReporter",
 }

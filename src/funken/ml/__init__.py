@@ -13,35 +13,62 @@ A library: may import the public surface of ``funken`` and ``funken.dataset``, `
 
 import funken.ml.packages  # noqa: F401 - an absent package is named with its extra
 from funken.ml import data, metrics, online, preprocessing, training
-from funken.ml.explain import FeatureWeight, explain
-from funken.ml.online.learners import OnlineKMeans, OnlineLearner, OnlineLogisticRegression, OnlineStandardScaler
-from funken.ml.online.operators import Evaluation, ModelVersion, Prediction
-from funken.ml.online.river import Drift, DriftDetector, RiverLearner
+from funken.ml.base import EstimatorPipeline as Pipeline
+from funken.ml.base import FeatureWeight, explain, make_pipeline, train_test_split
+from funken.ml.online import (
+    Drift,
+    DriftDetector,
+    Evaluation,
+    ModelVersion,
+    OnlineKMeans,
+    OnlineLearner,
+    OnlineLogisticRegression,
+    OnlineStandardScaler,
+    Prediction,
+    RiverLearner,
+)
 from funken.ml.persistence import load, save
-from funken.ml.pipeline import EstimatorPipeline as Pipeline
-from funken.ml.pipeline import make_pipeline, train_test_split
 from funken.ml.preprocessing.discretizers import Binarizer, Bucketizer, IndexToString, KBinsDiscretizer, StringIndexer
-from funken.ml.preprocessing.encoders import LabelEncoder, OneHotEncoder, OrdinalEncoder, SimpleImputer
-from funken.ml.preprocessing.scalers import (
+from funken.ml.preprocessing.transformers import (
+    CountVectorizer,
+    HashingVectorizer,
+    LabelEncoder,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
     RobustScaler,
+    SelectKBest,
+    SimpleImputer,
     StandardScaler,
+    TfidfTransformer,
+    TfidfVectorizer,
+    VarianceThreshold,
 )
-from funken.ml.preprocessing.selection import SelectKBest, VarianceThreshold
-from funken.ml.preprocessing.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from funken.ml.preprocessing.vectors import FeatureHasher, MinHashLSH, VectorAssembler, VectorSlicer
 from funken.ml.training.als import ALS
-from funken.ml.training.bayes import GaussianNB, MultinomialNB
-from funken.ml.training.classifiers import LinearSVC, LogisticRegression
-from funken.ml.training.clustering import KMeans
-from funken.ml.training.descent import MultipleLinearRegression
-from funken.ml.training.ensembles import PartitionClassifier, PartitionRegressor
-from funken.ml.training.hierarchy import AgglomerativeClustering
-from funken.ml.training.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
-from funken.ml.training.regression import ElasticNet, Lasso, LinearRegression, Ridge
+from funken.ml.training.linear import (
+    ElasticNet,
+    GaussianNB,
+    Lasso,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    MultinomialNB,
+    MultipleLinearRegression,
+    Ridge,
+)
+from funken.ml.training.neighbors import (
+    AgglomerativeClustering,
+    KMeans,
+    KNeighborsClassifier,
+    KNeighborsRegressor,
+    NearestNeighbors,
+    PartitionClassifier,
+    PartitionRegressor,
+)
 
 __all__ = [
     "ALS",

@@ -26,9 +26,9 @@ from funken.errors import InvalidProgram
 _FUNCTIONS = {name: getattr(feature_selection, name) for name in ("f_classif", "f_regression", "chi2")}
 _TYPES = {kind.__name__: kind for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
 _PARTS = {
-    "funken.ml.online.learners": ("KMeansKernel", "FtrlKernel", "ScalerKernel"),
-    "funken.ml.preprocessing.statistics": ("Moments",),
-    "funken.ml.data.blocks": ("FieldLayout",),
+    "funken.ml.online": ("KMeansKernel", "FtrlKernel", "ScalerKernel"),
+    "funken.ml.preprocessing.transformers": ("Moments",),
+    "funken.ml.data": ("FieldLayout",),
 }
 FORMAT, VERSION = "funken.ml", 1
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from funken.dataclass import dataclass
 from funken.errors import StateNotKeyed
 from funken.metrics.registry import MetricGroup
+from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -24,10 +25,9 @@ from funken.state.descriptors import (
 from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
 from funken.state.keyed import KeyedStateStore
 from funken.state.maps import MapState
-from funken.state.snapshot_writer import OperatorStates
 from funken.timing.clock import SystemClock
 from funken.timing.timers import InternalTimerService
-from funken.types.generics import K, R, S, V
+from funken.types.callables import K, R, S, V
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from funken.errors import StateError
 from funken.operators.context import OperatorContext
+from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from funken.state.keys.normal import with_one_nan
-from funken.state.snapshot_writer import OperatorStates
-from funken.types.generics import Generic, K, S, T, V
+from funken.types.callables import Generic, K, S, T, V
 
 _MODES = ("split", "union", "broadcast")
 

@@ -19,8 +19,7 @@ from funken.columnar.block import Block, TupleBlock
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.codegen.fields import by_field, fields_made, names_of_fields, rows_of_fields
-from funken.operators.codegen.loops import LoopStep, LoopText
+from funken.operators.codegen.loops import LoopStep, LoopText, by_field, fields_made, names_of_fields, rows_of_fields
 from funken.operators.context import OperatorContext
 from funken.operators.results import shared
 from funken.operators.traits import BatchInput, LoopCall, OperatorTraits

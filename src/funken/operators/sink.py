@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.connectors.context import declares
+from funken.connectors.base import declares
 from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
 from funken.dataclass import dataclass
-from funken.io.pickling import dumps_records
+from funken.io.shapes import dumps_records
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.context import connector_context
 from funken.operators.coordinators.base import OperatorCoordinatorContext
+from funken.operators.coordinators.collecting import CollectCoordinator, PrintCoordinator
 from funken.operators.coordinators.committing import CommitCoordinator
-from funken.operators.coordinators.results import CollectCoordinator, PrintCoordinator
 from funken.operators.stateless import UserFunctionOperator
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import UserFunction

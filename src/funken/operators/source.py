@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait, split_id
-from funken.connectors.context import declares
+from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait, declares, split_id
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator
 from funken.operators.context import connector_context
 from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.source import SourceCoordinator
-from funken.operators.coordinators.source_events import (
+from funken.operators.coordinators.source import (
     AddSplits,
     AlignWatermark,
     ReportWatermark,
     RequestSplits,
+    SourceCoordinator,
     SplitsDiscovered,
 )
 from funken.operators.timestamps import WatermarkEmitter, assigner_calls

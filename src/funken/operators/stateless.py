@@ -10,10 +10,16 @@ from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.late import late_operator
-from funken.operators.missing_results import GLOBALS, KIND, MissingResults, changes_globals, without_return
 from funken.operators.traits import LoopCall, OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import (
+    GLOBALS,
+    KIND,
+    MissingResults,
+    UserFunction,
+    changes_globals,
+    late_operator,
+    without_return,
+)
 from funken.types.callables import check_several
 
 
@@ -58,7 +64,7 @@ class CatchingMap:
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.process.keyed_map:KeyedMapLogic", self)
+        return late_operator(Operator, "funken.operators.process.one_input:KeyedMapLogic", self)
 
 
 @dataclass(frozen=True)

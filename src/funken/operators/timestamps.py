@@ -14,9 +14,8 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import call_of
-from funken.timing.event_time_checks import EventTimeChecks
 from funken.timing.instants import check_range, timestamps_ms
-from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkProgress, WatermarkStrategy
+from funken.timing.watermarks import BoundedOutOfOrdernessSpec, EventTimeChecks, WatermarkProgress, WatermarkStrategy
 
 
 def _assigned(assigner: Callable[[Any, int], Any], values: Values, stamps: Timestamps) -> list[Any]:

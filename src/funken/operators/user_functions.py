@@ -6,10 +6,15 @@ function or bound method, so that calling it costs nothing extra.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MethodType
-from typing import Any
+import dis
+import os
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CodeType, CoroutineType, GeneratorType, MethodType
+from typing import Any, TypeVar
 
+from funken.columnar.bytecode import returns_only_none
 from funken.dataclass import dataclass
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.operator_state import prepare
@@ -56,3 +61,120 @@ def call_of(function: Any, method: str) -> UserFunction:
     if isinstance(function, MethodType):
         return UserFunction(function.__self__, function.__name__)
     return UserFunction(function) if callable(function) else UserFunction(function, method)
+
+
+# ---- Operators by name: a spec says which logic runs it without importing it.
+#
+# Specs travel in plans and are read on the driver; logics are imported where they run, and some of them load NumPy.
+
+
+T = TypeVar("T")
+
+
+def late_operator(kind: type[T], name: str, *arguments: Any) -> T:
+    """Import ``module:class``, which is a ``kind``, and make one.
+
+    >>> late_operator(int, "builtins:bool", 1)
+    True
+    """
+    module, _, made = name.partition(":")
+    operator = getattr(import_module(module), made)(*arguments)
+    assert isinstance(operator, kind)
+    return operator
+
+
+# ---- Notice a ``map`` without results: a function that forgot its ``return`` gives ``None`` for every record.
+#
+# A function whose code can only return ``None`` is known when it is opened. Any other one is watched until it has
+# given something else, or 1,000 times ``None``. The job's diagnosis says it once per operator.
+
+
+RECORDS = 1000
+"""So many results that are all ``None`` are warned of."""
+KIND = "no results"
+GLOBALS = "global variables"
+_REMEDY = "Return the result, or use for_each() for a function that is called for its effect."
+_UNFINISHED = (GeneratorType, CoroutineType)
+_SEVERAL = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+
+
+def without_return(
+    call: Callable[..., Any], remedy: str = _REMEDY, fact: str = "returns nothing, so each result is None"
+) -> str | None:
+    """Return the warning for a function whose code returns nothing but ``None``; ``None`` for any other one.
+
+    >>> def parse(line):
+    ...     line.split(",")
+    >>> without_return(parse)[:59]
+    "its function 'parse' (<doctest funken.operators.user_functi"
+    >>> without_return(str.split), without_return(lambda line: None)
+    (None, None)
+    """
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not returns_only_none(code):
+        return None
+    place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+    return f"its function {code.co_name!r} ({place}) {fact}. {remedy}"
+
+
+def changes_globals(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a function that assigns a global variable, or appends to a global list; else ``None``.
+
+    >>> seen = []
+    >>> def remember(value):
+    ...     seen.append(value)
+    ...     return value
+    >>> "appends to 'seen', of which each worker has a copy" in changes_globals(remember)
+    True
+    >>> changes_globals(str.split)
+    """
+    function = getattr(call, "__func__", call)
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    known = getattr(function, "__globals__", {})
+    before = None
+    for step in dis.get_instructions(code):
+        does = ""
+        grows = step.argval in ("append", "extend") and before is not None and before.opname == "LOAD_GLOBAL"
+        if step.opname == "STORE_GLOBAL":
+            does = f"assigns {step.argval!r}"
+        elif grows and before is not None and isinstance(known.get(before.argval), list):
+            does = f"appends to {before.argval!r}"
+        if does:
+            line = step.positions.lineno if step.positions else code.co_firstlineno
+            place = f"{os.path.basename(code.co_filename)}, line {line}"
+            return (
+                f"its function {code.co_name!r} ({place}) {does}, of which each worker has a copy: the program's own stays as "
+                "it is. Emit what is wanted, take it with execute_and_collect(), or count with a metric."
+            )
+        before = step
+    return None
+
+
+class MissingResults:
+    """Watches the first results of a map, block by block."""
+
+    def __init__(self, warn: Callable[[str, str], None]) -> None:
+        self._warn = warn
+        self._count = 0
+
+    def goes_on(self, results: Sequence[Any]) -> bool:
+        """Look at the results of a block; return False if there is nothing more to watch."""
+        if results and type(results[0]) in _UNFINISHED:
+            kind = type(results[0]).__name__
+            raise TypeError(
+                f"the function of a map returned a {kind}, which is no record. "
+                + (
+                    "Return list(...) of it, or use flat_map()."
+                    if kind == "generator"
+                    else "Await it in an AsyncFunction."
+                )
+            )
+        if any(result is not None for result in results):
+            return False
+        self._count += len(results)
+        if self._count < RECORDS:
+            return True
+        self._warn(KIND, f"its function has returned None for each of its first {self._count:,} records. {_REMEDY}")
+        return False

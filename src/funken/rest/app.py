@@ -6,13 +6,15 @@ fit is rejected with the reason. A GET is answered on the event loop, from a sna
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -23,14 +25,256 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from funken.errors import RequestRejected
-from funken.rest.endpoints import ENDPOINTS, REFUSED, Endpoint, RestCall
+from funken.rest.endpoints import ENDPOINTS, REFUSED, VERSION, Endpoint, RestCall
 from funken.rest.jobs import Jobs
-from funken.rest.openapi import document
 from funken.rest.operations import CANCEL, Operations
 from funken.rest.parameters import Parameter
-from funken.rest.responses import encoded, error_response, json_response
-from funken.rest.security import Guard
-from funken.rest.settings import RestSettings
+from funken.rest.settings import LOOPBACK_NAMES, RestSettings, is_loopback
+from funken.runtime.job.snapshot import plain
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+
+# ---- Responses: JSON, and errors as Flink's REST API has them. Imported with the framework, when a server starts.
+
+
+_NO_STORE = {"cache-control": "no-store"}
+
+
+def encoded(data: Any) -> bytes:
+    """Return data as JSON; numbers that JSON does not have become ``null``."""
+    try:
+        return _dumped(data)
+    except ValueError:
+        return _dumped(plain(data))
+
+
+def _dumped(data: Any) -> bytes:
+    return json.dumps(data, allow_nan=False, separators=(",", ":"), default=str).encode("ascii")
+
+
+def json_response(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with encoded JSON."""
+    return Response(body, status, _NO_STORE | dict(headers or {}), media_type="application/json")
+
+
+def error_response(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error: ``{"errors": [...]}``."""
+    return json_response(encoded({"errors": [reason]}), status, headers)
+
+
+# ---- The OpenAPI document of the server, made from the table of endpoints.
+
+
+_ERROR = {
+    "type": "object",
+    "required": ["errors"],
+    "properties": {"errors": {"type": "array", "items": {"type": "string"}}},
+}
+_REASONS = {
+    "400": "A parameter or the body is malformed.",
+    "401": "The server needs a token.",
+    "403": "The request comes from a page of another site, or does not name this server as its host.",
+    "404": "What the path names is unknown.",
+}
+_BODY_REASONS = {
+    "409": "The job is in no state for it, or runs without checkpoints.",
+    "413": "The body is too large.",
+    "415": "The body is not JSON.",
+}
+
+
+def document() -> dict[str, Any]:
+    """Return the document.
+
+    >>> document()["paths"]["/jobs/{jobid}/savepoints"]["post"]["responses"]["202"]["description"]
+    'Begun.'
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in ENDPOINTS:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Funken REST API",
+            "version": VERSION,
+            "description": "Flink's REST API (v1) of the jobs of one driver. Every path is also there below /v1.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Errors": _ERROR},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "summary": endpoint.doc,
+        "operationId": _name(endpoint),
+        "parameters": [
+            *(_parameter(each, "path") for each in endpoint.in_path),
+            *(_parameter(each, "query") for each in endpoint.query),
+        ],
+        "responses": _responses(endpoint),
+    }
+    if endpoint.fields is not None:
+        schema: dict[str, Any] = {"type": "object", "additionalProperties": endpoint.fields.schema}
+        found["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
+    elif endpoint.body is not None:
+        schema = {
+            "type": "object",
+            "properties": {each.name: each.schema | {"description": each.doc} for each in endpoint.body},
+            "required": [each.name for each in endpoint.body if each.required],
+            "additionalProperties": False,
+        }
+        found["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
+    return found
+
+
+def _name(endpoint: Endpoint) -> str:
+    words = [word.strip("{}") for word in endpoint.path.split("/") if word]
+    return "-".join([endpoint.method.lower(), *words])
+
+
+def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": place,
+        "required": place == "path" or parameter.required,
+        "description": parameter.doc,
+        "schema": parameter.schema,
+    }
+
+
+def _responses(endpoint: Endpoint) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": endpoint.shape}
+    if endpoint.shape == "array":
+        schema["items"] = {"type": "object"}
+    text = "Begun." if endpoint.status == 202 else "As described."
+    kind = "text/plain" if endpoint.shape == "string" else "application/json"
+    found = {str(endpoint.status): {"description": text, "content": {kind: {"schema": schema}}}}
+    reasons = _REASONS | (_BODY_REASONS if endpoint.method != "GET" or endpoint.changes else {})
+    for status, reason in reasons.items():
+        content = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}
+        found[status] = {"description": reason, "content": content}
+    return found
+
+
+# ---- Who may ask: the checks of every request before anything else looks at it, and the headers of every response.
+#
+# * With a token, every request but those for the files of the dashboard has to carry it.
+# * Without one, the server is on loopback, and the ``Host`` of a request has to be a name of it: a page of another site whose
+#   name was made to point here (DNS rebinding) has its own name there.
+# * A request that changes something must not come from a page of another site: browsers send ``Origin`` and ``Sec-Fetch-Site``.
+#
+# No response allows other sites to read it. Users of this machine are told apart by a token only.
+
+
+KNOW = "funken.know"
+"""What the scope of a request may have: a function to be called when the peer may ask; its connection is kept then."""
+_CHANGING = ("/yarn-cancel", "/yarn-stop")
+"""How the paths end with which a GET changes a job: Flink's dashboard cancels so."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+def rejection(
+    settings: RestSettings, method: str, path: str, headers: Mapping[str, str], public: bool = False
+) -> tuple[int, str] | None:
+    """Return the status and the reason for which a request is rejected; ``None`` if it is not. Header names are lower case.
+
+    >>> rejection(RestSettings(), "GET", "/jobs", {"host": "localhost:8081"}) is None
+    True
+    >>> rejection(RestSettings(), "GET", "/jobs", {"host": "evil.example:8081"})[0]
+    403
+    """
+    if settings.token:
+        sent = headers.get("authorization", "")
+        if not public and not _has_token(settings.token, sent):
+            if sent:
+                return (
+                    401,
+                    "The token is wrong: it is not the one in the file that rest.authentication.token-file names.",
+                )
+            return 401, "A token is needed: send it as 'Authorization: Bearer TOKEN' (rest.authentication.token-file)."
+    elif not _is_own_host(settings, headers.get("host", "")):
+        return 403, "The Host header does not name this server. Use the address that the driver logged, or localhost."
+    if method not in SAFE_METHODS or path.endswith(_CHANGING):
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None and not _is_same_origin(settings, origin, headers.get("host", "")):
+            return 403, "Requests that change a job are rejected from pages of other sites (Origin)."
+        if site is not None and site not in ("same-origin", "none"):
+            return 403, "Requests that change a job are rejected from pages of other sites (Sec-Fetch-Site)."
+    return None
+
+
+def _has_token(token: str, header: str) -> bool:
+    scheme, _, given = header.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+
+
+def _host_of(netloc: str) -> str:
+    try:
+        return (urlsplit(f"//{netloc}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_own_host(settings: RestSettings, netloc: str) -> bool:
+    host = _host_of(netloc)
+    return bool(host) and (
+        host in LOOPBACK_NAMES or host in (settings.address.lower(), settings.bind_address.lower()) or is_loopback(host)
+    )
+
+
+def _is_same_origin(settings: RestSettings, origin: str, netloc: str) -> bool:
+    return origin.lower() == f"{settings.scheme}://{netloc}".lower()
+
+
+class Guard:
+    """The ASGI layer that applies ``rejection`` and adds the headers; ``is_public`` names the paths that need no token."""
+
+    def __init__(self, app: ASGIApp, settings: RestSettings, public: frozenset[str]) -> None:
+        self._app = app
+        self._settings = settings
+        self._public = public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or reject it."""
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        path = scope["path"]
+        found = rejection(self._settings, scope["method"], path, headers, path in self._public)
+        if found is None:
+            if path not in self._public and KNOW in scope:
+                scope[KNOW]()
+            await self._app(scope, receive, send_with_headers)
+            return
+        status, reason = found
+        extra = {"www-authenticate": "Bearer"} if status == 401 else None
+        await error_response(reason, status, extra)(scope, receive, send_with_headers)
+
 
 logger = logging.getLogger(__name__)
 

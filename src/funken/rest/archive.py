@@ -18,7 +18,7 @@ from typing import Any
 from funken import config
 from funken.config import Configuration
 from funken.errors import RequestRejected
-from funken.io.cache import cache_folder
+from funken.io.temporary import cache_folder
 from funken.rest.endpoints import ENDPOINTS, Endpoint, RestCall
 from funken.rest.jobs import JobEntry, Jobs
 from funken.rest.operations import Operations

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from funken.errors import RequestRejected, ServerNotReached
-from funken.rest.addresses import ServerAddress
-from funken.rest.settings import read_token
+from funken.rest.settings import ServerAddress, read_token
 
 _SECONDS = 10.0
 

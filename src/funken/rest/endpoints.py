@@ -18,7 +18,9 @@ from funken.rest import parameters as p
 from funken.rest.jobs import JobEntry, Jobs
 from funken.rest.operations import Operations
 from funken.rest.parameters import Parameter
-from funken.rest.views import checkpoints, jobs, logs, machines, metrics, stacks, vertices
+from funken.rest.views import checkpoints, jobs, machines, metrics, vertices
+from funken.rest.views import machines as logs
+from funken.rest.views import vertices as stacks
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.messages import StacksSampled, ThreadsDumped
 from funken.runtime.process import process_status

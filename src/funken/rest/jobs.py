@@ -15,8 +15,7 @@ from math import inf
 from typing import Any, Protocol
 
 from funken.errors import RequestRejected
-from funken.runtime.job.log_page import LogPage
-from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.snapshot import JobSnapshot, LogPage
 from funken.runtime.job.time_series import TimeSeries
 from funken.runtime.messages import StacksSampled, TaskId, ThreadsDumped
 from funken.timing.clock import Clock, SystemClock

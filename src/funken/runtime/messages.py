@@ -5,12 +5,16 @@ A task is known by ``TaskId``: its stage and its number in it. ``TaskEvent``s go
 
 from __future__ import annotations
 
+import pickle
+import struct
+import zlib
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
-from funken.checkpoint.events import Stop
-from funken.checkpoint.store.handles import StopHandles, TaskHandles
+from funken.checkpoint.machine import Stop
+from funken.checkpoint.store.blobs import StopHandles, TaskHandles
 from funken.dataclass import dataclass
+from funken.errors import TransferCorrupted
 from funken.ids import Millis
 from funken.runtime.log_entries import LogEntry
 from funken.runtime.process import ProcessStatus
@@ -156,7 +160,7 @@ class RecordCounts(NamedTuple):
 
 @dataclass(slots=True)
 class VertexMetrics:
-    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.histogram``) to a count of blocks.
+    """Counts of one subtask of a vertex; ``latency`` maps a bucket (see ``metrics.registry``) to a count of blocks.
 
     ``records_in`` of a source is what it read, ``watermark`` what it emitted. ``busy`` and ``back_pressured`` are
     seconds. ``user`` has the metrics of functions by the operator's stable id: its uid, or one made of its place in the program.
@@ -359,3 +363,31 @@ class DumpThreads(TaskCommand):
     """Say what all threads of the task's process do."""
 
     request: int
+
+
+# ---- Messages as bytes with a checksum in front: what is not what was sent is refused before anything of it is
+# unpickled.
+
+
+_CHECKSUM = struct.Struct("<I")
+
+
+def dumps(message: Any) -> bytes:
+    """Write a message.
+
+    >>> loads(dumps(("any", "thing")))
+    ('any', 'thing')
+    """
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return _CHECKSUM.pack(zlib.crc32(data)) + data
+
+
+def loads(data: bytes | bytearray) -> Any:
+    """Read a message; raises ``TransferCorrupted``, and whatever unpickling an object of the user's raises."""
+    content = memoryview(data)[_CHECKSUM.size :]
+    if len(data) < _CHECKSUM.size or zlib.crc32(content) != _CHECKSUM.unpack_from(data)[0]:
+        raise TransferCorrupted(
+            f"a message of {len(data)} bytes between the driver and a worker is not what was sent: its checksum does not fit. "
+            "Check the network and the memory of the machines."
+        )
+    return pickle.loads(content)

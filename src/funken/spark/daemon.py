@@ -11,27 +11,30 @@ Workers read their input without PySpark's own reader thread (``read_once``): Fu
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
+import signal
 import sys
 import zipimport
 from collections.abc import MutableMapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from funken.spark.warm.imports import PANDAS
 
 PRELOADED = (
     "funken.api.submission",
-    "funken.runtime.exchange.feedback_lane",
-    "funken.runtime.task.mailbox",
-    "funken.spark.barrier.peers",
-    "funken.spark.control.client",
-    "funken.spark.control.sealing",
-    "funken.spark.feedback",
-    "funken.spark.warm.home",
-    "funken.timing.queues",
+    "funken.runtime.exchange.gate",
+    "funken.runtime.task.task_loop",
+    "funken.spark.peers",
+    "funken.spark.control.channel",
+    "funken.spark.control.channel",
+    "funken.spark.peers",
+    "funken.spark.warm.client",
+    "funken.timing.clock",
     "pyspark.sql",
     "pyspark.worker",
 )
@@ -42,7 +45,7 @@ WITH_NUMPY = (
     "funken.columnar.keyed.codec",
     "funken.operators.columnar.path",
     "funken.operators.columnar.rolling",
-    "funken.operators.columnar.source",
+    "funken.operators.columnar.stateless",
 )
 """What workers need for columns: 75 ms of each."""
 
@@ -138,3 +141,49 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+# ---- Killing the worker processes of this machine, and Spark's daemon that forks them if it is stopped too.
+#
+# A stopped process receives no signal but SIGKILL. Spark waits a minute for a daemon that does not answer before it
+# starts another one; for one that is gone it does so at once. What is stopped is read from ``/proc``: where there
+# is none, only the worker is killed.
+
+
+_STOPPED = "T"
+_DAEMONS = ("pyspark.daemon", "funken.spark.daemon")
+
+
+def kill_worker(pid: int) -> None:
+    """Kill a worker, and the daemon that it comes from if that is stopped."""
+    parent = _parent(pid)
+    _kill(pid)
+    if parent is not None and _state(parent) == _STOPPED and any(name in _command(parent) for name in _DAEMONS):
+        _kill(parent)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of the process behind its name: its state, its parent, and others."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return []
+
+
+def _state(pid: int) -> str:
+    return "".join(_stat(pid)[:1])
+
+
+def _parent(pid: int) -> int | None:
+    stat = _stat(pid)
+    return int(stat[1]) if stat else None
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""

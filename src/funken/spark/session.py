@@ -40,12 +40,11 @@ from funken.errors import (
     TooFewTaskSlots,
 )
 from funken.io.temporary import make_temporary_folder, remove_temporary_folder
+from funken.spark import java as class_data
 from funken.spark import jvm
-from funken.spark.java import class_data, ensure_java, home_of, without_vector_module
-from funken.spark.lean import spare_imports
-from funken.spark.warm.client import join
-from funken.spark.warm.home import Home
-from funken.spark.warm.protocol import name_of
+from funken.spark.java import ensure_java, home_of, without_vector_module
+from funken.spark.jvm import spare_imports
+from funken.spark.warm.client import Home, join, name_of
 from funken.timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from funken import config
 from funken.dataclass import dataclass
 from funken.errors import JobExecutionError, TaskLost
 from funken.io.storage import open_storage
-from funken.plan.serialization import load_program
-from funken.runtime.chain.failures import failure_event
+from funken.plan.nodes import load_program
+from funken.runtime.chain.chain import failure_event
 from funken.runtime.chain.log_capture import WorkerLogs
 from funken.runtime.messages import (
     DumpThreads,
@@ -41,19 +41,16 @@ from funken.runtime.messages import (
     TaskStarted,
 )
 from funken.runtime.settings import TaskSettings
-from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
-from funken.runtime.task.loop import Task
-from funken.runtime.task.mailbox import MEASURE_SECONDS, TaskLoop
 from funken.runtime.task.stacks import Look, StackSampler, answer_in_thread
-from funken.spark.control.channel import Address
-from funken.spark.control.client import ControlClient
-from funken.spark.control.credentials import Credentials
-from funken.spark.control.sealing import Sealer
-from funken.spark.feedback import Feedback
-from funken.spark.warm.home import Home
-from funken.state.rocksdb.folders import remove_all
-from funken.timing.clock import SystemClock
-from funken.timing.queues import Wakeup
+from funken.runtime.task.state_manager import TaskStateSnapshot, acknowledgement_of
+from funken.runtime.task.task import Task
+from funken.runtime.task.task_loop import MEASURE_SECONDS, TaskLoop
+from funken.spark.control.channel import Address, ControlClient, Sealer
+from funken.spark.control.tls import Credentials
+from funken.spark.peers import Feedback
+from funken.spark.warm.client import Home
+from funken.state.rocksdb.backend import remove_all
+from funken.timing.clock import SystemClock, Wakeup
 
 _CREDITS = 4
 _WRITE_SECONDS = 600.0

@@ -13,8 +13,7 @@ from zlib import crc32
 
 from funken.errors import CheckpointIncompatible, StateError
 from funken.ids import KeyGroup
-from funken.state.keys.form import EXACT, NAN, Named
-from funken.state.keys.forms import form_of
+from funken.state.keys.forms import EXACT, NAN, Named, form_of
 from funken.state.keys.normal import PLAIN, normal_key, one_nan
 
 _MASK = 0xFFFFFFFF

@@ -17,7 +17,7 @@ from funken.state.backend import Slot, Table
 from funken.state.descriptors import StateDescriptor, StateKind
 from funken.state.handles import State
 from funken.state.keys.normal import PLAIN, one_nan
-from funken.types.generics import Generic, K, R, T, V
+from funken.types.callables import Generic, K, R, T, V
 
 
 class MapIterator(Iterator[T], Generic[T]):

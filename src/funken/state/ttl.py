@@ -14,13 +14,11 @@ from funken.state.backend import Slot, Table, slots_of, whole
 from funken.state.descriptors import (
     StateDescriptor,
     StateKind,
+    StateTtlConfig,
 )
 from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
 from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.maps import MapState
-from funken.state.ttl_config import (
-    StateTtlConfig,
-)
 
 Clock = Callable[[], int]
 

@@ -15,9 +15,8 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from funken.config import Configuration
-from funken.config.flink import is_option, nearest
-from funken.config.parsing import integer
-from funken.config.values import boolean
+from funken.config.configuration import is_option, nearest
+from funken.config.values import boolean, integer
 from funken.errors import InvalidConfiguration
 from funken.io.durations import duration_ms
 

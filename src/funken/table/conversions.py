@@ -53,8 +53,7 @@ from funken.types.info import (
     TimeType,
     TupleTypeInfo,
 )
-from funken.types.instants import Instant
-from funken.types.row import Row, RowKind
+from funken.types.row import Instant, Row, RowKind
 
 if TYPE_CHECKING:
     from funken.api.streams.stream import DataStream
@@ -393,7 +392,7 @@ def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[
 
 def declared_type(stream: DataStream[Any]) -> Any:
     """Return the type that a stream declares for its records; ``None`` if it declares none."""
-    from funken.api.streams.declared_types import type_of  # noqa: PLC0415 - only for streams
+    from funken.api.streams.settings import type_of  # noqa: PLC0415 - only for streams
 
     return type_of(stream)
 

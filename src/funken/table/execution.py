@@ -20,7 +20,7 @@ from funken.table.catalog import (
     ResolvedTable,
     TableColumn,
 )
-from funken.table.connectors.resolved import check_metadata
+from funken.table.connectors.factory import check_metadata
 from funken.table.definitions import created_table, described, liked, shown_table, shown_view, typed
 from funken.table.logical import LogicalNode, LogicalScan, LogicalSink, walk
 from funken.table.result import ResultKind, TableResult

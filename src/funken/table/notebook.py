@@ -14,7 +14,7 @@ from typing import Any
 from funken.errors import InvalidProgram
 from funken.table.environment import TableEnvironment
 from funken.table.result import ResultKind, TableResult
-from funken.table.text import sql_text
+from funken.table.values import sql_text
 
 _LIMIT = 100
 

@@ -27,7 +27,7 @@ from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
-from funken.table.connectors.resolved import lookup_of, scan_of, sink_of
+from funken.table.connectors.factory import lookup_of, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import (
     AggregateCall,
@@ -40,9 +40,8 @@ from funken.table.logical import (
     walk,
 )
 from funken.table.rules.conditions import conjunction, conjuncts
-from funken.table.rules.notation import Notation
 from funken.table.rules.phases import checked_bundle
-from funken.table.rules.printing import Printer
+from funken.table.rules.printing import Notation, Printer
 from funken.table.rules.properties import gives_rows
 from funken.table.runtime import (
     changes,
@@ -63,13 +62,11 @@ from funken.table.runtime import (
 )
 from funken.table.runtime.async_calls import AsyncStage, AsyncTableCalls, has_async
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.constraints import ConstraintRules, Enforce
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
-from funken.table.runtime.final import FinalRows, Sort
 from funken.table.runtime.group import Bundle
 from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
-from funken.table.runtime.sink import TableSink
+from funken.table.runtime.sink import ConstraintRules, Enforce, FinalRows, Sort, TableSink
 from funken.table.types import BigIntType, LogicalType
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.row import RowKind
@@ -694,7 +691,7 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
 
 
 def _match(self: Translation, node: nodes.ExecMatch) -> Built:
-    match_recognize = import_module("funken.cep.sql.match_recognize").match_recognize  # a room above; needs sqlglot
+    match_recognize = import_module("funken.cep.match_recognize").match_recognize  # a room above; needs sqlglot
     below = node.input.input if isinstance(node.input, nodes.ExecExchange) else node.input
     time = node.order[0].index if node.rowtime and node.order else None
     rows = self.add(node, stateless.TableToRows, schema_of(below.row_type), self.of(below), part="rows", time=time)

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any
 
 from funken.errors import FunkenError
-from funken.table.text import sql_text
 from funken.table.types import (
     BooleanType,
     DateType,
@@ -22,6 +21,7 @@ from funken.table.types import (
     TimeOfDayType,
     TimestampType,
 )
+from funken.table.values import sql_text
 from funken.types.row import Row
 
 _MAX_WIDTH = 30

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from funken.connectors.iceberg.catalog import IcebergCatalog, pyiceberg
+from funken.connectors.iceberg import IcebergCatalog, pyiceberg
 from funken.table import spark_catalog
 from funken.table.catalog import (
     Catalog,

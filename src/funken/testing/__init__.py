@@ -3,11 +3,9 @@
 May import everything but ``spark``, ``cli`` and ``compat``.
 """
 
-from funken.testing.contracts import ContractViolation, check_source
+from funken.testing.contracts import ContractViolation, check_sink, check_source
 from funken.testing.harness import OperatorHarness
-from funken.testing.programs import local
-from funken.testing.simulated import SimulatedJob
-from funken.testing.sink_contracts import check_sink
+from funken.testing.simulated import SimulatedJob, local
 from funken.testing.windows import WindowContext
 
 __all__ = [

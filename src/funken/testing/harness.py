@@ -15,11 +15,10 @@ from typing import Any
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
+from funken.operators.base import Operator, OperatorSpec, Output, OutputTag, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.operator_state import merged_operator_state
 from funken.operators.process.keyed_operator import KeyedOperator
-from funken.operators.tags import OutputTag
 from funken.state.backend import StateBackend
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of

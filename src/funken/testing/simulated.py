@@ -8,15 +8,17 @@ gives the same output.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-from funken import DataStream
+from funken import DataStream, StreamExecutionEnvironment
 from funken.io.durations import duration_ms
 from funken.operators.sink import CollectSink
-from funken.plan.serialization import portable
-from funken.runtime.driver.local import LocalLoop
+from funken.plan.nodes import portable
+from funken.runtime.driver.local_runner import LocalLoop
 from funken.timing.clock import ManualClock
+from funken.types.callables import S
 
 _RECORDS = "simulated"
 
@@ -118,3 +120,15 @@ class SimulatedJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+# ---- Short ways to run a whole program in a test.
+
+
+def local(records: Iterable[S], parallelism: int = 1) -> DataStream[S]:
+    """Return a stream of ``records`` in an environment that runs in this process.
+
+    >>> local([1, 2]).map(lambda x: -x).execute_and_collect(limit=2)
+    [-1, -2]
+    """
+    return StreamExecutionEnvironment.create_local_environment(parallelism).from_collection(list(records))

@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
+from funken.state.delta_tables import CHUNK, GroupedSnapshot, SnapshotWriter, snapshot_at_once
 from funken.state.keygroups import KeyRouter, check_max_parallelism, restored_key
-from funken.state.snapshot_writer import CHUNK, GroupedSnapshot, SnapshotWriter, snapshot_at_once
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ a record is written as text.
 """
 
 from funken.types.info import TypeInformation, Types
-from funken.types.instants import Instant
-from funken.types.row import Row, RowKind
+from funken.types.row import Instant, Row, RowKind
 
 __all__ = ["Instant", "Row", "RowKind", "TypeInformation", "Types"]

@@ -7,19 +7,20 @@ their names), and holds no code. What it does to a record is in ``convert.py``, 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.types.generics import Generic, K, S, T, T_co, V
+from funken.types.callables import Generic, K, S, T, T_co, V
+from funken.types.row import Row
 
 if TYPE_CHECKING:
     from datetime import date, datetime, time
     from decimal import Decimal
 
-    from funken.types.instants import Instant
+    from funken.types.row import Instant
 
 
 class TypeInformation(Generic[T_co]):
@@ -404,3 +405,28 @@ def declared(type_info: Any) -> TypeInformation | None:
     if not isinstance(type_info, TypeInformation):
         raise TypeError(f"a type is declared with Types, such as Types.STRING(), but {type_info!r} was given")
     return type_info
+
+
+# ---- Records as columns: which columns a record has, and what they are called.
+#
+# Dicts, ``Row``s with names, named tuples and dataclasses have the columns that they name; tuples, and ``Row``s
+# without names, have ``f0``, ``f1``, ... as in Flink; everything else is a column ``value``.
+
+
+def columns_of(record: object) -> dict[str, object]:
+    """Return a record as columns by name.
+
+    >>> columns_of({"word": "to"}), columns_of(("to", 2)), columns_of("to")
+    ({'word': 'to'}, {'f0': 'to', 'f1': 2}, {'value': 'to'})
+    """
+    if isinstance(record, Mapping):
+        return {str(name): value for name, value in record.items()}
+    if isinstance(record, Row):
+        names = getattr(record, "_fields", None)
+        return record.as_dict() if names else {f"f{position}": value for position, value in enumerate(record)}
+    if is_dataclass(record) and not isinstance(record, type):
+        return {each.name: getattr(record, each.name) for each in fields(record)}
+    if isinstance(record, tuple):
+        names = getattr(record, "_fields", None) or [f"f{position}" for position in range(len(record))]
+        return dict(zip(names, record, strict=True))
+    return {"value": record}

@@ -20,10 +20,10 @@ from funken import (
 )
 from funken.api.jobs import client as job
 from funken.api.jobs.client import JobClient
-from funken.api.jobs.watching import watch_jobs
+from funken.api.jobs.results import watch_jobs
 from funken.errors import JobCancelled, JobExecutionError, OperatorFailed, SourceNotReadable
 from funken.runtime.driver.execution import JobExecution
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.testing import local
 from tests.support.blocking import LET_GO, REACHED, reach, wait_outside_of_python
 from tests.support.files import file_sink

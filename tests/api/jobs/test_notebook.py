@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from funken import DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy, show_progress
-from funken.api.jobs.live import JobProgress, LiveJob
-from funken.api.jobs.readings import Reading
+from funken.api.jobs.notebook import JobProgress, LiveJob, Reading
 from funken.dataset import ExecutionEnvironment
 from funken.errors import JobCancelled, OperatorFailed
 from funken.testing import local

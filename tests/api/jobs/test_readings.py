@@ -1,8 +1,8 @@
 import pytest
 
-from funken.api.jobs.readings import JobMeter, JobReader, Reading
+from funken.api.jobs.notebook import JobMeter, JobReader, Reading
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.metrics.histogram import bucket_of
+from funken.metrics.registry import bucket_of
 from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
 from funken.testing import local
 

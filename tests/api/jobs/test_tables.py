@@ -16,7 +16,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.testing import local
-from funken.types.instants import Instant
+from funken.types.row import Instant
 
 
 class Word(NamedTuple):

@@ -324,7 +324,7 @@ def test_show_has_limits(capsys):
 
 
 def test_a_notebook_shows_html():
-    from funken.api.jobs.rows import ShownRecords
+    from funken.api.jobs.tables import ShownRecords
 
     assert ShownRecords([("<b>", 1)])._repr_html_() == (
         "<table><thead><tr><th>f0</th><th>f1</th></tr></thead><tbody><tr><td>&lt;b&gt;</td><td>1</td></tr></tbody></table>"

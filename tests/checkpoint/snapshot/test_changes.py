@@ -9,27 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.store.blobs import SubtaskState, state_pickler
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.completed import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import StorageFailed
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import HashMapBackend
+from funken.state.delta_tables import PendingSection, SnapshotWriter
 from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of
-from funken.state.snapshot_writer import PendingSection, SnapshotWriter
-from funken.state.ttl_config import (
-    StateTtlConfig,
-)
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 from funken.timing.timers import InternalTimerService
 

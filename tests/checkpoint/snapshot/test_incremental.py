@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.store import blobs
-from funken.checkpoint.store.blobs import SubtaskState
-from funken.checkpoint.store.handles import RedistributeMode
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.blobs import RedistributeMode, SubtaskState
+from funken.checkpoint.store.completed import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, StateError, StorageFailed
+from funken.state.delta_tables import GroupedSnapshot, KeyedSnapshot, OperatorStates
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of
-from funken.state.snapshot_writer import GroupedSnapshot, KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 from funken.timing.timers import InternalTimerService
 

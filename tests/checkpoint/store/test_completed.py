@@ -2,16 +2,18 @@
 
 import pytest
 
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.checkpoint.store.completed import (
     COMPLETED,
     CompletedCheckpointStore,
+    Manifest,
+    OperatorEntry,
+    SnapshotKind,
     copied,
     open_checkpoint,
 )
 from funken.checkpoint.store.epochs import Term
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import (
     CheckpointCorrupted,
     CheckpointIncompatible,
@@ -21,7 +23,7 @@ from funken.errors import (
     StorageFailed,
 )
 from funken.io.storage import DANGLING, LocalStorage
-from funken.state.snapshot_writer import KeyedSnapshot, OperatorStates
+from funken.state.delta_tables import KeyedSnapshot, OperatorStates
 from funken.testing.memory_storage import Fault, MemoryStorage, planned
 
 

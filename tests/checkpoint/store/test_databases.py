@@ -8,14 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
-from funken.checkpoint.snapshot.incremental import IncrementalSnapshots, SnapshotOptions
-from funken.checkpoint.store.blobs import SubtaskState
-from funken.checkpoint.store.completed import CompletedCheckpointStore, RestorePoint, verify
-from funken.checkpoint.store.contents import entries_of
-from funken.checkpoint.store.databases import load
-from funken.checkpoint.store.handles import handle_from_json, handle_to_json
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind, write_manifest
+from funken.checkpoint.store.blobs import SubtaskState, handle_from_json, handle_to_json
+from funken.checkpoint.store.completed import (
+    CompletedCheckpointStore,
+    Manifest,
+    OperatorEntry,
+    RestorePoint,
+    SnapshotKind,
+    verify,
+    write_manifest,
+)
+from funken.checkpoint.store.databases import entries_of, load
 from funken.errors import CheckpointCorrupted
 from funken.io.storage import LocalStorage
 from funken.state.backend import HashMapBackend
@@ -24,15 +29,13 @@ from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of, subtask_of
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
-from funken.state.rocksdb.keys import encode_key
-from funken.state.ttl_config import (
-    StateTtlConfig,
-)
+from funken.state.rocksdb.layout import encode_key
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.timers import InternalTimerService
 

@@ -10,9 +10,8 @@ import time
 
 import pytest
 
-from funken.checkpoint.store.completed import CompletedCheckpointStore
+from funken.checkpoint.store.completed import CompletedCheckpointStore, Manifest, SnapshotKind
 from funken.checkpoint.store.epochs import Term, remove_abandoned
-from funken.checkpoint.store.manifest import Manifest, SnapshotKind
 from funken.errors import CheckpointCorrupted, LeadershipLost, StorageFailed
 from funken.io.storage import LocalStorage
 from funken.testing.memory_storage import MemoryStorage

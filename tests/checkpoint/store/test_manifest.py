@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.checkpoint.store import manifest as module
-from funken.checkpoint.store.handles import Blob, GroupSegment, RedistributeMode, StateItem, SubtaskHandle
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store import completed as module
+from funken.checkpoint.store.blobs import Blob, GroupSegment, RedistributeMode, StateItem, SubtaskHandle
+from funken.checkpoint.store.completed import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible
 
 numbers = st.integers(0, 2**40)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.block import RowBlock
-from funken.columnar.declared.conversions import Conversion, conversion_of
+from funken.columnar.declared import Conversion, conversion_of
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows

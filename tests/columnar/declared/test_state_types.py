@@ -17,7 +17,7 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.keyed import changes
+from funken.columnar.keyed import groups as changes
 from funken.columnar.stateful import uses
 from funken.columnar.stateful.steps import Rounds, Scan
 from funken.compat.pyflink.times import Time
@@ -25,7 +25,7 @@ from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.stateful import blocks, logic, units
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.states import columnar_process
+from funken.plan.columns.functions import columnar_process
 from funken.testing import OperatorHarness
 from funken.types import Row
 from tests.columnar.state_operators import both, differences, give, harness_of, in_rows, on_columns, returns

@@ -14,8 +14,7 @@ from funken.columnar.kernels.ropes import concatenated
 from funken.columnar.kernels.text import contains, joined_text
 from funken.columnar.keyed.codec import TAG, decode_block, encode_block
 from funken.columnar.keyed.groups import Groups, running_sum
-from funken.columnar.keyed.keys import Slots, column_of_keys
-from funken.columnar.keyed.owners import KeyTargets
+from funken.columnar.keyed.keys import KeyTargets, Slots, column_of_keys
 from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple
 from funken.runtime.exchange.wire import COLUMNS
 from funken.state.keygroups import key_group_of, subtask_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.kernels import decimals
+from funken.columnar.kernels import numbers as decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Column, Columns, column_of, joined
 from funken.columnar.kernels.evaluation import computed, mask_of

@@ -16,7 +16,7 @@ from funken.columnar.kernels.columns import Column, Columns, column_of, columns_
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.relational import size_of
-from funken.columnar.lists.reads import ITEMS
+from funken.columnar.lists.calls import ITEMS
 from funken.columnar.records import NOT_READ, fits, has_documents
 from funken.columnar.tracing import trace
 from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, STR, ListOf, Optional, Record, Tuple, optional

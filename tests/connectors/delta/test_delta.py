@@ -10,8 +10,7 @@ pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
 from funken.connectors import CommitOutcome, CommitRequest, ConnectorContext  # noqa: E402
-from funken.connectors.base import Batch  # noqa: E402
-from funken.connectors.context import CommitterContext  # noqa: E402
+from funken.connectors.base import Batch, CommitterContext  # noqa: E402
 from funken.connectors.delta import DeltaSink, DeltaSource  # noqa: E402
 from funken.errors import SinkNotWritable, SourceNotReadable, ValueDoesNotFit  # noqa: E402
 from funken.testing import check_sink, check_source, local  # noqa: E402

@@ -2,7 +2,8 @@
 
 import pytest
 
-from funken.connectors.files import csv_files, line_files, lines
+from funken.connectors.files import csv_files, line_files
+from funken.connectors.files import line_files as lines
 
 
 @pytest.fixture(params=[1 << 20, 300, 40], ids=["large", "some", "small"])

@@ -28,7 +28,7 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.errors import JobExecutionError
 from funken.expr.types import INT, STR, Tuple
 from funken.operators.columnar.stateless import ColumnarSinkLogic, grouped_by
-from funken.plan.columns.sinks import columnar_sink
+from funken.plan.columns.windows import columnar_sink
 
 UNTIMED = WatermarkStrategy.no_watermarks()
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row["i"] * 1000)

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from funken.connectors.files.buckets import BucketAssigner, BucketContext, DateTimeBucketAssigner
+from funken.connectors.files.sink import BucketAssigner, BucketContext, DateTimeBucketAssigner
 from funken.errors import InvalidConfiguration
 from funken.ids import MIN_TIMESTAMP
 

@@ -11,12 +11,12 @@ from funken import Configuration, FileSource, StreamExecutionEnvironment, Stream
 from funken.connectors import CsvSchema, JsonSchema
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
-from funken.connectors.files.compression import compressed, decompressed
 from funken.connectors.files.csv_files import CsvReaderFormat
+from funken.connectors.files.file_format import compressed, decompressed
 from funken.connectors.files.line_files import LineFormat
 from funken.dataset import ExecutionEnvironment
 from funken.errors import SourceNotReadable
-from funken.graph.columns.chunks import ParquetChunks
+from funken.graph.columns.parts import ParquetChunks
 
 FIRST, SECOND = b"".join(b'{"n": %d}\n' % number for number in range(40)), b'{"n": 40}\n'
 

@@ -13,7 +13,8 @@ from funken import DiscardingSink, FileSource, Types
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ, name_of
 from funken.connectors import JsonSchema
-from funken.connectors.files import line_files, lines
+from funken.connectors.files import line_files
+from funken.connectors.files import line_files as lines
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.arrow_columns import is_held
 from funken.connectors.formats.csv_schema import CsvSchema

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from funken.connectors.files import lines
-from funken.connectors.files.lines import BadBytes, Charset, RangeLines, StreamLines, newline_is_a_byte
+from funken.connectors.files import line_files as lines
+from funken.connectors.files.line_files import BadBytes, Charset, RangeLines, StreamLines, newline_is_a_byte
 
 # Everything that some function somewhere takes for the end of a line, and characters of all lengths.
 TEXT = st.text(st.sampled_from("ab\n\n\r\x0b\x0c\x1c\x85\u2028\u2029ä€😀\ufeff"), max_size=60)

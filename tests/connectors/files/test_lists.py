@@ -17,7 +17,7 @@ from funken.connectors import JsonSchema
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.line_files import LineEncoder, LineFormat
-from funken.connectors.formats import arrow_batches
+from funken.connectors.formats import arrow as arrow_batches
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.errors import OperatorFailed
 from tests.support.traced.functions import FunctionWriter

@@ -8,7 +8,7 @@ from funken import Configuration, FileSource, StreamExecutionEnvironment, Types
 from funken.connectors import CsvSchema, JsonSchema
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.reading import MalformedRecord, MalformedRecordPolicy
 from funken.errors import MessageMalformed, SourceNotReadable
 
 ROW = Types.ROW_NAMED(["s", "n"], [Types.STRING(), Types.LONG()])

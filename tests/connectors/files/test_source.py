@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.connectors.base import NEED_SPLITS, Boundedness
-from funken.connectors.context import ConnectorContext
-from funken.connectors.files.lines import StreamFormat
+from funken.connectors.base import NEED_SPLITS, Boundedness, ConnectorContext
+from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.source import FileSource
 from funken.errors import InvalidConfiguration, InvalidProgram, SourceNotReadable
 

@@ -12,7 +12,7 @@ from funken import BucketAssigner, Configuration, FileSink, FileSource, Row, Str
 from funken.connectors import ConnectorContext
 from funken.connectors.delta import DeltaSink, DeltaSource
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
-from funken.connectors.formats.arrow_values import array_of
+from funken.connectors.formats.arrow import array_of
 from funken.dataset import ExecutionEnvironment
 from funken.errors import FunkenError, InvalidProgram
 from funken.types import Instant

@@ -20,7 +20,7 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.texts import JsonTexts
-from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.reading import MalformedRecord, MalformedRecordPolicy
 from funken.expr.types import STR
 from tests.support.texts import (
     CALM,

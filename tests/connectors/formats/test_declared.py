@@ -18,8 +18,7 @@ from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.line_files import LineFormat
 from funken.connectors.formats.avro_schema import AvroSchema
-from funken.connectors.formats.declared import schema_of_records
-from funken.connectors.formats.record_types import shape_of
+from funken.connectors.formats.record_types import schema_of_records, shape_of
 from funken.expr.types import ListOf
 
 

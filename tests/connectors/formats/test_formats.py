@@ -17,7 +17,7 @@ from funken.connectors import (
     SimpleStringSchema,
 )
 from funken.connectors.files.line_files import LineEncoder, LineFormat
-from funken.connectors.reading.decoding import MessageDecoder
+from funken.connectors.reading import MessageDecoder
 from funken.errors import InvalidConfiguration, InvalidProgram, MessageMalformed
 from funken.metrics.registry import Counter
 

@@ -14,11 +14,11 @@ from funken.columnar.kernels.columns import columns_of
 from funken.compat.pyflink.formats import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from funken.connectors import ChangeRecord, DebeziumJsonSchema, JsonSchema
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.reading import MalformedRecord, MalformedRecordPolicy
 from funken.dataset import ExecutionEnvironment
 from funken.expr.types import DICT, INT, Optional, Record
 from funken.types import Instant
-from funken.types.parsing import single
+from funken.types.text import single
 
 REFUSED = object()
 ROW = Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.BIG_DEC()])

@@ -10,10 +10,10 @@ from funken import Configuration, FileSource, Row, StreamExecutionEnvironment, T
 from funken.connectors import CsvSchema
 from funken.connectors.files.csv_files import CsvReaderFormat, infer_csv
 from funken.connectors.files.line_files import LineFormat
-from funken.connectors.reading.decoding import MalformedRecord, MalformedRecordPolicy
+from funken.connectors.reading import MalformedRecord, MalformedRecordPolicy
 from funken.dataset import ExecutionEnvironment
 from funken.errors import SourceNotReadable
-from funken.types.parsing import single
+from funken.types.text import single
 
 REFUSED = object()
 WHOLE = {

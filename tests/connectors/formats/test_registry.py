@@ -14,7 +14,7 @@ from funken.connectors import (
     SchemaRegistryClient,
 )
 from funken.connectors.formats.registry import framed
-from funken.connectors.reading.decoding import MessageDecoder
+from funken.connectors.reading import MessageDecoder
 from funken.errors import InvalidConfiguration, SchemaRegistryFailed
 from funken.metrics.registry import Counter
 from tests.support.schema_registry import Registry

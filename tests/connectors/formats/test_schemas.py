@@ -24,7 +24,7 @@ from funken.connectors import (
 )
 from funken.connectors.kafka import ConsumerRecord, KafkaRecordDeserializationSchema
 from funken.connectors.rabbitmq import RMQDeserializationSchema, RMQMessage
-from funken.connectors.reading.decoding import MessageDecoder
+from funken.connectors.reading import MessageDecoder
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.metrics.registry import Counter
 from funken.types.row import RowKind

@@ -10,10 +10,10 @@ import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee
-from funken.connectors.context import CommitterContext
+from funken.connectors import http as feeds
+from funken.connectors import http as http_service
+from funken.connectors.base import CommitterContext
 from funken.connectors.http import HttpSource, WebhookSink, WebSocketSource, json_lines
-from funken.connectors.http import service as http_service
-from funken.connectors.http import websocket as feeds
 from funken.errors import InvalidConfiguration, OperatorFailed, SinkNotWritable, SourceNotReadable
 from funken.testing import check_sink, check_source, local
 

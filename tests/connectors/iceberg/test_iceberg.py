@@ -8,8 +8,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyiceberg")
 
 from funken.connectors import CommitOutcome, CommitRequest, ConnectorContext  # noqa: E402
-from funken.connectors.base import Batch  # noqa: E402
-from funken.connectors.context import CommitterContext  # noqa: E402
+from funken.connectors.base import Batch, CommitterContext  # noqa: E402
 from funken.connectors.iceberg import IcebergCatalog, IcebergSink, IcebergSource  # noqa: E402
 from funken.errors import SinkNotWritable, SourceNotReadable, ValueDoesNotFit  # noqa: E402
 from funken.testing import check_sink, check_source  # noqa: E402

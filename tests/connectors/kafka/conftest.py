@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from funken.connectors.librdkafka import native
+from funken.connectors.librdkafka import messages as native
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 import pytest
 
 from funken.connectors.kafka import enumerator
-from funken.connectors.kafka.enumerator import Cluster
-from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
+from funken.connectors.kafka.enumerator import Cluster, KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.errors import SourceNotReadable
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="install it with: pip install 'funken[kafka]'")

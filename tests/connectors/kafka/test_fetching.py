@@ -11,9 +11,9 @@ from funken import StreamExecutionEnvironment, WatermarkStrategy
 from funken.connectors import SimpleStringSchema
 from funken.connectors.kafka import KafkaOffsetsInitializer, KafkaRecordDeserializationSchema, KafkaSource
 from funken.connectors.kafka.client import confluent
-from funken.connectors.kafka.offsets import KafkaTopicPartition
-from funken.connectors.librdkafka import native
-from funken.connectors.librdkafka.fetcher import Fetcher
+from funken.connectors.kafka.enumerator import KafkaTopicPartition
+from funken.connectors.librdkafka import messages as native
+from funken.connectors.librdkafka.messages import Fetcher
 
 NUMBERS = count()
 VALUES = st.one_of(

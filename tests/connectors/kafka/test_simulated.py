@@ -2,9 +2,8 @@
 
 import pytest
 
-from funken.connectors.kafka.committer import KafkaCommitter
-from funken.connectors.kafka.transactions import PreparedTransaction
-from funken.connectors.kafka.writer import TransactionalKafkaWriter
+from funken.connectors.kafka.connection import PreparedTransaction
+from funken.connectors.kafka.sink import KafkaCommitter, TransactionalKafkaWriter
 from tests.support.transaction_ledger import TransactionSimulation
 
 pytestmark = pytest.mark.simulation

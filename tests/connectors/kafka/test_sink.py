@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee, SimpleStringSchema
-from funken.connectors.context import CommitterContext
+from funken.connectors.base import CommitterContext
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
-from funken.connectors.kafka.committer import KafkaCommitter
-from funken.connectors.kafka.records import ProducerRecord
-from funken.connectors.kafka.transactions import PreparedTransaction
+from funken.connectors.kafka.connection import PreparedTransaction
+from funken.connectors.kafka.reader import ProducerRecord
+from funken.connectors.kafka.sink import KafkaCommitter
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.testing import ContractViolation, check_sink
 from tests.support.transaction_log import CONCURRENT, LOGS, ModelTransport, TransactionLog

@@ -9,7 +9,7 @@ from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkSt
 from funken.columnar.kernels.columns import columns_of
 from funken.connectors import ConnectorContext, DeliveryGuarantee, JsonSchema, SimpleStringSchema
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
-from funken.connectors.kafka.transport import Transport
+from funken.connectors.kafka.sink import Transport
 from funken.expr.types import DICT, INT, STR, Record
 
 RECORDS = [{"item": "tea", "n": 3}, {"item": "né", "n": -1}, {"item": "", "n": 0}]

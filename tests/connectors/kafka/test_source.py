@@ -75,8 +75,8 @@ def test_partitions_of_several_topics_are_read_in_order(mock):
 
 def test_a_partition_whose_queue_was_full_is_asked_for_again_at_once(mock, monkeypatch):
     """Each answer fills the client's queue, and by default it waits for a second after each, which is a minute here."""
-    monkeypatch.setattr("funken.connectors.librdkafka.fetcher.FETCHED", 5)
-    monkeypatch.setattr("funken.connectors.librdkafka.fetcher._QUEUED", 5)
+    monkeypatch.setattr("funken.connectors.librdkafka.messages.FETCHED", 5)
+    monkeypatch.setattr("funken.connectors.librdkafka.messages._QUEUED", 5)
     for _ in range(40):  # batches, of which a small answer has one or two
         source = written(mock, "full", [f'"{number:0500}"' for number in range(4 * 10)])
     small = source.set_properties({"queued.min.messages": "1", "fetch.message.max.bytes": "5000"})

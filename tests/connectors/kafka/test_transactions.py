@@ -5,9 +5,9 @@ import random
 import pytest
 
 from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee, SimpleStringSchema
-from funken.connectors.context import CommitterContext
+from funken.connectors.base import CommitterContext
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
-from funken.connectors.kafka.transactions import BrokerTransactionAdmin, PreparedTransaction, probes_of
+from funken.connectors.kafka.connection import BrokerTransactionAdmin, PreparedTransaction, probes_of
 from funken.connectors.sink import PreparedCommittable
 from funken.errors import SinkNotWritable
 from funken.operators.coordinators.base import OperatorCoordinatorContext
@@ -31,13 +31,13 @@ SINK = (
 
 @pytest.fixture(autouse=True)
 def _no_sockets(monkeypatch):
-    monkeypatch.setattr("funken.connectors.kafka.transactions.Connection", BrokerConnection)
+    monkeypatch.setattr("funken.connectors.kafka.connection.Connection", BrokerConnection)
 
 
 @pytest.fixture
 def fewer_probes(monkeypatch):
     """For up to 62 partitions: each probe costs both sides some time."""
-    monkeypatch.setattr("funken.connectors.kafka.transactions.probes_of", lambda prefix: probes_of(prefix)[:62])
+    monkeypatch.setattr("funken.connectors.kafka.connection.probes_of", lambda prefix: probes_of(prefix)[:62])
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_results_are_visible_once_although_brokers_restart(part):
 def test_a_recovery_that_is_too_late_fences_nothing(made, monkeypatch):
     sink, brokers = made
     transaction = prepared(sink, ["a"])
-    monkeypatch.setattr("funken.connectors.kafka.committer._RECOVERY_S", 0.0)
+    monkeypatch.setattr("funken.connectors.kafka.sink._RECOVERY_S", 0.0)
 
     with pytest.raises(SinkNotWritable, match="the brokers answer too slowly"):
         committer_of(sink).recover([])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from funken import Row
 from funken.connectors import CommitOutcome, CommitRequest, DeliveryGuarantee
-from funken.connectors.context import CommitterContext
-from funken.connectors.rows import RowMaker
+from funken.connectors.base import CommitterContext
+from funken.connectors.schemas import RowMaker
 from funken.connectors.sql import EngineDatabase, SqliteDatabase, SqlSink, SqlSource
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, patiently
 from funken.connectors.sql.source import ranges

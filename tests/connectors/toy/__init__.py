@@ -14,7 +14,7 @@ from typing import Any
 
 from funken.connectors import Boundedness, CommitRequest, Committer, ConnectorContext, Sink, Source
 from funken.connectors.base import ListedSplits
-from funken.connectors.reading.polled_reader import PolledReader, SplitRecords
+from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.sink import StagedWriter
 
 _PAGE = 5

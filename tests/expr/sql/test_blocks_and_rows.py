@@ -19,7 +19,6 @@ from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Call, InputRef, Literal, rewrite, walk
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal
 from funken.expr.sql.types import (
     BooleanType,
     DateType,
@@ -36,7 +35,7 @@ from funken.expr.sql.types import (
     is_timestamp,
     parse_type,
 )
-from funken.expr.sql.values import from_internal, key_of, to_internal
+from funken.expr.sql.values import from_internal, key_of, literal, to_internal
 from funken.table.catalog import CatalogManager
 from funken.table.sql.binder import Binder
 

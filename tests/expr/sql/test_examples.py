@@ -74,6 +74,6 @@ def test_an_aggregate_takes_back_what_it_was_given(rule):
 
 
 def _literal():
-    from funken.expr.sql.literals import null
+    from funken.expr.sql.values import null
 
     return null()

@@ -8,11 +8,10 @@ import pytest
 from funken import OutputTag, blocking
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
-from funken.operators.async_io.cache import CacheSpec, ResultCache
 from funken.operators.async_io.operator import AsyncWait
-from funken.operators.async_io.retry import AsyncRetryStrategy, RetryPredicate
-from funken.runtime.chain.failures import attribute_failure
-from funken.state.snapshot_writer import OperatorStates
+from funken.operators.async_io.retry import AsyncRetryStrategy, CacheSpec, ResultCache, RetryPredicate
+from funken.runtime.chain.chain import attribute_failure
+from funken.state.delta_tables import OperatorStates
 from funken.testing import OperatorHarness
 from funken.timing.clock import ManualClock
 

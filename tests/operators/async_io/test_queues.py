@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.async_io.queues import OrderedQueue, QueueEntry, UnorderedQueue
-from funken.operators.base import Output
-from funken.operators.tags import OutputTag
+from funken.operators.async_io.operator import OrderedQueue, QueueEntry, UnorderedQueue
+from funken.operators.base import Output, OutputTag
 
 
 class Out(Output):

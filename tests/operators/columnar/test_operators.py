@@ -27,7 +27,7 @@ from funken.columnar.expressions import schema_of_value
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Tuple, Type
 from funken.operators.base import OperatorSpec
-from funken.state.snapshot_writer import SnapshotWriter
+from funken.state.delta_tables import SnapshotWriter
 from funken.testing import OperatorHarness
 
 

@@ -7,7 +7,7 @@ from funken.columnar.block import RowBlock
 from funken.columnar.expressions import Argument
 from funken.columnar.kernels.columns import Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.partials import Partials
+from funken.columnar.keyed.groups import Partials
 from funken.columnar.tracing import Traced
 from funken.expr.types import INT
 from funken.operators.columnar.path import ColumnPath, TracedFunction

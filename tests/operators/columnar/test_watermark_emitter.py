@@ -8,7 +8,7 @@ from funken import WatermarkStrategy
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.columnar.source import ColumnarWatermarkEmitter
+from funken.operators.columnar.stateless import ColumnarWatermarkEmitter
 
 
 def test_columns_keep_the_timestamps_that_the_source_has_given_them():

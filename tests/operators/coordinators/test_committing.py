@@ -10,7 +10,7 @@ from funken.connectors.sink import PreparedCommittable
 from funken.errors import CommitError
 from funken.operators.coordinators.base import OperatorCoordinatorContext
 from funken.operators.coordinators.committing import CommitCoordinator, CommitSettings
-from funken.runtime.driver.workers import CoordinatorWorker
+from funken.runtime.driver.coordinators import CoordinatorWorker
 from funken.testing import local
 
 

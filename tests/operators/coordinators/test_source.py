@@ -10,16 +10,16 @@ from funken import NumberSequenceSource, Source, SplitEnumerator, StreamExecutio
 from funken.errors import JobExecutionError, SourceNotReadable
 from funken.ids import MAX_WATERMARK
 from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.source import SourceCoordinator
-from funken.operators.coordinators.source_events import (
+from funken.operators.coordinators.source import (
     AddSplits,
     AlignWatermark,
     ReportWatermark,
     RequestSplits,
+    SourceCoordinator,
     SplitsDiscovered,
 )
+from funken.runtime.driver.coordinators import CoordinatorWorker
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.driver.workers import CoordinatorWorker
 from funken.runtime.messages import CoordinatorEvent, OperatorEvent, TaskId, TaskStarted, TriggerCheckpoint
 
 BOUND = 20

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.errors import InvalidProgram
-from funken.operators.join.interval_join import IntervalJoinSpec, within
-from funken.operators.tags import OutputTag
+from funken.operators.base import OutputTag
+from funken.operators.join import IntervalJoinSpec, within
 from funken.operators.user_functions import UserFunction
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing import OperatorHarness

@@ -7,20 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.errors import InvalidProgram
-from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, TaggedUnion, WindowJoin, sides
-from funken.operators.tags import OutputTag
+from funken.operators.base import OutputTag
+from funken.operators.join import TAGGED_KEY, CoGroup, JoinPairs, TaggedUnion, WindowJoin, sides
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, Strategy, WindowCall, WindowSpec
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing import OperatorHarness
 from funken.windowing.assigners import (
+    EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 from funken.windowing.evictors import CountEvictor
-from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.triggers import CountTrigger
 
 few = settings(max_examples=60, deadline=None)

@@ -1,11 +1,11 @@
 import pytest
 
 from funken.errors import StateError, StateNotKeyed
-from funken.operators.process.broadcast import BroadcastProcess, KeyedBroadcastProcess
-from funken.operators.tags import OutputTag
+from funken.operators.base import OutputTag
+from funken.operators.process.two_inputs import BroadcastProcess, KeyedBroadcastProcess
 from funken.operators.user_functions import UserFunction
+from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
-from funken.state.snapshot_writer import OperatorStates
 from funken.testing import OperatorHarness
 
 RULES = MapStateDescriptor("rules")

@@ -15,7 +15,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.testing import local
 
 DEAD = OutputTag("dead")

@@ -9,30 +9,26 @@ from datetime import timedelta
 import pytest
 
 from funken.operators.async_io.operator import AsyncWait
-from funken.operators.process.broadcast import BroadcastProcess, KeyedBroadcastProcess
-from funken.operators.process.keyed_map import KeyedMap, ResultKind
-from funken.operators.process.one_input import KeyedProcess, Process
-from funken.operators.process.two_inputs import CoProcess, KeyedCoProcess
+from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, ResultKind
+from funken.operators.process.two_inputs import BroadcastProcess, CoProcess, KeyedBroadcastProcess, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.functions import CallStyle as WindowShape
 from funken.operators.window.spec import Elements, Reduced, WindowCall, WindowSpec
 from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
-    ValueStateDescriptor,
-)
-from funken.state.ttl_config import (
     StateTtlConfig,
+    ValueStateDescriptor,
 )
 from funken.testing import OperatorHarness
 from funken.timing.clock import ManualClock
 from funken.windowing.assigners import (
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from funken.windowing.continuous import ContinuousProcessingTimeTrigger
-from funken.windowing.sessions import ProcessingTimeSessionWindows
+from funken.windowing.triggers import ContinuousProcessingTimeTrigger
 
 SELF = UserFunction(lambda value: value)
 STATES = (MapStateDescriptor("rules"),)

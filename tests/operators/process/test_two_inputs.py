@@ -1,8 +1,8 @@
 import pytest
 
 from funken.errors import StateNotKeyed
+from funken.operators.base import OutputTag
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, CoProcess, KeyedCoProcess
-from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import ValueStateDescriptor
 from funken.testing import OperatorHarness

@@ -12,10 +12,10 @@ from funken.operators.window.spec import (
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
     GlobalWindows,
 )
 from funken.windowing.evictors import CountEvictor, Evictor
-from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.triggers import (
     CountTrigger,
     PurgingTrigger,

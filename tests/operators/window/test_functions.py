@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from funken.errors import StateError, StateNotKeyed
-from funken.operators.tags import OutputTag
+from funken.operators.base import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import (
     ONE_KEY,
@@ -17,7 +17,7 @@ from funken.operators.window.spec import (
 )
 from funken.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from funken.testing.harness import OperatorHarness
-from funken.windowing.sessions import EventTimeSessionWindows
+from funken.windowing.assigners import EventTimeSessionWindows
 from funken.windowing.triggers import (
     CountTrigger,
 )

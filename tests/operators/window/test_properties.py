@@ -13,6 +13,7 @@ from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import (
     CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
@@ -20,7 +21,6 @@ from funken.windowing.assigners import (
     TumblingProcessingTimeWindows,
 )
 from funken.windowing.evictors import CountEvictor
-from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger
 
 

@@ -28,6 +28,7 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT, STR, Tuple
 from funken.ids import MAX_WATERMARK
+from funken.io.former_modules import loads
 from funken.plan.rules.backend_choice import in_keyed_state
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing import OperatorHarness
@@ -159,7 +160,7 @@ def write() -> None:
 def test_windows_go_on_from_the_version_before(name: str, columns: bool) -> None:
     pickled, given = saved()[name, columns]
 
-    assert restored(pickle.loads(pickled), spec_of(name, columns), columns) == given
+    assert restored(loads(pickled), spec_of(name, columns), columns) == given
     assert len(given) > KEYS
 
 
@@ -167,7 +168,7 @@ def test_windows_go_on_from_the_version_before(name: str, columns: bool) -> None
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_two_subtasks_go_on_on_the_other_path(name: str, columns: bool) -> None:
     pickled, given = saved()[name, columns]
-    halves = [restored(pickle.loads(pickled), spec_of(name, not columns), not columns, half, 2) for half in range(2)]
+    halves = [restored(loads(pickled), spec_of(name, not columns), not columns, half, 2) for half in range(2)]
 
     assert sorted(each for half in halves for each in half) == sorted(given)
     assert all(halves)
@@ -177,7 +178,7 @@ def test_two_subtasks_go_on_on_the_other_path(name: str, columns: bool) -> None:
 def test_windows_in_keyed_state_go_on_from_objects_of_the_version_before(name: str) -> None:
     pickled, given = saved()[name, True]
 
-    assert sorted(restored(pickle.loads(pickled), in_keyed_state(spec_of(name, False)), False)) == sorted(given)
+    assert sorted(restored(loads(pickled), in_keyed_state(spec_of(name, False)), False)) == sorted(given)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from funken.operators.window.spec import (
     WindowCall,
 )
 from funken.windowing.assigners import (
+    EventTimeSessionWindows,
     MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
 )
-from funken.windowing.sessions import EventTimeSessionWindows, ProcessingTimeSessionWindows
 from funken.windowing.triggers import (
     ContinuousEventTimeTrigger,
     CountTrigger,

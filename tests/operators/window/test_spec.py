@@ -15,14 +15,15 @@ from funken.operators.window.spec import (
 from funken.state.descriptors import ReducingStateDescriptor
 from funken.windowing.assigners import (
     CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
 from funken.windowing.evictors import CountEvictor
-from funken.windowing.sessions import EventTimeSessionWindows, ProcessingTimeSessionWindows
 from funken.windowing.triggers import (
     CountTrigger,
     EventTimeTrigger,

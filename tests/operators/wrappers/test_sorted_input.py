@@ -32,7 +32,7 @@ from funken import (
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.user_functions import UserFunction
-from funken.operators.wrappers.sorted_input import SortedInput
+from funken.operators.wrappers import SortedInput
 from funken.testing import OperatorHarness
 from tests.support.streams import collected
 

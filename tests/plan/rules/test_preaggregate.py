@@ -24,7 +24,7 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import evaluate
 from funken.columnar.keyed.codec import decode_block, encode_block
-from funken.columnar.keyed.partials import Combiner, Partials
+from funken.columnar.keyed.groups import Combiner, Partials
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.base import OperatorSpec
 from funken.plan.columnar_edges import ColumnarHash, PreAggregation

@@ -21,8 +21,7 @@ from funken.compat.pyflink.dependencies import Dependencies, ShippedPlan, shippe
 from funken.operators.base import Operator
 from funken.operators.traits import BatchInput, OperatorTraits
 from funken.operators.window.spec import Strategy
-from funken.operators.wrappers.converting import Converting
-from funken.operators.wrappers.sorted_input import SortedInput
+from funken.operators.wrappers import Converting, SortedInput
 from funken.plan.rules import backend_choice, chaining, declared_types, fusion, sorted_input
 from funken.plan.rules.base import RuleContext
 from funken.plan.rules.stage import rewrite

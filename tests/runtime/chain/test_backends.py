@@ -4,10 +4,10 @@ import pytest
 
 from funken.errors import StateTooLarge
 from funken.operators.context import OperatorContext
-from funken.runtime.chain.backends import TaskBackends
+from funken.runtime.chain.chain import TaskBackends
+from funken.state.backend import StateSettings
 from funken.state.descriptors import ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
-from funken.state.settings import StateSettings
 from funken.timing.timers import InternalTimerService
 
 GIB, PAGE = 2**30, 4096

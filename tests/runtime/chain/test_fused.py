@@ -13,7 +13,7 @@ from funken.errors import OperatorFailed
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task.loop import Task
+from funken.runtime.task.task import Task
 from funken.timing.clock import ManualClock
 
 THREE = 3

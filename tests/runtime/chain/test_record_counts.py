@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken import Configuration, JobClient, OutputTag, ProcessFunction, StreamExecutionEnvironment
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 
 ODD = OutputTag("odd")
 

@@ -25,7 +25,7 @@ from funken.runtime.exchange import wire
 from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_fields, pack_header, read_header
 from funken.runtime.exchange.writers import IngestionTime
-from funken.runtime.snapshot.channel_state import ChannelStateWriter
+from funken.runtime.task.state_manager import ChannelStateWriter
 from funken.types.row import Row
 
 
@@ -48,7 +48,7 @@ def sent(monkeypatch):
         found.append(arguments[0].form[0])
         return encode(*arguments)
 
-    monkeypatch.setattr("funken.runtime.exchange.hash_writer.encode_fields", encoded)
+    monkeypatch.setattr("funken.runtime.exchange.writers.encode_fields", encoded)
     return found
 
 
@@ -155,7 +155,7 @@ def test_constants_are_no_fields_of_a_block(monkeypatch, name):
         forms.append((len(block.fields), dict(block.constants)))
         return encode_fields(block, *others)
 
-    monkeypatch.setattr("funken.runtime.exchange.hash_writer.encode_fields", encoded)
+    monkeypatch.setattr("funken.runtime.exchange.writers.encode_fields", encoded)
     stream = environment().from_collection([*range(10)]).map(MAPS[name]).key_by(lambda made: made[0])
     stream.reduce(lambda old, new: new).execute_and_collect(limit=10)
     expected = {

@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from funken import StreamExecutionEnvironment
-from funken.checkpoint.events import Outcome
+from funken.checkpoint.machine import Outcome
 from funken.config import Configuration
-from funken.runtime.driver import checkpoints as checkpointing
-from funken.runtime.driver.background import BackgroundWorker
-from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver import job_checkpoints as checkpointing
+from funken.runtime.driver.coordinators import BackgroundWorker
+from funken.runtime.driver.job_checkpoints import JobCheckpoints
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from funken import StreamExecutionEnvironment
 from funken.errors import JobExecutionError
 from funken.operators.base import Operator
 from funken.operators.coordinators.base import OperatorCoordinator
-from funken.operators.wrappers.converting import Converting
-from funken.runtime.driver.local import LocalRunner
+from funken.operators.wrappers import Converting
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import CoordinatorEvent, OperatorEvent, TaskId, TaskStarted, TriggerCheckpoint
 

@@ -14,7 +14,7 @@ from funken import (
 )
 from funken.ids import MAX_WATERMARK
 from funken.runtime.driver.diagnosis import LATE_RECORDS, SKEW_RECORDS, STALL_SECONDS, JobDiagnosis
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId, VertexMetrics
 from funken.testing import local
 

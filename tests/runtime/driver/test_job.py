@@ -4,9 +4,8 @@ import pytest
 
 from funken.api.jobs.client import JobClient
 from funken.runtime.driver.execution import JobExecution
-from funken.runtime.driver.local import LocalRunner
-from funken.runtime.job.events import CancelRequested, JobScheduled, JobSubmitted, RunAttempt
-from funken.runtime.job.states import JobStatus
+from funken.runtime.driver.local_runner import LocalRunner
+from funken.runtime.job.states import CancelRequested, JobScheduled, JobStatus, JobSubmitted, RunAttempt
 from funken.testing import local
 
 

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from funken import Configuration
-from funken.runtime.driver import job_logs
-from funken.runtime.driver.job_logs import JobLogs
+from funken.runtime.driver import job as job_logs
+from funken.runtime.driver.job import JobLogs
 from funken.runtime.log_entries import LogEntry
 from funken.testing import local
 

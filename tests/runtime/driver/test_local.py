@@ -14,7 +14,7 @@ from funken import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from funken.api.jobs.watching import watch_jobs
+from funken.api.jobs.results import watch_jobs
 from funken.errors import JobExecutionError, OperatorFailed
 
 

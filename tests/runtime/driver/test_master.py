@@ -9,7 +9,7 @@ from funken import NumberSequenceSource, Sink, StreamExecutionEnvironment, Water
 from funken.connectors.sink import Committer, PreparedCommittable
 from funken.errors import JobExecutionError, OperatorFailed, TaskLost
 from funken.operators.coordinators.collecting import Collector
-from funken.operators.coordinators.source_events import AddSplits, RequestSplits
+from funken.operators.coordinators.source import AddSplits, RequestSplits
 from funken.operators.sink import CollectSink
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import (

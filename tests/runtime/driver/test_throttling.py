@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from funken import StreamExecutionEnvironment
-from funken.runtime.driver.throttling import QueueDelayReports, SourceRates
+from funken.runtime.driver.master import QueueDelayReports, SourceRates
 from funken.runtime.messages import MetricsReport, QueueDelayReported, TaskId, VertexMetrics
 
 

@@ -12,7 +12,7 @@ from funken import (
 from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task.loop import Task
+from funken.runtime.task.task import Task
 from funken.timing.clock import ManualClock
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from funken.columnar.block import RowBlock
 from funken.ids import MAX_WATERMARK
-from funken.runtime.exchange.loop_gate import LoopGate
+from funken.runtime.exchange.gate import LoopGate
 
 ONE, TWO, BACK, LATER = (0, 0), (0, 1), (5, 0), (5, 1)
 

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.runtime.exchange.named_tuples import FEWEST, fields_of, is_simple_namedtuple
-from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header
+from funken.runtime.exchange.wire import (
+    FEWEST,
+    BlockKind,
+    decode_records,
+    encode_records,
+    fields_of,
+    is_simple_namedtuple,
+    pack_header,
+)
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from funken.errors import RecordNotPicklable, TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.io.pickling import dumps_records, record_repr
-from funken.runtime import sealed
+from funken.io.shapes import dumps_records, record_repr
+from funken.runtime import messages as sealed
 from funken.runtime.exchange.wire import (
     BlockKind,
     decode_records,

@@ -7,9 +7,8 @@ import random
 import pytest
 
 from funken.plan.physical import Edge
-from funken.runtime.exchange.flushing import all_flush_soon
-from funken.runtime.flow_control.in_flight_window import InFlightWindow
-from funken.runtime.flow_control.queue_delay import report_interval
+from funken.runtime.exchange.writers import all_flush_soon
+from funken.runtime.flow_control import InFlightWindow, report_interval
 from tests.support.pipes import READ, Pipe
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.runtime.flow_control.in_flight_window import LONGEST_WAIT, RECOVERY, InFlightWindow
+from funken.runtime.flow_control import LONGEST_WAIT, RECOVERY, InFlightWindow
 from tests.support.pipes import Pipe
 
 MOST = 2000

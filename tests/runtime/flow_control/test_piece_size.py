@@ -9,7 +9,7 @@ from itertools import cycle
 
 import pytest
 
-from funken.runtime.flow_control.piece_size import PIECE_SECONDS, PieceSize
+from funken.runtime.flow_control import PIECE_SECONDS, PieceSize
 from funken.timing.clock import ManualClock, SystemClock, ThreadUsage
 
 MOST = 2000

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.flow_control.in_flight_window import InFlightWindow
-from funken.runtime.flow_control.slow_start import FIRST_RECORDS, SlowStart
-from funken.runtime.flow_control.source_throttle import SourceThrottle
+from funken.runtime.flow_control import FIRST_RECORDS, InFlightWindow, SlowStart, SourceThrottle
 from funken.runtime.messages import QueueDelayReported, TaskId
 from funken.testing import local
 from funken.timing.clock import ManualClock

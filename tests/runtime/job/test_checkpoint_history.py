@@ -4,23 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from funken.checkpoint.events import (
+from funken.checkpoint.machine import (
     Acknowledged,
     AttemptFailed,
     AttemptStarted,
+    CheckpointMachine,
     Committed,
     Declined,
     JobStopped,
     Outcome,
+    Policy,
     Stored,
     TaskFinished,
     Tick,
     TriggerRequested,
 )
-from funken.checkpoint.machine import CheckpointMachine
-from funken.checkpoint.steps import Policy
-from funken.checkpoint.store.handles import Blob, SubtaskHandle
-from funken.runtime.job.checkpoint_history import CheckpointHistory
+from funken.checkpoint.store.blobs import Blob, SubtaskHandle
+from funken.runtime.job.snapshot import CheckpointHistory
 from funken.runtime.messages import SubtaskCheckpoint, TaskId
 from funken.testing import local
 

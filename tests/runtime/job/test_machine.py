@@ -2,11 +2,13 @@
 
 import pytest
 
-from funken.checkpoint.events import Outcome
-from funken.checkpoint.restart import FixedDelay
+from funken.checkpoint.machine import Outcome
+from funken.checkpoint.restart_strategy import FixedDelay
 from funken.errors import JobCancelled, JobExecutionError, OperatorFailed, RestoreFailed
-from funken.runtime.interruption import Interrupted
-from funken.runtime.job.events import (
+from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.states import (
+    EXECUTION_MOVES,
+    JOB_MOVES,
     AttemptRaised,
     AttemptReturned,
     AttemptSettled,
@@ -16,8 +18,10 @@ from funken.runtime.job.events import (
     ExecutionMoved,
     ExecutionsCreated,
     ExecutionsDeployed,
+    ExecutionState,
     JobClosed,
     JobScheduled,
+    JobStatus,
     JobSubmitted,
     RestartDue,
     ResultsCommitted,
@@ -28,9 +32,8 @@ from funken.runtime.job.events import (
     StopAttempt,
     WaitForRestart,
 )
-from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.states import EXECUTION_MOVES, JOB_MOVES, ExecutionState, JobStatus
 from funken.runtime.messages import TaskId
+from funken.runtime.process import Interrupted
 
 READER, PRINTER = TASKS = (TaskId(0, 0), TaskId(1, 0))
 FAILURE = OperatorFailed("operator 'parse' failed", operator="parse", subtask=0, traceback_text="Traceback ...")

@@ -4,11 +4,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from funken.checkpoint.events import Outcome
-from funken.checkpoint.restart import FixedDelay
+from funken.checkpoint.machine import Outcome
+from funken.checkpoint.restart_strategy import FixedDelay
 from funken.errors import JobCancelled, OperatorFailed, RestoreFailed, SuppressRestarts
-from funken.runtime.interruption import Interrupted
-from funken.runtime.job.events import (
+from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.states import (
+    JOB_MOVES,
     AttemptRaised,
     AttemptReturned,
     AttemptSettled,
@@ -18,6 +19,7 @@ from funken.runtime.job.events import (
     ExecutionMoved,
     ExecutionsCreated,
     ExecutionsDeployed,
+    ExecutionState,
     JobClosed,
     JobScheduled,
     JobSubmitted,
@@ -30,9 +32,8 @@ from funken.runtime.job.events import (
     StopAttempt,
     WaitForRestart,
 )
-from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.states import JOB_MOVES, ExecutionState
 from funken.runtime.messages import TaskId
+from funken.runtime.process import Interrupted
 
 TASKS = (TaskId(0, 0), TaskId(0, 1), TaskId(1, 0))
 errors = st.sampled_from([

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from funken import JobClient, StreamExecutionEnvironment
 from funken.errors import JobCancelled
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.job.pressure import FlowGraph
 
 _SHARES = st.sampled_from([0.0, 0.05, 0.1, 0.4, 0.9, 1.0])

@@ -9,11 +9,10 @@ import pytest
 from funken import Configuration, DataGeneratorSource, MapFunction, StreamExecutionEnvironment, WatermarkStrategy
 from funken.api.jobs.client import JobClient
 from funken.runtime.driver.job import Job
-from funken.runtime.driver.local import LocalRunner
-from funken.runtime.job.events import JobScheduled, JobSubmitted
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.job.masking import masked
 from funken.runtime.job.snapshot import aggregated
-from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.states import ExecutionState, JobScheduled, JobStatus, JobSubmitted
 from funken.runtime.messages import MetricsReport, TaskOpening, TaskStarted, VertexMetrics
 from funken.testing import local
 

@@ -1,8 +1,8 @@
 import pytest
 
 from funken.ids import MAX_WATERMARK
-from funken.metrics.histogram import bucket_of
-from funken.runtime.job.vertex_metrics import MetricsHistory, SubtaskMetrics
+from funken.metrics.registry import bucket_of
+from funken.runtime.job.snapshot import MetricsHistory, SubtaskMetrics
 from funken.runtime.messages import MetricsReport, TaskId, VertexMetrics
 from funken.testing import local
 

@@ -5,12 +5,11 @@ from collections import Counter
 
 import pytest
 
-from funken.checkpoint.events import Stop
+from funken.checkpoint.machine import Stop
 from funken.io.storage import mounted
 from funken.runtime.exchange.wire import BlockKind
 from funken.runtime.messages import CheckpointAborted, Savepoint
-from funken.runtime.snapshot.materializer import Materializer
-from funken.runtime.snapshot.task_state import write_snapshot
+from funken.runtime.task.state_manager import Materializer, write_snapshot
 from funken.testing.memory_storage import MemoryStorage
 from tests.runtime.snapshot.test_unaligned import Bench, restores_of
 

@@ -17,22 +17,20 @@ from funken import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
+from funken.checkpoint.incremental import SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, plan_restore
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry
-from funken.checkpoint.store.manifest import SnapshotKind as What
+from funken.checkpoint.store.completed import Manifest, OperatorEntry
+from funken.checkpoint.store.completed import SnapshotKind as What
 from funken.columnar.block import RowBlock
 from funken.errors import CheckpointIncompatible, OperatorFailed
 from funken.ids import MAX_WATERMARK
 from funken.io.storage import mounted
-from funken.plan.nodes import Broadcast, Forward, Rescale
-from funken.plan.serialization import portable
+from funken.plan.nodes import Broadcast, Forward, Rescale, portable
 from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
 from funken.runtime.messages import CheckpointAborted, Savepoint, TaskId, TriggerCheckpoint
 from funken.runtime.settings import CheckpointPlan, TaskSettings
-from funken.runtime.snapshot.channel_state import UNALIGNED, may_overtake
-from funken.runtime.snapshot.task_state import write_snapshot
-from funken.runtime.task.loop import Task
+from funken.runtime.task.state_manager import UNALIGNED, may_overtake, write_snapshot
+from funken.runtime.task.task import Task
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import ManualClock
 from tests.support.barriers import AligningGate

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from funken.checkpoint.incremental import SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, plan_restore
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
-from funken.checkpoint.store.contents import entries_of
-from funken.checkpoint.store.manifest import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.completed import Manifest, OperatorEntry, SnapshotKind
+from funken.checkpoint.store.databases import entries_of
 from funken.errors import StorageFailed
 from funken.ids import MAX_WATERMARK
 from funken.io.storage import mounted
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
-from funken.operators.join.window_join import TAGGED_KEY, CoGroup, WindowJoin
+from funken.operators.join import TAGGED_KEY, CoGroup, WindowJoin
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Aggregated, CallStyle, Elements, Reduced, WindowCall, WindowSpec
 from funken.runtime.settings import CheckpointPlan
-from funken.runtime.snapshot.state_manager import TaskStateManager
+from funken.runtime.task.state_manager import TaskStateManager
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_group_of, key_groups_of, subtask_of
@@ -32,13 +32,13 @@ from funken.testing.memory_storage import Fault, MemoryStorage
 from funken.timing.timers import InternalTimerService
 from funken.windowing.assigners import (
     CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
 )
 from funken.windowing.evictors import CountEvictor
-from funken.windowing.sessions import EventTimeSessionWindows
 from funken.windowing.triggers import CountTrigger, PurgingTrigger
 
 GROUPS = 8

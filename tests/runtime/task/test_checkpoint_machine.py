@@ -5,12 +5,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from funken.checkpoint.events import Stop
+from funken.checkpoint.machine import Stop
 from funken.columnar.block import RowBlock
 from funken.ids import Millis
 from funken.runtime.exchange.gate import InputGate
 from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint
-from funken.runtime.task.checkpoint_events import (
+from funken.runtime.task.checkpoint_machine import (
     AddChannelState,
     BarrierProcessed,
     BarrierReceived,
@@ -25,9 +25,9 @@ from funken.runtime.task.checkpoint_events import (
     SourceEnded,
     StateMaterialized,
     TakeSnapshot,
+    TaskCheckpointMachine,
     TimePassed,
 )
-from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine
 
 HEAD, TAIL = 1, 2
 LOCAL = (9, 0)

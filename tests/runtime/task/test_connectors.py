@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import pytest
 
 from funken import Sink, SinkWriter, Source, SourceReader, StreamExecutionEnvironment, WatermarkStrategy
+from funken.checkpoint.incremental import SnapshotOptions
 from funken.checkpoint.restore import ItemSource, SubtaskRestore
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.connectors import NEED_SPLITS, Batch, StaticSplits, Wait
 from funken.io.shapes import load_state
 from funken.io.storage import mounted
 from funken.runtime.messages import CheckpointAborted, CheckpointComplete, TaskId, TriggerCheckpoint
 from funken.runtime.settings import CheckpointPlan, TaskSettings
-from funken.runtime.snapshot.task_state import write_snapshot
-from funken.runtime.task.loop import Task
+from funken.runtime.task.state_manager import write_snapshot
+from funken.runtime.task.task import Task
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import ManualClock
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from funken.checkpoint.events import Stop
+from funken.checkpoint.machine import Stop
 from funken.ids import Millis
 from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint
-from funken.runtime.task.checkpoint_events import (
+from funken.runtime.task.checkpoint_machine import (
     AddChannelState,
     BarrierProcessed,
     BarrierReceived,
@@ -17,8 +17,8 @@ from funken.runtime.task.checkpoint_events import (
     SealSnapshot,
     SnapshotTaken,
     TakeSnapshot,
+    TaskCheckpointMachine,
 )
-from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine
 
 HEAD = 3
 IN, BACK, MORE = (0, 0), (4, 0), (4, 1)

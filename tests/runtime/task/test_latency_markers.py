@@ -13,10 +13,10 @@ from funken import (
 )
 from funken.metrics.reporters.prometheus import PrometheusReporter
 from funken.rest.views.metrics import of_job
-from funken.runtime.driver.local import LocalRunner
+from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.job.points import points_of
 from funken.runtime.settings import LatencySettings
-from funken.runtime.task.latency_markers import LatencyMarkers
+from funken.runtime.task.subtasks import LatencyMarkers
 from funken.timing.clock import ManualClock
 
 

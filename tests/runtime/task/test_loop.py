@@ -16,7 +16,7 @@ from funken.errors import OperatorFailed
 from funken.runtime.exchange.wire import BlockKind, encode_records, pack_header
 from funken.runtime.messages import MetricsReport, TaskEnded, TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task.loop import Task
+from funken.runtime.task.task import Task
 from funken.timing.clock import ManualClock
 
 

@@ -5,7 +5,7 @@ import pytest
 from funken import DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task.loop import Task
+from funken.runtime.task.task import Task
 from funken.timing.clock import ManualClock
 
 CLOCK = ManualClock(0)

@@ -6,8 +6,8 @@ import pytest
 from funken import DiscardingSink, NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
-from funken.runtime.task.builder import COLUMNS_FACTOR, MIXED_FACTOR
-from funken.runtime.task.loop import Task
+from funken.runtime.task.subtasks import COLUMNS_FACTOR, MIXED_FACTOR
+from funken.runtime.task.task import Task
 from funken.timing.clock import ManualClock
 
 BLOCK, NUMBERS = 100, NumberSequenceSource(0, 100_000)

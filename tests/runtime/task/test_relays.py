@@ -7,14 +7,14 @@ import pytest
 from funken import DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.ids import Millis
 from funken.runtime.messages import CheckpointAborted, Savepoint
-from funken.runtime.task.checkpoint_events import (
+from funken.runtime.task.checkpoint_machine import (
     BarrierProcessed,
     BarrierRelayed,
     ChannelEnded,
     SealSnapshot,
     SnapshotTaken,
+    TaskCheckpointMachine,
 )
-from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine
 
 VERTEX, CHANNEL = 3, (0, 0)
 

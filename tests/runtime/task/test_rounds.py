@@ -6,11 +6,10 @@ import pytest
 
 from funken.columnar.block import RowBlock
 from funken.plan.nodes import Hash
-from funken.runtime.exchange.gate import InputGate
-from funken.runtime.exchange.loop_gate import LoopGate
+from funken.runtime.exchange.gate import InputGate, LoopGate
 from funken.runtime.messages import LoopEnd, LoopReported, LoopRound, TaskId
-from funken.runtime.task.checkpoint_events import LoopEnded, LoopEnding
-from funken.runtime.task.rounds import TaskRounds
+from funken.runtime.task.checkpoint_machine import LoopEnded, LoopEnding
+from funken.runtime.task.task import TaskRounds
 from funken.testing import local
 
 TASK = TaskId(1, 0)

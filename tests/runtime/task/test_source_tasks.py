@@ -4,9 +4,9 @@ import cloudpickle
 import pytest
 
 from funken import DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.checkpoint.events import Stop
+from funken.checkpoint.incremental import SnapshotOptions
+from funken.checkpoint.machine import Stop
 from funken.checkpoint.restore import GroupSource, ItemSource, SubtaskRestore
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
 from funken.checkpoint.store.blobs import BlobReader
 from funken.io.shapes import load_state
 from funken.io.storage import mounted
@@ -19,8 +19,8 @@ from funken.runtime.messages import (
     TriggerCheckpoint,
 )
 from funken.runtime.settings import CheckpointPlan, TaskSettings
-from funken.runtime.snapshot.task_state import write_snapshot
-from funken.runtime.task.loop import Task
+from funken.runtime.task.state_manager import write_snapshot
+from funken.runtime.task.task import Task
 from funken.testing.memory_storage import MemoryStorage
 from funken.timing.clock import ManualClock
 from tests.support.simulation.ledgers import LEDGERS, Ledger, LedgerSink

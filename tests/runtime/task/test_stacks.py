@@ -8,7 +8,7 @@ import time
 import pytest
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.runtime.driver import stacks as driver_stacks
+from funken.runtime.driver import diagnosis as driver_stacks
 from funken.runtime.messages import TaskId
 from funken.runtime.process import process_status
 from funken.runtime.task.stacks import StackSampler
@@ -49,7 +49,7 @@ def test_a_function_that_does_not_return_is_on_the_stack_of_its_operator(blocked
 
     (stack,) = [each for each in found.stacks if any("reach_and_wait" in name for name in each.functions)]
     assert (stack.operator, stack.subtask, stack.on_cpu) == ("price", 0, False)
-    assert any(name.startswith("Task.step (runtime/task/loop.py:") for name in stack.functions)
+    assert any(name.startswith("Task.step (runtime/task/task.py:") for name in stack.functions)
     assert found.stacks[stack] >= 2
 
 

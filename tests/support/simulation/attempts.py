@@ -14,17 +14,17 @@ from typing import Any
 
 import cloudpickle
 
-from funken.checkpoint.events import AttemptFailed, Event, Tick, TriggerSources
+from funken.checkpoint.machine import AttemptFailed, Event, Tick, TriggerSources
 from funken.checkpoint.settings import CheckpointSettings
 from funken.errors import FunkenError
 from funken.io.storage import Storage
 from funken.plan.physical import PhysicalPlan
-from funken.runtime.driver.checkpoints import JobCheckpoints
 from funken.runtime.driver.job import Job
+from funken.runtime.driver.job_checkpoints import JobCheckpoints
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId
-from funken.runtime.snapshot.task_state import TaskStateSnapshot, acknowledgement_of
-from funken.runtime.task.loop import Task
-from funken.runtime.task.mailbox import TaskLoop
+from funken.runtime.task.state_manager import TaskStateSnapshot, acknowledgement_of
+from funken.runtime.task.task import Task
+from funken.runtime.task.task_loop import TaskLoop
 from funken.timing.clock import Clock
 from tests.support.simulation.ledgers import Violation
 

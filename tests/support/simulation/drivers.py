@@ -15,10 +15,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from funken import Configuration, StreamExecutionEnvironment
-from funken.checkpoint.events import Outcome, Stop
+from funken.checkpoint.incremental import SnapshotOptions
+from funken.checkpoint.machine import Outcome, Policy, Stop
 from funken.checkpoint.settings import CheckpointSettings
-from funken.checkpoint.snapshot.incremental import SnapshotOptions
-from funken.checkpoint.steps import Policy
 from funken.errors import (
     CheckpointError,
     FunkenError,
@@ -29,7 +28,7 @@ from funken.errors import (
     TaskLost,
 )
 from funken.ids import Millis
-from funken.plan.serialization import portable
+from funken.plan.nodes import portable
 from funken.runtime.driver.job import Job
 from funken.runtime.messages import (
     CheckpointAcknowledged,

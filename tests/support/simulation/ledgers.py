@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from funken import Encoder, FileSink
-from funken.connectors.context import CommitterContext, ConnectorContext
-from funken.connectors.files.buckets import BucketAssigner
+from funken.connectors.base import CommitterContext, ConnectorContext
 from funken.connectors.files.compaction import FileCommitter, FileCompactStrategy
+from funken.connectors.files.sink import BucketAssigner
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 
 

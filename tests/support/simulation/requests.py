@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from funken.operators.async_io import requests as async_requests
-from funken.operators.async_io.requests import AsyncRequest
+from funken.operators.async_io import operator as async_requests
+from funken.operators.async_io.operator import AsyncRequest
 
 
 class DrawnRequests:

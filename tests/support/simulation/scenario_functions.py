@@ -29,6 +29,7 @@ from funken import (
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
+    ConnectorContext,
     NeedSplits,
     QueuedReader,
     Source,
@@ -36,7 +37,6 @@ from funken.connectors.base import (
     StaticSplits,
     Wait,
 )
-from funken.connectors.context import ConnectorContext
 from funken.connectors.datagen import IndexSplit
 
 END = 10**9

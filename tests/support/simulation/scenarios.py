@@ -23,7 +23,7 @@ from funken import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from funken.state.snapshot_writer import OperatorStates
+from funken.state.delta_tables import OperatorStates
 from tests.support.simulation.ledgers import LEDGERS
 from tests.support.simulation.loops import LOOPS
 from tests.support.simulation.plans import PLANS

@@ -35,7 +35,7 @@ class FlatMapFuzzer(FunctionFuzzer):
             return "what was traced does not hold"
         from funken.columnar.kernels.columns import columns_of
         from funken.columnar.kernels.evaluation import FallBackToRows
-        from funken.operators.columnar.flat_map import given_of
+        from funken.operators.columnar.stateless import given_of
 
         for wild in (False, True):
             records = random_records(dice, schema, wild)

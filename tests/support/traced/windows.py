@@ -15,7 +15,7 @@ from funken.columnar.records import has_documents
 from funken.columnar.vectorized.functions import BatchFormat, vectorized
 from funken.expr.types import INT, NUMBER, Atomic, Composite, ListOf, Tuple, types_in
 from funken.testing.harness import OperatorHarness
-from funken.testing.programs import local
+from funken.testing.simulated import local
 from tests.support.traced.functions import Difference
 from tests.support.traced.records import SHAPES, random_records
 

@@ -165,7 +165,7 @@ def test_rows_of_a_stopped_job_go_on_where_they_were(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from funken.connectors.context import ConnectorContext
+    from funken.connectors.base import ConnectorContext
 
     parquet.write_table(pa.table({"n": list(range(40_000))}), tmp_path / "a.parquet")
     options = {"connector": "filesystem", "path": str(tmp_path), "format": "parquet"}

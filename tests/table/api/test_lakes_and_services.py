@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from funken import Row, RowKind
-from funken.connectors.redis.source import RedisMessage
+from funken.connectors.redis import RedisMessage
 from funken.errors import InvalidProgram
 from funken.table.connectors.contract import TableContext
 from funken.table.connectors.factory import factory_of

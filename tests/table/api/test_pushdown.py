@@ -8,7 +8,7 @@ import pytest
 from funken.connectors.sql.source import SqlSource
 from funken.expr.ir import Call, InputRef, Literal
 from funken.table import EnvironmentSettings, TableEnvironment
-from funken.table.connectors.conditions import FieldComparison, SourceCondition, conjuncts
+from funken.table.connectors.contract import FieldComparison, SourceCondition, conjuncts
 from funken.table.types import DataTypes
 
 

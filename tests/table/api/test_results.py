@@ -5,7 +5,6 @@ from decimal import Decimal
 
 from funken import Row, RowKind
 from funken.table.result import TableResult
-from funken.table.text import java_row, java_text, sql_text
 from funken.table.types import (
     STRING,
     BigIntType,
@@ -15,6 +14,7 @@ from funken.table.types import (
     YearMonthIntervalType,
     parse_type,
 )
+from funken.table.values import java_row, java_text, sql_text
 
 
 def printed(capsys, *args, **options):

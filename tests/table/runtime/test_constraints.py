@@ -14,7 +14,7 @@ from funken.expr.sql.types import (
     VarCharType,
 )
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.constraints import ConstraintRules, Enforce
+from funken.table.runtime.sink import ConstraintRules, Enforce
 from tests.table.runtime.changelogs import Run
 
 NUMBER = BigIntType(nullable=False)

@@ -7,8 +7,8 @@ import pytest
 from funken.expr.sql.types import BigIntType, BooleanType, VarCharType
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.final import FinalRows
 from funken.table.runtime.group import Bundle, GroupAggregate
+from funken.table.runtime.sink import FinalRows
 from tests.table.runtime.changelogs import Run, materialized, parse, schema
 
 KV = schema("k:s v:i")

@@ -16,8 +16,8 @@ from funken.expr.sql.types import (
 from funken.table.logical import AggregateCall, SortKey, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime import changes as changing
 from funken.table.runtime import group, rank, window_aggregate
+from funken.table.runtime.aggregates import PartialCalls
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.partials import PartialCalls
 from funken.table.runtime.running import RunningCalls
 from tests.table.runtime.changelogs import KINDS, Run
 

@@ -8,10 +8,11 @@ import pytest
 from funken.expr.ir import Call, InputRef
 from funken.expr.sql.types import BigIntType, BooleanType, DateType, DoubleType, IntType, TimestampType, VarCharType
 from funken.table.logical import AggregateCall, JoinType, WindowKind, WindowProperty, WindowShape
-from funken.table.runtime import aggregate_arrays, partials
+from funken.table.runtime import aggregate_arrays
+from funken.table.runtime import aggregates as partials
+from funken.table.runtime.aggregates import PartialCalls
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.operator import KeyedTableOperator
-from funken.table.runtime.partials import PartialCalls
 from funken.table.runtime.time_joins import TableWindowJoin
 from funken.table.runtime.window_aggregate import WindowAggregate
 from tests.table.runtime.changelogs import Run

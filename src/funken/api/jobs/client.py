@@ -6,36 +6,264 @@ Whoever wants to see every job of the process, whatever starts it, registers wit
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
+from types import TracebackType
+from typing import Any, Generic
 
-from funken.api.jobs.display import JobDisplay
-from funken.api.jobs.leadership import Leadership
+from funken import config
 from funken.api.jobs.notebook import shown_in_notebook
-from funken.api.jobs.reporting import reporting
-from funken.api.jobs.results import CompletableFuture, JobExecutionResult, when_over
-from funken.api.jobs.watching import NotToRun, watchers
-from funken.checkpoint.events import Stop
-from funken.errors import InvalidProgram, JobExecutionError
-from funken.metrics.reporter import MetricPoint
+from funken.api.jobs.results import CompletableFuture, JobDisplay, JobExecutionResult, NotToRun, T, watchers, when_over
+from funken.checkpoint.machine import Outcome, Stop
+from funken.checkpoint.store.epochs import Term
+from funken.config import Configuration
+from funken.errors import (
+    CheckpointError,
+    InvalidConfiguration,
+    InvalidProgram,
+    JobCancelled,
+    JobExecutionError,
+    LeadershipLost,
+)
+from funken.io.storage import Storage
+from funken.leaderelection.election import (
+    JobResultEntry,
+    LeaderElection,
+    election_of,
+    keep_result,
+    publish,
+    result_of_job,
+    storage_of,
+    withdraw,
+)
+from funken.metrics.reporter import MetricPoint, MetricReporter, reporter_of
 from funken.operators.coordinators.collecting import Collector
 from funken.plan.physical import PhysicalPlan
 from funken.rest.server import Shown, serve
-from funken.runtime.driver.checkpoints import JobCheckpoints
+from funken.runtime.driver.diagnosis import JobStacks
 from funken.runtime.driver.execution import JobExecution
-from funken.runtime.driver.job import Job, Runner
-from funken.runtime.driver.job_logs import JobLogs
-from funken.runtime.driver.stacks import JobStacks
-from funken.runtime.job.events import JobClosed, JobSubmitted
+from funken.runtime.driver.job import Job, JobLogs, Runner
+from funken.runtime.driver.job_checkpoints import JobCheckpoints
 from funken.runtime.job.points import points_of
 from funken.runtime.job.snapshot import JobSnapshot
-from funken.runtime.job.states import JobStatus
+from funken.runtime.job.states import JobClosed, JobStatus, JobSubmitted
 from funken.runtime.messages import MetricsReport, TaskId
 from funken.runtime.process import process_status
-from funken.timing.clock import SystemClock
-from funken.timing.waiting import came
+from funken.timing.clock import SystemClock, came
+
+# ---- A job that several drivers may run: this one waits until it leads, and stops the job when it does not any
+# more.
+#
+# While it waits it is a standby: its Spark session is there and warm, its job is CREATED. The first thing that a
+# leader does is to claim the job's checkpoints in its term, so that its predecessor, whatever state that is in,
+# completes none any more.
+
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+_FIRST_SECONDS = 2.0
+"""How long a driver waits for leadership before it takes itself for a standby."""
+_ENDS = {Outcome.FINISHED, Outcome.CANCELLED, Outcome.FAILED}
+
+
+class Leadership:
+    """The part of one driver in one job; without high availability it always leads."""
+
+    def __init__(self, job: Job, runner: Runner, stop: Callable[[], object]) -> None:
+        self._job = job
+        self._runner = runner
+        self._stop = stop
+        self._election: LeaderElection | None = None
+        self._reason = ""
+        self._ended: JobResultEntry | None = None
+
+    def wait(self, begun: Callable[[], None], url: str | None = None) -> None:
+        """Return when this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: where it answers requests.
+
+        Raises ``EnvironmentNotReady`` if kazoo is needed and missing, ``InvalidConfiguration`` for a job without checkpoints.
+        """
+        job = self._job
+        election = self._election = election_of(job.configuration)
+        if election is None:
+            return
+        if job.checkpoints is None:
+            raise InvalidConfiguration(
+                f"job {job.plan.name!r} runs without checkpoints, so that no standby can take it over. Set "
+                "high-availability.type to none for a batch job."
+            )
+        begun()
+        election.start(self._lose)
+        logger.info("job %r: this driver is a candidate (%s)", job.plan.name, election.name)
+        if not came(election.granted, _FIRST_SECONDS) and not job.cancelled.is_set():
+            self._warm_up()
+        while not came(election.granted, _LOOK_SECONDS):
+            if job.cancelled.is_set():
+                return
+        self._ended = result_of_job(storage_of(job.configuration))
+        if self._ended is not None:
+            self._stop()
+            return
+        logger.warning("job %r: this driver leads in term %d", job.plan.name, election.term)
+        job.checkpoints.term = Term(election.name, election.term)
+        if url is not None:
+            self._note("who looks for all jobs does not find it", lambda storage: publish(storage, url))
+
+    def _warm_up(self) -> None:
+        """Let this standby have its Spark session, in which a job has run; without it a takeover takes longer."""
+        name = self._job.plan.name
+        try:
+            self._runner.prepare(self._job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job may run all the same when this driver leads
+            logger.warning("job %r: this standby is cold: %s: %s", name, type(error).__name__, error)
+        else:
+            logger.info("job %r: this standby is warm", name)
+
+    def _lose(self, reason: str) -> None:
+        self._reason = reason
+        logger.warning("job %r: this driver does not lead any more: %s", self._job.plan.name, reason)
+        self._stop()
+
+    def outcome(self, error: BaseException) -> BaseException | None:
+        """Return what the job's result raises here: the error, or what it stands for; ``None`` if another has finished it."""
+        stopped = isinstance(error, JobCancelled)
+        if stopped and self._reason:
+            return LeadershipLost(
+                f"job {self._job.plan.name!r} is not run by this driver any more: {self._reason}. Another takes it over; start "
+                "this program again for a standby."
+            )
+        if not stopped or self._ended is None:
+            return error
+        if self._ended.status == JobStatus.FINISHED.name:
+            logger.warning("job %r has been finished by another driver", self._job.plan.name)
+            return None
+        if self._ended.status == JobStatus.FAILED.name:
+            return JobExecutionError(
+                f"job {self._job.plan.name!r} has failed under another driver: {self._ended.failure}"
+            )
+        return error
+
+    def close(self, error: BaseException | None = None) -> None:
+        """The job is over here: note how it has ended, if it has for good, and let another driver lead if it has not."""
+        if self._election is None:
+            return
+        outcome = self._job.machine.outcome
+        if outcome in _ENDS and self._election.granted.is_set() and not self._reason and self._ended is None:
+            entry = JobResultEntry(self._job.machine.status.name, "" if error is None else str(error))
+            self._note("a standby runs it again", lambda storage: keep_result(storage, entry))
+            self._note("its address is left", withdraw)
+        self._election.close()
+
+    def _note(self, otherwise: str, write: Callable[[Storage], None]) -> None:
+        """Write in the folder of the drivers; a storage that refuses costs a warning, which says what follows."""
+        try:
+            write(storage_of(self._job.configuration))
+        except CheckpointError as error:
+            logger.warning("job %r: %s, because %s", self._job.plan.name, otherwise, error)
+
+
+# ---- Runs the metric reporters of a job: each in a thread of its own, so that a slow one delays neither the job
+# nor another.
+#
+# A reporter that raises costs a warning, the first time of each row of failures; the job goes on. At the end of the
+# job each is given the last metrics and closed, and the job waits for that no longer than a bound.
+
+
+_CLOSE_SECONDS = 5.0
+_PREFIX = "metrics.reporter."
+
+Read = Callable[[], Sequence[MetricPoint]]
+
+
+class ReporterThread:
+    """One reporter at work; ``close`` ends it within a bound."""
+
+    def __init__(
+        self, name: str, reporter: MetricReporter, options: dict[str, Any], seconds: float, read: Read
+    ) -> None:
+        self._name = name
+        self._reporter = reporter
+        self._options = options
+        self._seconds = seconds
+        self._read = read
+        self._failing = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"funken-metrics-{name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._reporter.open(self._options)
+        except Exception as error:  # noqa: BLE001 - a reporter may raise anything, and must not fail the job
+            logger.warning(
+                "metric reporter %r could not be opened, the job goes on without it: %s: %s. See %s%s.*.",
+                self._name, type(error).__name__, error, _PREFIX, self._name,
+            )  # fmt: skip
+            return
+        if (pull := getattr(self._reporter, "pull", None)) is not None:
+            pull(self._read)
+            self._ended.wait()
+        while not self._ended.wait(self._seconds):
+            self._report()
+        self._report()
+        try:
+            self._reporter.close()
+        except Exception as error:  # noqa: BLE001 - as above
+            logger.warning("metric reporter %r could not be closed: %s: %s.", self._name, type(error).__name__, error)
+
+    def _report(self) -> None:
+        try:
+            self._reporter.report(self._read())
+        except Exception as error:  # noqa: BLE001 - as above
+            if not self._failing:
+                logger.warning(
+                    "metric reporter %r has failed, and is called again in %g s: %s: %s.",
+                    self._name, self._seconds, type(error).__name__, error,
+                )  # fmt: skip
+            self._failing = True
+        else:
+            self._failing = False
+
+    def end(self) -> None:
+        """Request the last report; does not wait."""
+        self._ended.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the last report, for so long."""
+        self._thread.join(max(0.0, seconds))
+        if self._thread.is_alive():
+            logger.warning(
+                "metric reporter %r has not ended within %g s and is left behind; let report() wait for a bounded time.",
+                self._name, _CLOSE_SECONDS,
+            )  # fmt: skip
+
+
+@contextmanager
+def reporting(configuration: Configuration, read: Read) -> Iterator[None]:
+    """Run the reporters that are configured while the block lasts; raises ``InvalidConfiguration`` if one is not known."""
+    names = configuration.get(config.METRIC_REPORTERS)
+    values = configuration.to_dict()
+    made = []
+    for name in names:
+        prefix = f"{_PREFIX}{name}."
+        options = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+        seconds = config.REPORTER_INTERVAL.parse(options.pop("interval", config.REPORTER_INTERVAL.default)) / 1000
+        made.append((name, reporter_of(name, options), options, seconds))
+    threads = [ReporterThread(name, reporter, options, seconds, read) for name, reporter, options, seconds in made]
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.end()
+        now = SystemClock().monotonic
+        until = now() + _CLOSE_SECONDS
+        for thread in threads:
+            thread.join(until - now())
+
 
 _BEGIN_SECONDS = 60.0
 _INTERRUPT_SECONDS = 5.0
@@ -58,7 +286,7 @@ class JobClient(JobDisplay):
 
     A job can also be run by hand, with a runner of one's own choice:
 
-    >>> from funken.runtime.driver.local import LocalRunner
+    >>> from funken.runtime.driver.local_runner import LocalRunner
     >>> _ = env.from_collection(["a", "b"]).print()
     >>> client = JobClient(env.job("letters"), LocalRunner())
     >>> result = client.run()
@@ -89,7 +317,7 @@ class JobClient(JobDisplay):
 
         Raises ``JobExecutionError`` if one of them keeps the job from beginning for a minute.
 
-        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.runtime.driver.local_runner import LocalRunner
         >>> from funken.testing import local
         >>> words = local(["to", "be"])
         >>> _ = words.for_each(len)
@@ -206,7 +434,7 @@ class JobClient(JobDisplay):
     def get_web_interface_url(self) -> str | None:
         """Return the address of the REST API and the dashboard; ``None`` if the job has none, or has not begun.
 
-        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.runtime.driver.local_runner import LocalRunner
         >>> from funken.testing import local
         >>> words = local(["to", "be"])
         >>> _ = words.for_each(len)
@@ -225,7 +453,7 @@ class JobClient(JobDisplay):
     def restarts(self) -> int:
         """How many times the job was restarted after a failure.
 
-        >>> from funken.runtime.driver.local import LocalRunner
+        >>> from funken.runtime.driver.local_runner import LocalRunner
         >>> from funken.testing import local
         >>> words = local(["to", "be"])
         >>> _ = words.for_each(len)
@@ -444,3 +672,79 @@ class JobClient(JobDisplay):
 
 class _Blocked(JobExecutionError):
     """User code of a job that was cancelled does not come back."""
+
+
+# ---- The records of ``execute_and_collect``, as they come.
+
+
+class CloseableIterator(Generic[T]):
+    """The records of ``execute_and_collect``, as they come; closing it stops the job.
+
+    Iterate, call ``next()``, or use it in a ``with`` block, which closes it. What makes the job fail is raised by it.
+
+    >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    >>> squares = env.from_source(DataGeneratorSource(lambda index: index * index))
+    >>> records = squares.execute_and_collect("squares")  # there is no end of them
+    >>> records.next(), records.next(), next(records)
+    (0, 1, 4)
+    >>> records.close()
+    >>> records.get_job_client().get_job_status().result().name
+    'CANCELED'
+    """
+
+    def __init__(self, collector: Collector, client: JobClient) -> None:
+        self._collector = collector
+        self._client = client
+        self._block: Iterator[T] = iter(())
+        self._over = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: records of {self._client!r}>"
+
+    def _repr_html_(self) -> str:
+        return self._client._repr_html_()
+
+    def __iter__(self) -> CloseableIterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        while True:
+            for record in self._block:
+                return record
+            if self._over:
+                raise StopIteration
+            block = self._collector.get()
+            if block is None:
+                self._over = True
+                self._client.get_job_execution_result().result()
+                raise StopIteration
+            self._block = iter(block)
+
+    def next(self) -> T:
+        """Return the next record, waiting for it; raises ``StopIteration`` after the last."""
+        return self.__next__()
+
+    def get_job_client(self) -> JobClient:
+        """Return the job that produces the records."""
+        return self._client
+
+    def close(self) -> None:
+        """Stop the job if it runs, and wait until it has stopped."""
+        self._close(self._client.cancel)
+
+    def _close(self, stop: Callable[[], CompletableFuture[None]]) -> None:
+        self._over = True
+        self._block = iter(())
+        self._collector.close()
+        if not self._client.get_job_execution_result().done():
+            stop().result()
+
+    def __enter__(self) -> CloseableIterator[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ends = kind is not None and not issubclass(kind, Exception | GeneratorExit)  # the program does: Ctrl-C, say
+        self._close(self._client.suspend if ends else self._client.cancel)

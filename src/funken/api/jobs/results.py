@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from funken.errors import JobCancelled
 from funken.io.durations import in_words
-from funken.timing.waiting import result_of
+from funken.plan.explain import plan_svg
+from funken.timing.clock import result_of
+
+if TYPE_CHECKING:
+    from funken.api.jobs.client import JobClient
+    from funken.plan.physical import PhysicalPlan
+    from funken.runtime.driver.job import Job
+    from funken.runtime.job.states import JobStatus
+    from funken.runtime.messages import MetricsReport, TaskId
+
 
 T = TypeVar("T")
 
@@ -115,3 +128,113 @@ def when_over(made: Future[str], over: Future[JobExecutionResult]) -> Future[str
 
     made.add_done_callback(wait_for_the_end)
     return both
+
+
+# ---- Who is shown every job of this process, whatever starts it.
+
+
+Watcher = Callable[["JobClient"], AbstractContextManager[object]]
+"""Called with each job; what it returns is entered before anything runs, and left when all is over, with the error."""
+
+_watchers: list[Watcher] = []
+
+
+class NotToRun(BaseException):
+    """What a watcher raises to keep a job from running, and to end the script that began it: ``execute_async`` raises it, too."""
+
+
+@contextmanager
+def watch_jobs(watcher: Watcher) -> Iterator[None]:
+    """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.
+
+    A watcher that raises keeps its job from running; the job then fails with what it raised.
+
+    >>> from funken.testing import local
+    >>> @contextmanager
+    ... def tell(client):
+    ...     print("begins:", client.plan.name)
+    ...     yield
+    ...     print("is over")
+    >>> numbers = local([1])
+    >>> _ = numbers.print()
+    >>> with watch_jobs(tell):
+    ...     _ = numbers.get_execution_environment().execute("one record")
+    begins: one record
+    1
+    is over
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+def watchers() -> tuple[Watcher, ...]:
+    """Return those who are shown the jobs that begin now."""
+    return tuple(_watchers)
+
+
+@contextmanager
+def ending() -> Iterator[list[str]]:
+    """Give a list whose only word says how the ``with`` block has ended: finished, cancelled, failed, or stopped.
+
+    >>> with ending() as how:
+    ...     pass
+    >>> how
+    ['finished']
+    """
+    how = ["stopped"]
+    try:
+        yield how
+        how[0] = "finished"
+    except JobCancelled:
+        how[0] = "cancelled"
+        raise
+    except Exception:
+        how[0] = "failed"
+        raise
+
+
+# ---- What is shown of a job: its name and status, and in a notebook its plan with how much each vertex has read.
+
+
+class JobDisplay:
+    """The part of a job's client that shows it; it is a picture of now."""
+
+    _job: Job
+
+    if TYPE_CHECKING:
+
+        @property
+        def plan(self) -> PhysicalPlan:  # noqa: D102
+            ...
+
+        def get_job_status(self) -> CompletableFuture[JobStatus]:  # noqa: D102
+            ...
+
+        def metrics(self) -> dict[TaskId, MetricsReport]:  # noqa: D102
+            ...
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.plan.name!r}: {self.get_job_status().result().name}>"
+
+    def _repr_html_(self) -> str:
+        counts: dict[int, int] = {}
+        for report in self.metrics().values():
+            for vertex, numbers in report.vertices.items():
+                counts[vertex] = counts.get(vertex, 0) + numbers.records_in
+        notes = {vertex: f"{count:,} records in" for vertex, count in counts.items()}
+        status = self.get_job_status().result().name
+        return f"<b>{escape(self.plan.name)}</b>: {status}<br>{plan_svg(self.plan, notes)}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was noticed about the job so far, such as late records; also logged.
+
+        >>> from funken.testing import local
+        >>> _ = (words := local(["to", "be"])).for_each(len)
+        >>> words.get_execution_environment().execute_async().warnings
+        ()
+        """
+        return tuple(warning.text for warning in self._job.diagnosis.warnings)

@@ -10,16 +10,14 @@ import inspect
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
-from funken.api.streams.declared_types import typed
+from funken.api.streams.settings import typed
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
-from funken.operators.async_io.cache import CacheSpec
 from funken.operators.async_io.operator import AsyncWait
-from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec
 from funken.operators.context import RuntimeContext
-from funken.types.callables import check_methods
-from funken.types.generics import A, Generic, IN_contra, OUT_co, R, S, T
+from funken.types.callables import A, Generic, IN_contra, OUT_co, R, S, T, check_methods
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -14,19 +14,22 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
-from funken.plan.serialization import OfTheProgram
+from funken.plan.nodes import OfTheProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from funken.api.environment import StreamExecutionEnvironment
-    from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-    from funken.api.streams.iteration import IterativeStream
+    from funken.api.streams.connected import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        ConnectedStreams,
+        IterativeStream,
+    )
     from funken.api.streams.joins import CoGroupedStreams, IntervalJoin, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
-    from funken.api.streams.window_settings import Windows
-    from funken.api.streams.windowed import AllWindowedStream
+    from funken.api.streams.windowed import AllWindowedStream, Windows
     from funken.plan.nodes import NodeInput
 
 _MODULES = {
@@ -37,10 +40,10 @@ _MODULES = {
     "ConnectedStreams": "funken.api.streams.connected",
     "DataStream": "funken.api.streams.stream",
     "IntervalJoin": "funken.api.streams.joins",
-    "IterativeStream": "funken.api.streams.iteration",
+    "IterativeStream": "funken.api.streams.connected",
     "JoinedStreams": "funken.api.streams.joins",
     "KeyedStream": "funken.api.streams.keyed",
-    "count_windows": "funken.api.streams.window_settings",
+    "count_windows": "funken.api.streams.windowed",
 }
 """Where each of them is defined."""
 

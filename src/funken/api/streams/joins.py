@@ -9,34 +9,30 @@ import inspect
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from funken.api.functions.base import as_user_function
-from funken.api.functions.two_inputs import FlatJoinFunction
+from funken.api.functions import FlatJoinFunction, as_user_function
 from funken.api.streams.connected import join_two, two_inputs
-from funken.api.streams.declared_types import typed
 from funken.api.streams.family import OfStreams, family
+from funken.api.streams.settings import typed
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
-from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.join.window_join import TAGGED_KEY, CoGroup, JoinPairs, WindowJoin
+from funken.operators.join import TAGGED_KEY, CoGroup, IntervalJoinSpec, JoinPairs, WindowJoin
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
-from funken.types.generics import T1, T2, Generic, K, NAME_co, R, S, T1_co, T2_co, W
+from funken.types.callables import T1, T2, Generic, K, NAME_co, R, S, T1_co, T2_co, W
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from funken.api.functions.base import KeySelector
-    from funken.api.functions.two_inputs import CoGroupFunction, JoinFunction, ProcessJoinFunction
+    from funken.api.functions import CoGroupFunction, JoinFunction, KeySelector, ProcessJoinFunction
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
     from funken.io.durations import DurationLike
-    from funken.operators.join.interval_join import JoinContext
-    from funken.operators.join.window_join import TaggedUnion
-    from funken.operators.tags import OutputTag, SideOutput
+    from funken.operators.base import OutputTag, SideOutput
+    from funken.operators.join import JoinContext, TaggedUnion
     from funken.types.info import TypeInformation
     from funken.windowing.assigners import WindowAssigner
     from funken.windowing.evictors import Evictor
-    from funken.windowing.firing import Trigger
+    from funken.windowing.windows import Trigger
 
 
 class CoGroupedStreams(OfStreams, Generic[T1_co, T2_co]):

@@ -6,34 +6,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from funken.api.functions.aggregates import ExtremeField, ExtremeRecord, ReduceFields, SumField, check_position
-from funken.api.functions.base import as_user_function, vectorized_call
-from funken.api.functions.stateful import JoinAll, MapWithState, OfSide, key_of_side
-from funken.api.streams.declared_types import type_of, typed
+from funken.api.functions import (
+    ExtremeField,
+    ExtremeRecord,
+    ReduceFields,
+    SumField,
+    as_user_function,
+    check_position,
+    vectorized_call,
+)
+from funken.api.stateful_functions import JoinAll, MapWithState, OfSide, key_of_side
 from funken.api.streams.family import family
+from funken.api.streams.settings import type_of, typed
 from funken.api.streams.stream import DataStream
-from funken.api.streams.window_settings import count_windows
-from funken.api.streams.windowed import WindowedStream
+from funken.api.streams.windowed import WindowedStream, count_windows
 from funken.operators.base import OperatorSpec
-from funken.operators.process.keyed_map import KeyedMap
 from funken.operators.process.keyed_operator import KeyedTransform
-from funken.operators.process.one_input import KeyedProcess
+from funken.operators.process.one_input import KeyedMap, KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import ResultKind
 from funken.operators.user_functions import UserFunction
-from funken.operators.wrappers.converting import converted_reduce
+from funken.operators.wrappers import converted_reduce
 from funken.plan.nodes import Hash, NodeInput
-from funken.types.callables import check_arguments
-from funken.types.generics import Generic, K_co, R, S, T_co, W
+from funken.types.callables import Generic, K_co, R, S, T_co, W, check_arguments
 from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from funken.api.functions.aggregates import Folds
-    from funken.api.functions.base import (
+    from funken.api.functions import (
         FilterFunction,
         FlatMapFunction,
+        Folds,
         KeyedProcessFunction,
         KeySelector,
         MapFunction,
@@ -41,8 +45,8 @@ if TYPE_CHECKING:
     )
     from funken.api.streams.joins import IntervalJoin
     from funken.io.durations import DurationLike
+    from funken.operators.base import SideOutput
     from funken.operators.process.contexts import KeyedContext
-    from funken.operators.tags import SideOutput
     from funken.plan.nodes import Partitioning
     from funken.types.info import TypeInformation
     from funken.windowing.assigners import WindowAssigner

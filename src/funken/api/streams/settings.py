@@ -5,17 +5,42 @@ A stream says it of the operator it comes from, a sink of itself. Nothing else o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self, overload
 
+from funken.api.functions import as_user_function
+from funken.api.streams.family import family
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
-from funken.operators.process.dead_letters import ErrorPolicy
-from funken.operators.tags import OutputTag
+from funken.operators.base import OutputTag
+from funken.operators.process.one_input import ErrorPolicy
 from funken.operators.traits import traits_of
-from funken.plan.nodes import Chaining, Node
+from funken.plan.graph import StreamGraph
+from funken.plan.nodes import (
+    Broadcast,
+    Chaining,
+    Custom,
+    Forward,
+    Global,
+    Node,
+    NodeInput,
+    Partitioning,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from funken.types.callables import Generic, R, S, T_co
+from funken.types.info import TypeInformation, declared
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from funken.api.environment import StreamExecutionEnvironment
+    from funken.api.functions import KeySelector, Partitioner
+    from funken.api.streams.connected import BroadcastStream
+    from funken.api.streams.sinks import StreamEnds
+    from funken.api.streams.stream import DataStream
+    from funken.state.descriptors import MapStateDescriptor
 
 
 def positive(number: int, what: str) -> int:
@@ -182,3 +207,136 @@ class StreamSettings(OperatorSettings):
         ['collection -> map', 'map -> map']
         """
         return self._change("start_new_chain()", chaining=Chaining.HEAD)
+
+
+# ---- Declared types in a program: where they are put, and what type a stream is known to have.
+#
+# A declaration is a field of the node of the operator whose results it describes; ``plan/rules/declared_types.py``
+# acts on it. A stream's type is found by looking at the operators it comes from, through those that pass records on
+# as they are.
+
+
+def typed(stream: DataStream[R], output_type: TypeInformation | None) -> DataStream[R]:
+    """Declare the type of an operator's results; ``None`` declares nothing.
+
+    >>> from funken.testing import local
+    >>> from funken.types import Types
+    >>> numbers = local([40_000]).map(lambda x: x, output_type=Types.SHORT())
+    >>> numbers.get_type(), numbers.execute_and_collect(limit=1)
+    (Short, [-25536])
+    """
+    type_info = declared(output_type)
+    if type_info is not None:
+        stream._environment.graph.change(stream._node("a declared type").id, output_type=type_info)
+    return stream
+
+
+def typed_side(stream: DataStream[Any], output_tag: OutputTag[Any]) -> None:
+    """Declare the type of a side output of the stream's operator, if the tag has one."""
+    type_info = None if isinstance(output_tag.type_info, type) else declared(output_tag.type_info)
+    if type_info is not None:
+        graph, node = stream._environment.graph, stream._node("get_side_output()")
+        sides = dict(node.side_types) | {output_tag.tag_id: type_info}
+        graph.change(node.id, side_types=tuple(sides.items()))
+
+
+def type_of(stream: StreamEnds[Any]) -> TypeInformation | None:
+    """Return the declared type of a stream's records, if they have one."""
+    return _common(stream._environment.graph, stream._inputs)
+
+
+def _common(graph: StreamGraph, inputs: Iterable[NodeInput]) -> TypeInformation | None:
+    types = [_of_input(graph, given) for given in inputs]
+    return types[0] if types and all(one == types[0] for one in types) else None
+
+
+def _of_input(graph: StreamGraph, given: NodeInput) -> TypeInformation | None:
+    node = graph[given.upstream]
+    if given.side is not None:
+        return dict(node.side_types).get(given.side)
+    if node.output_type is not None:
+        return node.output_type
+    traits = traits_of(node.spec)
+    return _common(graph, node.inputs) if traits.keeps_type else traits.output_type
+
+
+# ---- How the records of a stream are spread over the subtasks of the next operator.
+
+
+class StreamPartitioning(Generic[T_co]):
+    """The part of ``DataStream`` that says which subtasks of the next operator get its records.
+
+    >>> from funken import MapFunction, NumberSequenceSource, StreamExecutionEnvironment
+    >>> from funken.testing import local
+    >>> class Place(MapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.subtask = runtime_context.get_index_of_this_subtask()
+    ...     def map(self, value):
+    ...         return self.subtask, value
+    >>> def placed(stream):
+    ...     return sorted(stream.map(Place()).set_parallelism(2).execute_and_collect(limit=4))
+    >>> placed(local([1, 2, 3, 4]).rebalance())
+    [(0, 1), (0, 3), (1, 2), (1, 4)]
+    >>> placed(local([1, 2, 3, 4]).global_())
+    [(0, 1), (0, 2), (0, 3), (0, 4)]
+    >>> placed(local([1, 2]).broadcast())
+    [(0, 1), (0, 2), (1, 1), (1, 2)]
+    >>> placed(local([1, 2, 3, 4]).partition_custom(lambda key, subtasks: key * subtasks // 5, lambda number: number))
+    [(0, 1), (0, 2), (1, 3), (1, 4)]
+    >>> [number for subtask, number in sorted(placed(local([1, 2]).shuffle()), key=lambda place: place[1])]
+    [1, 2]
+    >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> halves = env.from_source(NumberSequenceSource(1, 4))  # subtask 0 has 1 and 2, subtask 1 has 3 and 4
+    >>> sorted(halves.rescale().map(Place()).set_parallelism(4).execute_and_collect(limit=4))
+    [(0, 1), (1, 2), (2, 3), (3, 4)]
+    """
+
+    def _spread(self, partitioning: Partitioning) -> DataStream[T_co]:
+        raise NotImplementedError
+
+    def rebalance(self) -> DataStream[T_co]:
+        """Deal records round robin to all subtasks of the next operator, so that each has as much to do."""
+        return self._spread(Rebalance())
+
+    def rescale(self) -> DataStream[T_co]:
+        """Deal records round robin to a share of the next operator's subtasks: fewer connections than ``rebalance`` makes."""
+        return self._spread(Rescale())
+
+    def shuffle(self) -> DataStream[T_co]:
+        """Send each record to a random subtask of the next operator."""
+        return self._spread(Shuffle())
+
+    def forward(self) -> DataStream[T_co]:
+        """Send records to the subtask of the same index; raises ``InvalidProgram`` (at ``execute``) if parallelisms differ.
+
+        >>> from funken.testing import local
+        >>> stream = local([1]).map(abs).forward().map(str).rebalance().map(len)
+        >>> [vertex.name for vertex in stream.get_execution_environment().compile().vertices]
+        ['collection -> map -> map', 'map']
+        """
+        return self._spread(Forward())
+
+    def global_(self) -> DataStream[T_co]:
+        """Send all records to the first subtask of the next operator."""
+        return self._spread(Global())
+
+    @overload
+    def broadcast(self) -> DataStream[T_co]: ...
+    @overload
+    def broadcast(self, *map_state_descriptors: MapStateDescriptor[Any, Any]) -> BroadcastStream[T_co]: ...
+    def broadcast(
+        self, *map_state_descriptors: MapStateDescriptor[Any, Any]
+    ) -> DataStream[T_co] | BroadcastStream[T_co]:
+        """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
+        BroadcastStream = family("BroadcastStream")
+        spread = self._spread(Broadcast())
+        return BroadcastStream(spread, map_state_descriptors) if map_state_descriptors else spread
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[S, int], int] | Partitioner[S],
+        key_selector: Callable[[T_co], S] | KeySelector[T_co, S],
+    ) -> DataStream[T_co]:
+        """Send each record to subtask ``partitioner(key_selector(record), parallelism of the next operator)``."""
+        partition = as_user_function(partitioner, "partition", "partition_custom()")
+        return self._spread(Custom(partition, as_user_function(key_selector, "get_key", "partition_custom()")))

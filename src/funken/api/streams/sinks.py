@@ -9,17 +9,16 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from funken import extras
-from funken.api.functions.base import as_user_function
-from funken.api.streams.declared_types import type_of
-from funken.api.streams.settings import OperatorSettings
+from funken.api.functions import as_user_function
+from funken.api.streams.settings import OperatorSettings, type_of
 from funken.connectors.sink import Sink
 from funken.errors import InvalidProgram, JobCancelled
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
-from funken.types.arrow import ArrowSchema, ArrowTable
-from funken.types.generics import Generic, T_co
+from funken.types.callables import Generic, T_co
+from funken.types.convert import ArrowSchema, ArrowTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from funken.api.environment import StreamExecutionEnvironment
-    from funken.api.jobs.iterator import CloseableIterator
+    from funken.api.jobs.client import CloseableIterator
     from funken.expr.types import Type
 
-_FRAMES = ("connectors.dataframes.staging", "spark.frames.files")
+_FRAMES = ("connectors.dataframes.sink", "spark.frames")
 
 
 class DataStreamSink(OperatorSettings):
@@ -213,7 +212,7 @@ class StreamEnds(Generic[T_co]):
                 if waiting is not None:
                     waiting.cancel()
         from funken.api.jobs.notebook import display_of_notebook
-        from funken.api.jobs.rows import ShownRecords
+        from funken.api.jobs.tables import ShownRecords
 
         display = display_of_notebook()
         if display is None:

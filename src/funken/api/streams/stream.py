@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from funken.api.functions.base import as_user_function, vectorized_call
-from funken.api.streams.declared_types import type_of, typed, typed_side
+from funken.api.functions import as_user_function, vectorized_call
 from funken.api.streams.family import StreamDisplay, family, missing
-from funken.api.streams.partitioning import StreamPartitioning
-from funken.api.streams.settings import StreamSettings
+from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorSpec
@@ -23,8 +21,7 @@ from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import check_arguments, check_stream
-from funken.types.generics import Generic, R, S, T_co, W
+from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_stream
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
 from funken.windowing.assigners import GlobalWindows
 
@@ -32,20 +29,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from funken.api.environment import StreamExecutionEnvironment
-    from funken.api.functions.base import (
+    from funken.api.functions import (
         FilterFunction,
         FlatMapFunction,
         KeySelector,
         MapFunction,
         ProcessFunction,
     )
-    from funken.api.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-    from funken.api.streams.iteration import IterativeStream, LoopStep
+    from funken.api.streams.connected import (
+        BroadcastConnectedStream,
+        BroadcastStream,
+        ConnectedStreams,
+        IterativeStream,
+        LoopStep,
+    )
     from funken.api.streams.joins import CoGroupedStreams, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.windowed import AllWindowedStream
+    from funken.operators.base import OutputTag, SideOutput
     from funken.operators.process.contexts import ProcessContext
-    from funken.operators.tags import OutputTag, SideOutput
     from funken.windowing.assigners import WindowAssigner
     from funken.windowing.windows import GlobalWindow
 
@@ -108,7 +110,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         batches = vectorized_call(func, "map")
         if batches is not None:
-            from funken.api.functions.batches import over_batches
+            from funken.api.batches import over_batches
 
             return typed(self._then("map", over_batches(*batches, output_type)), output_type)
         return typed(self._then("map", Map(as_user_function(func, "map", "map()"))), output_type)
@@ -135,7 +137,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         """
         batches = vectorized_call(func, "filter")
         if batches is not None:
-            from funken.api.functions.batches import over_batches
+            from funken.api.batches import over_batches
 
             return self._then("filter", over_batches(*batches, None, mask=True))
         return self._then("filter", Filter(as_user_function(func, "filter", "filter()")))
@@ -166,7 +168,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> words.map_batches(repeated, output_type=str, batch_format="pandas").execute_and_collect(limit=3)
         ['to', 'to', 'be']
         """
-        from funken.api.functions.batches import of_batches
+        from funken.api.batches import of_batches
 
         return self._then("map_batches", of_batches(func, output_type, batch_format))
 

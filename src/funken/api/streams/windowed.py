@@ -6,33 +6,241 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from funken.api.functions.aggregates import CountRecords
-from funken.api.streams.declared_types import typed
-from funken.api.streams.window_settings import WindowSettings
+from funken.api.functions import (
+    CountRecords,
+    ExtremeField,
+    ExtremeRecord,
+    Function,
+    ReduceFields,
+    SumField,
+    as_user_function,
+    check_position,
+)
+from funken.api.streams.family import OfStreams, family
+from funken.api.streams.settings import type_of, typed
+from funken.errors import InvalidProgram
+from funken.io.durations import duration_ms
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.contents import Aggregated, Elements
-from funken.operators.window.spec import ONE_KEY
-from funken.plan.nodes import Global
-from funken.types.generics import A, Generic, K_co, R, S, T_co, W
+from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
+from funken.operators.window.functions import CallStyle, WindowCall
+from funken.operators.window.spec import ONE_KEY, WindowSpec
+from funken.operators.wrappers import converted_reduce
+from funken.plan.nodes import Global, NodeInput
+from funken.types.callables import A, Generic, K_co, R, S, T_co, W, check_function, check_methods
+from funken.windowing.evictors import CountEvictor
+from funken.windowing.triggers import CountTrigger, PurgingTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from funken.api.functions.aggregates import Folds
-    from funken.api.functions.base import AggregateFunction, ReduceFunction
-    from funken.api.functions.windows import (
+    from funken.api.functions import (
+        AggregateFunction,
         AllWindowFunction,
+        Folds,
         ProcessAllWindowFunction,
         ProcessWindowFunction,
+        ReduceFunction,
         WindowFunction,
     )
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
-    from funken.operators.tags import SideOutput
+    from funken.io.durations import DurationLike
+    from funken.operators.base import OutputTag, SideOutput
     from funken.types.info import TypeInformation
     from funken.windowing.assigners import WindowAssigner
+    from funken.windowing.evictors import Evictor
+    from funken.windowing.windows import Trigger
+
+
+# ---- The clauses of windows: trigger, evictor, lateness; and the operator that windows become.
+#
+# ``WindowedStream`` and ``AllWindowedStream`` derive from ``WindowSettings``, and say what functions they take.
+
+
+Windows = TypeVar("Windows", bound="WindowSettings[Any, Any]")
+
+
+class WindowSettings(OfStreams, Generic[T_co, W]):
+    """What windows of keyed streams and of whole streams have in common: the clauses, and the operator.
+
+    A window that has fired can wait for late records, and those that are later still are not lost:
+
+    >>> from funken import OutputTag, TumblingEventTimeWindows, WatermarkGenerator, WatermarkStrategy
+    >>> from funken.testing import local
+    >>> class AtOnce(WatermarkGenerator):  # event time is where the newest record is
+    ...     def on_event(self, event, event_timestamp, output):
+    ...         output.emit_watermark(event_timestamp)
+    >>> strategy = WatermarkStrategy.for_generator(AtOnce).with_timestamp_assigner(lambda e, _: e[1])
+    >>> late = OutputTag("late")
+    >>> events = local([("a", 1), ("a", 12), ("a", 2), ("a", 30), ("a", 3)]).assign_timestamps_and_watermarks(strategy)
+    >>> windows = events.key_by(lambda e: e[0]).window(TumblingEventTimeWindows.of(10))
+    >>> waiting = windows.allowed_lateness(5)
+    >>> counts = waiting.side_output_late_data(late).apply(lambda key, window, events: [(window.start, len(events))])
+    >>> too_late = counts.get_side_output(late).map(lambda event: f"too late: {event}")
+    >>> sorted(counts.union(too_late).execute_and_collect(limit=5), key=str)
+    [(0, 1), (0, 2), (10, 1), (30, 1), "too late: ('a', 3)"]
+
+    One field of the records decides, or is aggregated:
+
+    >>> windows = local([("tea", 3, "mon"), ("tea", 7, "tue"), ("tea", 1, "wed")]).key_by(lambda sale: sale[0]).count_window(3)
+    >>> windows.min(1).execute_and_collect(limit=1), windows.max(1).execute_and_collect(limit=1)
+    ([('tea', 1, 'mon')], [('tea', 7, 'mon')])
+    >>> windows.min_by(1).execute_and_collect(limit=1), windows.max_by(1).execute_and_collect(limit=1)
+    ([('tea', 1, 'wed')], [('tea', 7, 'tue')])
+    """
+
+    _all = False
+
+    def __init__(self, stream: DataStream[T_co], key: UserFunction, assigner: WindowAssigner[T_co, W]) -> None:
+        self._stream = stream
+        self._key = key
+        self._assigner = assigner
+        self._trigger: Trigger[T_co, W] | None = None
+        self._evictor: Evictor | None = None
+        self._lateness = 0
+        self._late_tag: str | None = None
+
+    def _with(self, **fields: Any) -> Self:
+        changed = copy(self)
+        changed.__dict__.update(fields)
+        return changed
+
+    def trigger(self, trigger: Trigger[T_co, W]) -> Self:
+        """Compute windows when ``trigger`` says so, instead of the assigner's own trigger.
+
+        >>> from funken import CountTrigger, GlobalWindows
+        >>> from funken.testing import local
+        >>> everything = local([1, 2, 3, 4]).key_by(lambda _: "all").window(GlobalWindows.create())
+        >>> everything.trigger(CountTrigger.of(2)).reduce(lambda x, y: x + y).execute_and_collect(limit=2)
+        [3, 10]
+        """
+        return self._with(_trigger=trigger)
+
+    def evictor(self, evictor: Evictor) -> Self:
+        """Drop elements before or after the function runs; every element is kept until then.
+
+        >>> from funken import CountEvictor, CountTrigger, GlobalWindows
+        >>> from funken.testing import local
+        >>> everything = local([1, 2, 3, 4]).key_by(lambda _: "all").window(GlobalWindows.create())
+        >>> last_three = everything.trigger(CountTrigger.of(2)).evictor(CountEvictor.of(3))
+        >>> last_three.apply(lambda key, window, numbers: [list(numbers)]).execute_and_collect(limit=2)
+        [[1, 2], [2, 3, 4]]
+        """
+        return self._with(_evictor=evictor)
+
+    def allowed_lateness(self, time_ms: DurationLike) -> Self:
+        """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
+
+        What comes later still is dropped, or goes to the side output of ``side_output_late_data``; the class's example
+        shows both. Raises ``InvalidProgram`` for a negative time.
+        """
+        lateness = duration_ms(time_ms)
+        if lateness < 0:
+            raise InvalidProgram(f"allowed lateness must not be negative, but is {lateness} ms")
+        return self._with(_lateness=lateness)
+
+    def side_output_late_data(self, output_tag: OutputTag[T_co]) -> Self:
+        """Send records that are too late to a side output, instead of dropping them."""
+        return self._with(_late_tag=output_tag.tag_id)
+
+    # ---- rolling one field
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
+        """Add up a field (by position or name) per window; the other fields are those of the first record.
+
+        >>> from funken.testing import local
+        >>> sales = local([("tea", 3), ("jam", 5), ("tea", 1), ("jam", 2)]).key_by(lambda sale: sale[0]).count_window(2)
+        >>> sales.sum(1).execute_and_collect(limit=2)
+        [('tea', 4), ('jam', 7)]
+        """
+        return self._rolled("sum", SumField(position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
+        """Keep the smallest value of a field per window; the other fields are those of the first record."""
+        return self._rolled("min", ExtremeField(position_to_min, largest=False))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
+        """Keep the largest value of a field per window; the other fields are those of the first record."""
+        return self._rolled("max", ExtremeField(position_to_max, largest=True))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
+        """Keep the record of a window with the smallest value of a field, the first one on ties."""
+        return self._rolled("min_by", ExtremeRecord(position_to_min_by, largest=False))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
+        """Keep the record of a window with the largest value of a field, the first one on ties.
+
+        >>> from funken.testing import local
+        >>> sales = [("tea", 3, "mon"), ("tea", 7, "tue"), ("tea", 1, "wed")]
+        >>> windows = local(sales).key_by(lambda sale: sale[0]).count_window(3)
+        >>> windows.max_by(1).execute_and_collect(limit=1)
+        [('tea', 7, 'tue')]
+        """
+        return self._rolled("max_by", ExtremeRecord(position_to_max_by, largest=True))
+
+    def _rolled(self, name: str, function: SumField | ExtremeField | ExtremeRecord) -> DataStream[T_co]:
+        check_position(function.position)
+        reduce = converted_reduce(UserFunction(function), type_of(self._stream))
+        return self._add(f"window {name}", Reduced(reduce), None)
+
+    def _reduce(self, function: object, window_function: object) -> DataStream[Any]:
+        if isinstance(function, Mapping):
+            function = ReduceFields.of(function)
+        reduce = converted_reduce(as_user_function(function, "reduce", "reduce()"), type_of(self._stream))
+        return self._add("window reduce", Reduced(reduce), window_function)
+
+    def _aggregate(self, function: object, window_function: object) -> DataStream[Any]:
+        methods = ("create_accumulator", "add", "get_result")
+        if isinstance(function, type) or not all(hasattr(function, name) for name in methods):
+            raise TypeError(f"aggregate() needs an AggregateFunction object, but got {function!r}")
+        check_methods(function, Function, "aggregate()")
+        for name in methods:
+            check_function(getattr(function, name), name, "aggregate()")
+        rich = hasattr(function, "open") and hasattr(function, "close")
+        return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
+
+    def _process(self, function: object) -> DataStream[Any]:
+        if not hasattr(function, "process"):
+            raise TypeError(f"process() needs a ProcessWindowFunction, but got {function!r}")
+        return self._add("window process", Elements(), function)
+
+    def _shaped(self, function: object) -> WindowCall | None:
+        if function is None:
+            return None
+        process, apply = (
+            (CallStyle.PROCESS_ALL, CallStyle.APPLY_ALL) if self._all else (CallStyle.PROCESS, CallStyle.APPLY)
+        )
+        if hasattr(function, "process") and not hasattr(function, "apply"):
+            return WindowCall(as_user_function(function, "process", "the window function"), process)
+        return WindowCall(as_user_function(function, "apply", "the window function"), apply)
+
+    def _add(self, name: str, contents: Contents, function: object) -> DataStream[Any]:
+        spec = WindowSpec(
+            key=self._key,
+            assigner=self._assigner,
+            trigger=self._trigger,
+            evictor=self._evictor,
+            allowed_lateness_ms=self._lateness,
+            late_tag=self._late_tag,
+            contents=contents,
+            function=self._shaped(function),
+        )
+        node = self._stream._apply(name, spec, keyed=True, **({"parallelism": 1} if self._all else {}))
+        DataStream = family("DataStream")
+        return DataStream(self._stream._environment, (NodeInput(node.id),))
+
+
+def count_windows(windowed: Windows, size: int, slide: int) -> Windows:
+    """Return count windows as Flink's Java API has them: every ``slide`` records the last ``size``; 0 means tumbling."""
+    if size < 1 or slide < 0:
+        raise InvalidProgram(f"a count window needs a size from 1 on and a slide from 0 on, not {size} and {slide}")
+    if slide:
+        return windowed.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))
+    return windowed.trigger(PurgingTrigger.of(CountTrigger.of(size)))
 
 
 class WindowedStream(WindowSettings[T_co, W], Generic[T_co, K_co, W]):

@@ -10,23 +10,190 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any, Protocol, TypeVar
 
-from funken.checkpoint.store.blobs import Change, encode_frames, state_pickler
-from funken.checkpoint.store.handles import Blob, NamedBlob
-from funken.checkpoint.store.shells import leniently
-from funken.errors import CheckpointCorrupted, CheckpointError, CheckpointNotFound, StateError, StorageFailed
+from funken.checkpoint.store.blobs import (
+    INFLIGHT,
+    Blob,
+    BlobReader,
+    Change,
+    NamedBlob,
+    RedistributeMode,
+    StateItem,
+    SubtaskHandle,
+    encode_frames,
+    fold,
+    state_pickler,
+)
+from funken.checkpoint.store.completed import OperatorEntry, RestorePoint
+from funken.dataclass import dataclass
+from funken.errors import (
+    CheckpointCorrupted,
+    CheckpointError,
+    CheckpointNotFound,
+    KeyNotHashable,
+    StateError,
+    StorageFailed,
+)
+from funken.io.shapes import Find, Shape, load_state, record_repr
 from funken.io.storage import LocalStorage, Storage
 from funken.state.descriptors import StateKind
+from funken.state.keygroups import key_group_of
 from funken.state.rocksdb.backend import DatabaseSnapshot, RocksDBBackend
 from funken.state.rocksdb.database import Database
-from funken.state.rocksdb.keys import decode_key
-from funken.state.rocksdb.layout import row_parts, unpack_row
+from funken.state.rocksdb.layout import decode_key, row_parts, unpack_row
 from funken.state.ttl import sweep
+
+# ---- Reading state without all of its classes: what stands for the objects of those that cannot be imported, or do
+# not fit.
+#
+# A *shell* has the name of the class and what the object was saved with. It runs nothing, and says in its text why
+# it is there.
+
+
+T = TypeVar("T")
+
+_OWN = (
+    "builtins",
+    "collections",
+    "copyreg",
+    "datetime",
+    "decimal",
+    "fractions",
+    "funken",
+    "uuid",
+    "_codecs",
+    "zoneinfo",
+)
+"""Modules whose classes are made even if those of others are not."""
+
+
+class _ShellType(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls(f".{name}")
+
+
+class Shell(metaclass=_ShellType):
+    """Stands for an object of a class that there is not.
+
+    >>> thing = shell_of("shop", "Order", "cannot be imported")(7)
+    >>> thing.__setstate__({"price": 3})
+    >>> thing
+    <shop.Order, which cannot be imported: 7, price=3>
+    """
+
+    label = why = ""
+    names: tuple[str, ...] = ()
+    parts: list[tuple[str, Any]]
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """Note the arguments."""
+        self = super().__new__(cls)
+        self.__dict__["parts"] = (
+            [*zip(cls.names, arguments, strict=False)] if cls.names else [("", one) for one in arguments]
+        )
+        self.parts += named.items()
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        """Note the state."""
+        if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
+            state = {**(state[0] or {}), **state[1]}
+        if isinstance(state, list) and len(state) == len(self.names):
+            state = dict(zip(self.names, state, strict=True))
+        self.parts += state.items() if isinstance(state, dict) else [("", state)]
+
+    def append(self, value: Any) -> None:
+        """Note an element."""
+        self.parts.append(("", value))
+
+    def extend(self, values: Any) -> None:
+        """Note elements."""
+        self.parts += [("", value) for value in values]
+
+    add = append
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.parts.append((repr(key), value))
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Stand for what a method made."""
+        return type(self)(*arguments, **named)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={record_repr(part)}" if name else record_repr(part) for name, part in self.parts)
+        return f"<{self.label}, which {self.why}{f': {shown}' if shown else ''}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shell) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@cache
+def shell_of(module: str, name: str, why: str, names: tuple[str, ...] = ()) -> Any:
+    """Return the class of shells for a class; ``names`` are those of its fields."""
+    return _ShellType(name, (Shell,), {"label": f"{module}.{name}", "why": why, "names": names, "__module__": __name__})
+
+
+@dataclass(frozen=True)
+class ShellFinder:
+    """Finds classes, and shells for those that cannot be imported; with ``only_own`` for all but Python's and Funken's."""
+
+    only_own: bool = False
+
+    def __call__(self, module: str, name: str, /) -> Any:
+        """Return a class or function, or what stands for it."""
+        if (module, name) in _READING:
+            return partial(load_state, find=self)
+        if (module, name) == ("funken.io.shapes", "member"):
+            return _member
+        if self.only_own and module.partition(".")[0] not in _OWN:
+            return shell_of(module, name, "cannot be made again")
+        try:
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except Exception as error:  # noqa: BLE001 - whatever an import raises
+            return shell_of(module, name, f"cannot be imported ({type(error).__name__}: {error})")
+        return found
+
+    def of_shape(self, cls: Any, shape: Shape) -> Any:
+        """Return the class of shells that know the names of their fields."""
+        return shell_of(shape.module, shape.name, cls.why, shape.fields) if isinstance(cls, _ShellType) else None
+
+    def changed(self, shape: Shape) -> Any:
+        """Return the class of shells for a class whose objects cannot be made any more."""
+        return shell_of(shape.module, shape.name, "has changed since", shape.fields)
+
+
+_READING = {("pickle", "loads"), ("_pickle", "loads"), ("funken.io.shapes", "load_state")}
+"""Functions that read, within state."""
+
+
+def _member(cls: Any, name: str, value: Any) -> Any:
+    if isinstance(cls, _ShellType):
+        return shell_of(cls.label, name, cls.why)(value)
+    found = cls.__members__.get(name)
+    return shell_of(cls.__qualname__, name, "is no member any more")(value) if found is None else found
+
+
+def leniently(load: Callable[[Find], T]) -> T:
+    """Return what ``load`` reads with shells for what cannot be imported; with shells for all classes if that fails."""
+    try:
+        return load(ShellFinder())
+    except Exception:  # noqa: BLE001 - whatever making an object raises
+        return load(ShellFinder(only_own=True))
+
 
 _CHUNK = 4 * 2**20
 _FRAME_ROWS = 1000
@@ -307,3 +474,124 @@ def joined(first: Iterable[tuple[int, bytes]], second: Iterable[tuple[int, bytes
         else:
             yield one[0], one[1] + other[1]
             one, other = next(ones, None), next(others, None)
+
+
+# ---- What is in a savepoint or checkpoint, for people: its operators, their states, and the entries, without the
+# job.
+#
+# Listing reads the manifest alone. Reading entries unpickles them, which runs whatever code the file names: a
+# savepoint is to be trusted as a program is. Objects of classes that cannot be imported, or have changed, are
+# shells (``shells.py``).
+
+
+_PREFIXES = ("state/", "broadcast/", "union/", "split/")
+_TIMERS = "timers/"
+_KINDS = {
+    RedistributeMode.SPLIT: "list",
+    RedistributeMode.UNION: "union list",
+    RedistributeMode.COPY: "broadcast",
+    RedistributeMode.KEYED: "list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """One thing that is saved; what is not keyed has no ``key``, and ``namespace`` is the window, if any."""
+
+    operator: str
+    subtask: int
+    state: str
+    kind: str
+    key: Any
+    namespace: Any
+    value: Any
+
+
+def operator_of(found: RestorePoint, wanted: str) -> OperatorEntry:
+    """Return an operator by its id, or by its name if only one has it."""
+    operators = found.manifest.operators
+    for attribute in ("id", "name"):
+        fitting = [entry for entry in operators if getattr(entry, attribute) == wanted]
+        if len(fitting) == 1:
+            return fitting[0]
+    known = ", ".join(f"{entry.id} ({entry.name})" for entry in operators if entry.stateful)
+    raise CheckpointNotFound(
+        f"there is no operator {wanted!r} with state in {found.root.uri}. There are: {known or 'none'}."
+    )
+
+
+def states_of(entry: OperatorEntry) -> dict[str, str]:
+    """Return the names of an operator's states, each with its kind."""
+    states: dict[str, str] = {}
+    for handle in entry.subtasks:
+        states |= {name: str(about["kind"]) for name, about in handle.states.items()}
+        for item in handle.own.items if handle.own else ():
+            states.setdefault(_shown(item.name), _kind(item))
+    return states
+
+
+def entries_of(found: RestorePoint, entry: OperatorEntry) -> Iterator[StateEntry]:
+    """Read what an operator has saved: what is not keyed, then key group by key group."""
+    for subtask, handle in enumerate(entry.subtasks):
+        for state, kind, value in _items(found, handle):
+            yield StateEntry(entry.id, subtask, state, kind, None, None, value)
+        for group, name, row in _rows(found, handle, entry.max_parallelism):
+            if name.startswith(_TIMERS):
+                at, key, namespace = row
+                yield StateEntry(entry.id, subtask, name.removeprefix(_TIMERS), "timer", key, namespace, at)
+            elif name.startswith("state/"):
+                key, namespace, value = row
+                state = _shown(name)
+                kind = str(handle.states.get(state, {}).get("kind", "state"))
+                yield StateEntry(entry.id, subtask, state, kind, key, namespace, value)
+            else:
+                key, value = _split(row, group, entry.max_parallelism)
+                yield StateEntry(entry.id, subtask, f"({name})", "operator", key, None, value)
+
+
+def _split(row: Any, group: int, groups: int) -> tuple[Any, Any]:
+    """Find the key in a row that an operator keeps in its own way: what belongs to the row's key group, if it comes first."""
+    if isinstance(row, tuple) and len(row) > 1:
+        with suppress(KeyNotHashable):
+            if key_group_of(row[0], groups) == group:
+                return row[0], row[1] if len(row) == 2 else row[1:]
+    return None, row
+
+
+def _items(found: RestorePoint, handle: SubtaskHandle) -> Iterator[tuple[str, str, Any]]:
+    if handle.own is None:
+        return
+    reader = BlobReader(found.root, handle.own)
+    for item in handle.own.items:
+        value = leniently(partial(reader.item, item))
+        kind = _kind(item)
+        for element in value if kind.endswith("list") else (value,):
+            yield _shown(item.name), kind, element
+
+
+def _rows(found: RestorePoint, handle: SubtaskHandle, groups: int) -> Iterator[tuple[int, str, Any]]:
+    if handle.files:
+        with opened(found.root, handle.files) as database:
+            for group, state, row in rows_of(database, handle.states, range(groups), lenient=True):
+                yield group, f"state/{state}", row
+    readers = [BlobReader(found.root, blob) for blob in handle.parts]
+    for group in sorted({segment.group for blob in handle.parts for segment in blob.groups}):
+        segments = [reader.group(group) for reader in readers]
+        tables = leniently(partial(fold, segments, found.root.uri))
+        for name, table in sorted(tables.items()):
+            for row in table.change(name, complete=True).rows:
+                yield group, name, row
+
+
+def _kind(item: StateItem) -> str:
+    if item.name.startswith(INFLIGHT):
+        return "in flight"
+    return _KINDS.get(item.redistribute, "own")
+
+
+def _shown(name: str) -> str:
+    if "/" not in name:
+        return f"({name})"  # what the operator itself keeps, as the positions of a source
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name

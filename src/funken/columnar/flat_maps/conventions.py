@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.columnar.calling.markers import Marker, Method
+from funken.columnar.calling import Marker, Method
 from funken.columnar.expressions import Argument, Binary, Constant, NotVectorizable, nodes_of
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap

@@ -12,16 +12,20 @@ from dataclasses import field, replace
 from typing import Any
 
 from funken.columnar.dependencies import Dependency, still_holds
-from funken.columnar.evaluated import add_evaluated
-from funken.columnar.expressions import Argument, Constant, Expression, NotVectorizable, Sequence, nodes_of
+from funken.columnar.expressions import (
+    Argument,
+    Constant,
+    Expression,
+    NotVectorizable,
+    Sequence,
+    add_evaluated,
+    nodes_of,
+)
 from funken.columnar.faults import reads
-from funken.columnar.typed.aliases import Given, changeable, check_aliases
-from funken.columnar.typed.documents import with_wanted
-from funken.columnar.typed.inference import Inference, check_kept
-from funken.columnar.typed.raising import may_raise
-from funken.columnar.typed.results import looked_at, typed_under
-from funken.columnar.typed.sharing import Sharing
-from funken.columnar.typed.values import unified
+from funken.columnar.typed.calls import with_wanted
+from funken.columnar.typed.inference import Inference, check_kept, looked_at, typed_under
+from funken.columnar.typed.operations import Sharing, may_raise
+from funken.columnar.typed.values import Given, changeable, check_aliases, unified
 from funken.dataclass import dataclass
 from funken.expr.python.items import element_of
 from funken.expr.types import Type

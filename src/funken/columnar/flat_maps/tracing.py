@@ -14,8 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice, is_generator, is_plain_generator
-from funken.columnar.calling.markers import Marker, Outside, dropping, expression_on
-from funken.columnar.calling.targets import known_target
+from funken.columnar.calling import Marker, Outside, dropping, expression_on, known_target
 from funken.columnar.dependencies import Dependency
 from funken.columnar.expressions import (
     Argument,
@@ -32,8 +31,7 @@ from funken.columnar.expressions import (
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.emissions import Emission, TracedFlatMap, checked
 from funken.columnar.lists.comprehensions import items_displayed, operations_of
-from funken.columnar.meeting import Agenda, State
-from funken.columnar.stack import Stack
+from funken.columnar.stack import Agenda, Stack, State
 from funken.columnar.tracing import Tracer, function_of, with_method
 from funken.columnar.walk import Walk
 from funken.dataclass import dataclass

@@ -53,10 +53,10 @@ from funken.columnar.kernels.columns import Array, Column, Columns, arrow_operan
 from funken.columnar.kernels.cuts import Splits
 from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
 from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, taken, value_of
-from funken.columnar.lists.parts import takes_part
+from funken.columnar.lists.calls import takes_part
 from funken.columnar.loops.evaluation import displayed, looped
 from funken.columnar.loops.forms import item_at
-from funken.columnar.typed.samples import Parsed
+from funken.columnar.typed.calls import Parsed
 from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, LOWEST, NONE, STR, Type, atomic_fields
 
 

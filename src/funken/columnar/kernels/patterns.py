@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from funken.columnar.kernels.decimals import is_decimal, is_digits
+from funken.columnar.kernels.numbers import is_decimal, is_digits
 from funken.expr.types import INT, Atomic
 
 TextPart: TypeAlias = tuple[Atomic | str, str]

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels import decimals
+from funken.columnar.kernels import numbers as decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, MadeLater, joined_columns
-from funken.columnar.kernels.decimals import Mask, both, either
+from funken.columnar.kernels.numbers import Mask, both, either
 from funken.columnar.kernels.patterns import CONSTANT, TextPart, TextTest, alternatives
 from funken.columnar.kernels.text import find, joined_text, lengths
 from funken.expr.types import BOOL, INT, STR

@@ -18,7 +18,7 @@ from funken.columnar.kernels.ropes import Rope
 from funken.columnar.kernels.text import parts_of
 from funken.columnar.kernels.times import Times
 from funken.columnar.keyed import saved_types
-from funken.columnar.keyed.partials import Partials
+from funken.columnar.keyed.groups import Partials
 from funken.expr.types import (
     ARRAYS,
     BOOL,
@@ -35,7 +35,7 @@ from funken.expr.types import (
     Tuple,
     Type,
 )
-from funken.io.pickling import dumps
+from funken.io.shapes import dumps
 
 TAG = 0xC0
 _VERSION, _PICKLE = 1, 0x80

@@ -18,8 +18,7 @@ from funken.columnar.folds import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups
-from funken.columnar.keyed.keys import CompositeKey
-from funken.columnar.keyed.owners import hashes_of_column
+from funken.columnar.keyed.keys import CompositeKey, hashes_of_column
 from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_TYPES, STR, Tuple
 
 _KINDS = {

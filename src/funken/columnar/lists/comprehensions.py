@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from funken.columnar.bytecode import Operation, UnknownBytecode, is_followed, is_generator, operations
 from funken.columnar.callables import FunctionReader
-from funken.columnar.calling.markers import DISPLAY, Marker, Method, expression_on
+from funken.columnar.calling import DISPLAY, Marker, Method, expression_on
 from funken.columnar.expressions import (
     Argument,
     Constant,
@@ -28,12 +28,10 @@ from funken.columnar.expressions import (
     Unpacked,
 )
 from funken.columnar.lists.calls import FIRST_ITEM
-from funken.columnar.lists.carried import appended_of, fold_of
-from funken.columnar.lists.results import conditions_of, gives_several, is_never, result_of
-from funken.columnar.meeting import State
+from funken.columnar.lists.results import appended_of, conditions_of, fold_of, gives_several, is_never, result_of
 from funken.columnar.mutation.names import dict_of, names_of, view_of
 from funken.columnar.mutation.tracked import changed, is_made
-from funken.columnar.stack import Stack
+from funken.columnar.stack import Stack, State
 
 UNSET = Marker("unset")
 _ONCE = ("a generator", "a map", "a filter")

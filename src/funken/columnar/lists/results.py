@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from funken.columnar.expressions import Choose, Constant, Expression, NotVectorizable, Sequence, Unary, children
+from collections.abc import Callable
+from dataclasses import replace
+
+from funken.columnar.expressions import (
+    Argument,
+    Choose,
+    Compare,
+    Constant,
+    Expression,
+    Invoke,
+    Loop,
+    NotVectorizable,
+    Sequence,
+    Unary,
+    children,
+    nodes_of,
+)
+from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, IsOwn, recurrence_of
 from funken.dataclass import dataclass
 
 
@@ -86,4 +103,162 @@ def result_of(tree: Expression) -> Expression:
     raise NotVectorizable("has a loop that never gives anything")
 
 
-__all__ = ["ResultOfItem", "conditions_of", "gives_several", "is_never", "result_of"]
+# ---- Loops that carry variables from one item to the next: what these come to, as functions of lists.
+#
+# The body is followed once, with a placeholder for what each variable has before it. At its end a variable has the
+# placeholder (nothing was done), the placeholder plus something of the item, the better of both, or a constant;
+# each is a fold over the list of what the items give. Anything else has no kernel.
+
+
+_FOLDS = {ADD: "total", MOST: "fold max", LEAST: "fold min"}
+
+
+@dataclass(frozen=True)
+class CarriedVariables(Expression):
+    """The end of a path through the body: what the variables have then, and what was appended to a list."""
+
+    values: tuple[Expression, ...]
+    appended: ResultOfItem | None = None
+
+
+def contains(expression: Expression, wanted: frozenset[int]) -> bool:
+    """Whether an argument of these numbers is in an expression."""
+    return any(isinstance(each, Argument) and each.argument in wanted for each in nodes_of(expression))
+
+
+def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
+    """Return what a variable has behind a loop; raise ``NotVectorizable`` if it is none of the known folds.
+
+    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
+    """
+    hows: set[str] = set()
+    own = loop.number + 1 + place
+
+    def is_own(value: Expression) -> bool:
+        return value == Argument(own)
+
+    def step(value: Expression) -> ResultOfItem:
+        found = recurrence_of(value, is_own)
+        if found.how == KEEP:
+            return ResultOfItem(None)
+        if found.how in _FOLDS and found.own_first and not contains(found.of, placeholders):
+            hows.add(_FOLDS[found.how])
+            return ResultOfItem(found.of)
+        if isinstance(value, Constant):
+            hows.add(f"constant {value.value!r}")
+            return ResultOfItem(value)
+        raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+
+    tree = _apart(tree, place)
+    better = _better(tree, place, is_own, placeholders)
+    if better is not None:
+        how, per_item = better
+        hows.add(how)
+    else:
+        per_item = _mapped(tree, lambda end: step(end.values[place]), placeholders)
+    if len(hows) != 1:
+        raise NotVectorizable("has a loop that carries a variable in several ways" if hows else "has a loop")
+    (how,) = hows
+    given = replace(loop, conditions=conditions_of(per_item), result=result_of(per_item))
+    if how.startswith("constant"):
+        return Choose(Invoke("any", (replace(given, result=Constant(True)),)), given.result, before)
+    return Invoke(how, (given, before))
+
+
+def _apart(tree: Expression, place: int) -> Expression:
+    """Return the ends of a body with one value of a variable each, where paths have met that give it several."""
+    match tree:
+        case Choose(condition, then, otherwise):
+            return Choose(condition, _apart(then, place), _apart(otherwise, place))
+        case Sequence(before, result):
+            return Sequence(before, _apart(result, place))
+        case CarriedVariables(values) if isinstance(values[place], Choose):
+            chosen = values[place]
+            assert isinstance(chosen, Choose)
+            one, other = (
+                _apart(replace(tree, values=(*values[:place], each, *values[place + 1 :])), place)
+                for each in (chosen.then, chosen.otherwise)
+            )
+            return Choose(chosen.condition, one, other)
+    return tree
+
+
+def _mapped(
+    tree: Expression, of: Callable[[CarriedVariables], ResultOfItem], placeholders: frozenset[int]
+) -> Expression:
+    """Return the paths through a body with what is made of their ends."""
+    match tree:
+        case Choose(condition, then, otherwise):
+            one, other = (_mapped(each, of, placeholders) for each in (then, otherwise))
+            if not contains(condition, placeholders):
+                return Choose(condition, one, other)
+            dropped = [before for each in (one, other) if isinstance(each, Sequence) for before in each.before]
+            bare, other = (each.result if isinstance(each, Sequence) else each for each in (one, other))
+            if bare == other:  # it decides about other variables, whose folds evaluate it
+                return Sequence(tuple(dropped), bare) if dropped else bare
+            raise NotVectorizable("has a loop with a condition on a variable that it carries")
+        case Sequence(before, result):
+            kept = tuple(each for each in before if not contains(each, placeholders))
+            mapped = _mapped(result, of, placeholders)
+            return Sequence(kept, mapped) if kept else mapped
+        case CarriedVariables():
+            return of(tree)
+    raise NotVectorizable("leaves a loop early")
+
+
+def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
+    """Return the fold of ``if item > best: best = item``, with what is compared; ``None`` if that is not what the body is."""
+    match tree:
+        case Choose(Compare() as condition, then, otherwise):
+            taken, kept = _end(then), _end(otherwise)
+            if taken is None or kept is None:
+                return None
+            found = recurrence_of(Choose(condition, taken[0][place], kept[0][place]), is_own)
+            if found.how not in (MOST, LEAST) or not found.own_first or contains(found.of, placeholders):
+                return None
+            rest = [each for each in (*taken[1], *kept[1]) if each != found.of and not contains(each, placeholders)]
+            return None if rest else (_FOLDS[found.how], ResultOfItem(found.of))
+        case Sequence(before, result):
+            better = _better(result, place, is_own, placeholders)
+            left_over = tuple(each for each in before if not contains(each, placeholders))
+            return better if better is None or not left_over else (better[0], Sequence(left_over, better[1]))
+    return None
+
+
+def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
+    """Return what variables have at the end of a path, and what is evaluated and dropped on it; ``None``: it is more than one."""
+    match tree:
+        case Sequence(before, CarriedVariables(values)):
+            return values, before
+        case CarriedVariables(values):
+            return values, ()
+    return None
+
+
+def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
+    """Return what a loop appends to a list; ``None`` if it does not."""
+    found: list[ResultOfItem] = []
+
+    def appended(end: CarriedVariables) -> ResultOfItem:
+        if end.appended is None or end.appended.value is None:
+            return ResultOfItem(None)
+        if contains(end.appended.value, placeholders):
+            raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+        found.append(end.appended)
+        return end.appended
+
+    per_item = _mapped(tree, appended, placeholders)
+    return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None
+
+
+__all__ = [
+    "CarriedVariables",
+    "ResultOfItem",
+    "appended_of",
+    "conditions_of",
+    "contains",
+    "fold_of",
+    "gives_several",
+    "is_never",
+    "result_of",
+]

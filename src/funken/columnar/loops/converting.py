@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.declared.conversions import Conversion, How, Leaf, conversion_of
+from funken.columnar.declared import Conversion, How, Leaf, conversion_of
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_of
@@ -22,7 +22,7 @@ def converted(block: Columns, conversion: Conversion) -> Columns:
     """Convert a block; raises ``FallBackToRows`` if a record may not fit.
 
     >>> from funken.expr.types import STR, Tuple
-    >>> from funken.columnar.declared.conversions import conversion_of
+    >>> from funken.columnar.declared import conversion_of
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.types import Types
     >>> block = columns_of([("to", 2), ("be", 2**31)], Tuple((STR, INT)))

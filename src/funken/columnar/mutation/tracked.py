@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.calling.markers import Marker, expression_on
+from funken.columnar.calling import Marker, expression_on
 from funken.columnar.expressions import (
     Choose,
     Constant,

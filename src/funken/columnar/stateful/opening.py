@@ -13,18 +13,16 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
-from funken.columnar.declared.states import bits_of_leaves, kept_schema
+from funken.columnar.declared import bits_of_leaves, kept_schema
 from funken.columnar.dependencies import cell_of, fingerprint, same
 from funken.columnar.expressions import NotVectorizable, schema_of_value
 from funken.columnar.faults import reads
 from funken.columnar.lists.comprehensions import operations_of
-from funken.columnar.stateful.floats import widened
-from funken.columnar.stateful.lifetimes import StateLifetime, known_lifetime, lifetime_in, makes_lifetimes
+from funken.columnar.stateful.changes import StateLifetime, known_lifetime, lifetime_in, makes_lifetimes, widened
 from funken.dataclass import dataclass
 from funken.expr.types import ARRAYS, Type, types_in
-from funken.state.descriptors import StateDescriptor, StateKind
+from funken.state.descriptors import StateDescriptor, StateKind, StateTtlConfig
 from funken.state.handles import State
-from funken.state.ttl_config import StateTtlConfig
 from funken.types.info import PickledBytesTypeInfo, TypeInformation
 
 _GETS = {

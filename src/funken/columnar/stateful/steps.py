@@ -27,10 +27,8 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.recurrence import ADD, ADD_ROUNDED, KEEP, LEAST, MOST, SET, recurrence_of
-from funken.columnar.stateful.best import BestChanges, best_changes, leaf_of, whole_of
-from funken.columnar.stateful.changes import StateChange, are_exclusive, merged
-from funken.columnar.stateful.traced import FIRST_STATE, Write, held, value_of
-from funken.columnar.stateful.typed import TypedState, parts_of, states_in
+from funken.columnar.stateful.changes import FIRST_STATE, StateChange, Write, are_exclusive, held, merged, value_of
+from funken.columnar.stateful.typed import BestChanges, TypedState, best_changes, leaf_of, parts_of, states_in, whole_of
 from funken.dataclass import dataclass
 from funken.expr.python.numbers import AS_FLOAT_32
 from funken.expr.types import BOOL, FLOAT, INT, Atomic, ListOf, Type, atomic_fields

@@ -15,15 +15,14 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_generator
-from funken.columnar.calling.constants import constant_of
-from funken.columnar.calling.markers import Marker, Method, expression_on
+from funken.columnar.calling import Marker, Method, constant_of, expression_on
 from funken.columnar.dependencies import Dependency, attribute_of, fingerprint
 from funken.columnar.expressions import Argument, Choose, Constant, NotVectorizable, Unary, nodes_of
 from funken.columnar.faults import reads
 from funken.columnar.flat_maps.tracing import Convention, EmissionWalk
-from funken.columnar.meeting import State
+from funken.columnar.stack import State
+from funken.columnar.stateful.changes import KEY, RECORD, STAMP, WATERMARK, TimerChange, TracedState, value_of
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import KEY, RECORD, STAMP, WATERMARK, TimerChange, TracedState, value_of
 from funken.columnar.stateful.uses import StateUses, current, of_states
 from funken.columnar.tracing import function_of_method
 

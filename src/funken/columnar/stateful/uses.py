@@ -6,8 +6,8 @@ from types import FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation
-from funken.columnar.calling.markers import Marker, expression_on
-from funken.columnar.declared.states import kept, seen
+from funken.columnar.calling import Marker, expression_on
+from funken.columnar.declared import kept, seen
 from funken.columnar.dependencies import Dependency, same
 from funken.columnar.expressions import (
     Binary,
@@ -20,9 +20,9 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.flat_maps.tracing import Convention, EmissionWalk, FlatMapTracer
-from funken.columnar.meeting import State
+from funken.columnar.stack import State
+from funken.columnar.stateful.changes import Access, Write, held, value_of
 from funken.columnar.stateful.opening import DeclaredState
-from funken.columnar.stateful.traced import Access, Write, held, value_of
 from funken.columnar.tracing import function_of_method
 from funken.state.descriptors import StateKind
 

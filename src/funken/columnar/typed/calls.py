@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
+from typing import Any, Protocol
 
+from funken.columnar.block import Block
 from funken.columnar.expressions import (
     Binary,
     Choose,
     Compare,
     Constant,
     Expression,
+    GetItem,
     Invoke,
     Make,
+    MakeRecord,
     NotVectorizable,
     Rowwise,
     Text,
     Unpacked,
+    children,
     number_as_float,
 )
 from funken.columnar.lists.calls import called_with, joined_lists, listed, of_nothing, over_list
+from funken.columnar.records import is_inherited
 from funken.columnar.typed import values as fields
-from funken.columnar.typed.documents import loaded
 from funken.columnar.typed.matches import matched, of_match
-from funken.columnar.typed.operations import operated
-from funken.columnar.typed.record_methods import method_of_record
-from funken.columnar.typed.tables import field_looked_up, is_record_table, looked_up
+from funken.columnar.typed.operations import operated, with_parts
 from funken.columnar.typed.values import Typed, after, as_int, check_known, truth
 from funken.columnar.writing.json_texts import dumped
 from funken.columnar.writing.text_formats import INTEGER
+from funken.dataclass import dataclass
 from funken.expr.python.items import element_of
 from funken.expr.python.objects import MATCH, is_pattern, is_table, table_kinds
 from funken.expr.python.table import DUMPS, LOADS, TABLE
@@ -36,20 +41,248 @@ from funken.expr.types import (
     ARRAYS,
     BOOL,
     DICT,
+    DOCUMENT,
     FLOAT,
     INT,
     NAMED_TUPLE,
     NONE,
+    OF_CLASSES,
     ROW,
     STR,
     Atomic,
     ListOf,
     Record,
+    Str,
     Tuple,
+    Type,
+    atomic_fields,
     optional,
 )
 
+# ---- Methods of dicts, named tuples and rows, once their fields are known.
+
+
 _Of = Callable[[Expression], Typed]
+
+
+def method_of_record(name: str, found: Typed, given: tuple[Expression, ...], of: _Of) -> Typed:
+    """Return a call of a method of a record with named fields; raise ``NotVectorizable``."""
+    schema = found[1]
+    assert isinstance(schema, Record)
+    if name == "get" and schema.form in (DICT, DOCUMENT) and len(given) in (1, 2):
+        key = given[0].value if isinstance(given[0], Constant) else None
+        default: Typed = of(given[1]) if len(given) == 2 else (Constant(None), NONE)
+        if type(key) is str:
+            position = schema.position(key)
+            if position is None and schema.form == DOCUMENT:
+                raise NotVectorizable(f"calls get({key!r}), which some documents may have")
+            if position is None:
+                return after([found[0]], default[0]), default[1]
+            made, kind = fields.project(found, position)
+            return after([found[0], default[0]], made), kind
+    if name == "copy" and not given and schema.form == DICT:
+        return found
+    if name == "_asdict" and not given and is_inherited(schema.cls or dict, name):
+        return fields.as_dict(found, NAMED_TUPLE)
+    if name == "as_dict" and not given:
+        return fields.as_dict(found, ROW)
+    raise NotVectorizable(f"calls the method {name}() of {schema}")
+
+
+# ---- Tables whose values are records: dicts of texts or ints to tuples, or to dicts with the same names, all of
+# them alike.
+#
+# To look something up in such a table is to look up each field that is used, in a table of that field.
+
+
+_MOST_ITEMS = 1000
+
+
+def table_schema(table: Any) -> Type | None:
+    """Return the schema of the records in a table, small enough to be compared once a block; ``None`` if it is no such table.
+
+    >>> table_schema({"a": ("x", 1), "b": ("y", 2)}), table_schema({"a": {"n": 1.5}}), table_schema({"a": (1,), "b": (1, 2)})
+    ((str, int), {n: float}, None)
+    """
+    if type(table) is not dict or not 0 < len(table) <= _MOST_ITEMS:
+        return None
+    values, keys = list(table.values()), set(map(type, table))
+    first = values[0]
+    if len(keys) > 1 or not keys <= {int, str} or {type(each) for each in values} not in ({tuple}, {dict}) or not first:
+        return None
+    if type(first) is tuple:
+        rows: list[Any] = values if {len(each) for each in values} == {len(first)} else []
+    else:
+        alike = {tuple(each) for each in values} == {tuple(first)} and all(type(name) is str for name in first)
+        rows = [tuple(each.values()) for each in values] if alike else []
+    types = [set(map(type, field)) for field in zip(*rows, strict=True)]
+    if not rows or any(len(each) > 1 or not each <= OF_CLASSES.keys() for each in types):
+        return None
+    schema = Tuple(OF_CLASSES[each.pop()] for each in types)
+    return schema if type(first) is tuple else Record(schema, DICT, tuple(first))
+
+
+def is_record_table(found: Any) -> bool:
+    """Whether an expression is such a table."""
+    return isinstance(found, Constant) and table_schema(found.value) is not None
+
+
+def looked_up(table: Any, key: Typed, default: Typed | None = None) -> Typed:
+    """Return the record of a key; where there is none the default, of the same schema, or without one an error."""
+    schema = table_schema(table)
+    assert schema is not None
+    if default is not None and default[1] != schema:
+        raise NotVectorizable(f"gives sometimes {schema} and sometimes {default[1]}")
+    if key[1] not in (INT, STR):
+        raise NotVectorizable(f"looks up {key[1]}")
+    fields = []
+    for number, (_, kind) in enumerate(atomic_fields(schema)):
+        of_field = Constant({name: _values(record)[number] for name, record in table.items()})
+        if default is None:
+            fields.append(Rowwise("item", (of_field, key[0]), kind))
+            continue
+        made = default[0].items[number] if isinstance(default[0], Make) else None
+        if not isinstance(made, Constant):
+            raise NotVectorizable("looks up a record with a default that is computed")
+        fields.append(Rowwise("get", (of_field, key[0], made), kind))
+    # Without a default all fields raise for the same records: whichever is used shows it.
+    result = Make(tuple(fields))
+    return (result if default is not None else after([fields[0]], result)), schema
+
+
+def field_looked_up(owner: Expression, given: tuple[Expression, ...], of: _Of) -> Typed | None:
+    """Return ``table.get(key, {}).get(name, default)``; ``None`` if that is not what it is."""
+    match owner:
+        case Invoke(".get", (Constant(table), key, MakeRecord(form, (), ()))) if form == DICT:
+            schema = table_schema(table)
+        case _:
+            return None
+    name = given[0].value if given and isinstance(given[0], Constant) else None
+    if not isinstance(schema, Record) or type(name) is not str or len(given) != 2:
+        return None
+    made, kind = of(key)
+    default, of_default = of(given[1])
+    position = schema.position(name)
+    if position is None:
+        return after([made], default), of_default
+    of_field = schema[position]
+    if of_default != of_field or kind not in (INT, STR) or not isinstance(of_field, Atomic):
+        raise NotVectorizable(f"gives sometimes {of_field} and sometimes {of_default}")
+    values = Constant({each: record[name] for each, record in table.items()})
+    return Rowwise("get", (values, made, default), of_field), of_field
+
+
+def _values(record: Any) -> tuple[Any, ...]:
+    return tuple(record.values()) if isinstance(record, dict) else record
+
+
+# ---- Texts of which some are known when a job is planned: what they hold can be looked at, before ``json.loads``
+# parses them.
+
+
+class DocumentParser(Protocol):
+    """Parses texts that hold documents; its pickled form is all that travels."""
+
+    @property
+    def schema(self) -> Type:
+        """The schema of the documents, as far as some of them show it."""
+        ...
+
+    def parse(self, texts: Sequence[str], wanted: tuple[int, ...] | None) -> Block | None:
+        """Return documents as columns, of which ``wanted`` leaves are made; ``None``: one of them is of another form."""
+        ...
+
+
+class SampledText(Str):
+    """The type of texts, which knows how to look at some of them; ``documents`` raises ``NotVectorizable``.
+
+    >>> SampledText(lambda: None) == STR, STR == SampledText(lambda: None), SampledText(lambda: None) in {STR}
+    (True, True, True)
+    """
+
+    __slots__ = ("documents",)
+
+    def __init__(self, documents: Callable[[], DocumentParser]) -> None:
+        super().__init__(STR.name, STR.constant)
+        self.documents = documents
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Str)
+
+    def __hash__(self) -> int:
+        return hash(STR)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _text, ()  # what the texts hold is asked for when a job is planned only
+
+
+def _text() -> Str:
+    return STR
+
+
+@dataclass(frozen=True)
+class Parsed(Expression):
+    """Documents in texts; ``wanted`` are the leaves of their schema that are made (``None``: all)."""
+
+    raises = True
+
+    text: Expression
+    parser: DocumentParser
+    wanted: tuple[int, ...] | None = None
+
+
+# ---- ``json.loads`` of texts of which some are known: documents of a schema, of which only the fields that are
+# used are made.
+
+
+def loaded(given: Sequence[tuple[Expression, Type]]) -> tuple[Expression, Type]:
+    """Return the documents in texts; raise ``NotVectorizable`` if nothing is known of them."""
+    if len(given) != 1 or not isinstance(given[0][1], SampledText):
+        raise NotVectorizable("calls json.loads() with text that does not come from a source as it is")
+    parser = given[0][1].documents()
+    return Parsed(given[0][0], parser), parser.schema
+
+
+def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
+    """Return expressions whose documents have the fields only that are taken out of them, in any of these.
+
+    What is alike in them has to be one object (``sharing.py``).
+    """
+    wanted: dict[int, set[int]] = {}
+    seen: set[int] = set()
+
+    def look(expression: Expression, path: tuple[int, ...]) -> None:
+        if isinstance(expression, GetItem) and isinstance(expression.index, int):
+            look(expression.record, (expression.index, *path))
+        elif isinstance(expression, Parsed):
+            used = wanted.setdefault(id(expression), set())
+            if path:
+                leaves = enumerate(atomic_fields(expression.parser.schema))
+                used.update(number for number, (leaf, _) in leaves if leaf[: len(path)] == path)
+            look(expression.text, ())
+        elif id(expression) not in seen:
+            seen.add(id(expression))
+            for each in children(expression):
+                look(each, ())
+
+    for each in expressions:
+        look(each, ())
+    if not wanted:
+        return list(expressions)
+    known: dict[int, Expression] = {}
+
+    def of(expression: Expression) -> Expression:
+        found = known.get(id(expression))
+        if found is None:
+            found = with_parts(expression, of)
+            if isinstance(expression, Parsed) and isinstance(found, Parsed):
+                found = replace(found, wanted=tuple(sorted(wanted[id(expression)])))
+            known[id(expression)] = found
+        return found
+
+    return [of(each) for each in expressions]
+
+
 _TruthOf = Callable[[Expression], Expression]
 _Compared = Callable[[str, Typed, Typed], Expression]
 
@@ -262,4 +495,17 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     raise refused
 
 
-__all__ = ["called", "compared"]
+__all__ = [
+    "DocumentParser",
+    "Parsed",
+    "SampledText",
+    "called",
+    "compared",
+    "field_looked_up",
+    "is_record_table",
+    "loaded",
+    "looked_up",
+    "method_of_record",
+    "table_schema",
+    "with_wanted",
+]

@@ -8,6 +8,7 @@ a call for each value, of a function of ``library.py``. Left out are results who
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Several
 from functools import partial
 from typing import Any
 
@@ -40,21 +41,108 @@ from funken.columnar.expressions import (
     nodes_of,
     number_as_float,
 )
-from funken.columnar.lists.calls import both_lists, joined_lists, listed
-from funken.columnar.lists.parts import unsplit
-from funken.columnar.lists.reads import Reads
+from funken.columnar.lists.calls import Reads, both_lists, joined_lists, listed, unsplit
 from funken.columnar.mutation.typed import CHANGES, changed_record
 from funken.columnar.typed import values as fields
-from funken.columnar.typed.calls import called, compared
-from funken.columnar.typed.conditions import contained, negated, present
-from funken.columnar.typed.operations import as_int, binary, operated
-from funken.columnar.typed.raising import may_raise
-from funken.columnar.typed.sharing import Sharing, with_parts
-from funken.columnar.typed.tables import looked_up, table_schema
-from funken.columnar.typed.values import Typed, after, check_known, is_empty, is_none, kind_of_constant, truth
+from funken.columnar.typed.calls import called, compared, is_record_table, looked_up, table_schema, with_wanted
+from funken.columnar.typed.operations import Sharing, as_int, binary, may_raise, operated, with_parts
+from funken.columnar.typed.values import (
+    Given,
+    Typed,
+    after,
+    changeable,
+    check_aliases,
+    check_known,
+    is_empty,
+    is_none,
+    kind_of_constant,
+    truth,
+)
 from funken.expr.python.items import EMPTY, element_of
 from funken.expr.python.objects import HASH, MATCH, is_table
-from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Optional, Tuple, Type, optional, types_in
+from funken.expr.types import (
+    ARRAYS,
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Atomic,
+    ListOf,
+    Optional,
+    Tuple,
+    Type,
+    optional,
+    types_in,
+)
+
+# ---- Conditions: ``in``, ``not``, and what is known not to be ``None`` where they are true.
+
+
+_Of = Callable[[Expression], Typed]
+_MOST_COMPARED = 16
+"""A value is compared with so many constants at most, one after the other."""
+
+
+def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
+    """Return where a value is in a container."""
+    made, kind = of(needle)
+    items: list[Expression] | None = None
+    if isinstance(container, Make):
+        items = [of(item)[0] for item in container.items]
+    elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
+        items = [Constant(value) for value in container.value]
+    elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
+        return Rowwise("in", (made, container), BOOL)
+    if items is not None:
+        kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
+        constant = all(isinstance(item, Constant) for item in items)
+        if not items:
+            return after([made], Constant(False))
+        if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
+            return Contains(made, Make(tuple(items)))
+        if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
+            values = frozenset(item.value for item in items if isinstance(item, Constant))
+            return Rowwise("in", (made, Constant(values)), BOOL)
+        raise NotVectorizable("tests with 'in' something else than constants")
+    if is_record_table(container) and kind in (INT, STR):
+        return Rowwise("in", (made, Constant(frozenset(container.value))), BOOL)  # type: ignore[attr-defined]
+    text, schema = of(container)
+    if kind == schema == STR and isinstance(made, Constant):
+        return Contains(made, text)
+    found = operated("in", [(made, kind), (text, schema)])
+    if found is not None:
+        return found[0]
+    if isinstance(made, Constant) and not isinstance(schema, Atomic):
+        return after([text], Constant(fields.has_key(schema, made.value)))
+    raise NotVectorizable("tests with 'in' something else than constants")
+
+
+def negated(condition: Expression) -> Expression:
+    """Return where a condition is not true."""
+    match condition:
+        case Constant(value):
+            return Constant(not value)
+        case Unary("not", operand):
+            return operand
+    return Unary("not", condition)
+
+
+def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """Return what is not ``None`` where a condition is true, and where it is not."""
+    match condition:
+        case IsNone(operand):
+            return (), (operand,)
+        case Unary("not", operand):
+            return present(operand)[::-1]
+        case Unary("bool", operand):
+            return present(operand)
+        case TypeTest(operand, classes) if type(None) not in classes and object not in classes:
+            return (operand,), ()
+        case Compare() | Contains() | Choose() | Constant():
+            return (), ()
+    return (condition,), ()
+
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
 """Kinds that can be changed, or do not travel, so they are not what a record holds."""
@@ -416,4 +504,71 @@ def _without_value(expression: Expression) -> Expression:
     return expression
 
 
-__all__ = ["Inference", "check_kept"]
+# ---- Expressions for arguments whose schemas are known: as kernels compute them, with the schemas of their
+# results.
+
+
+def typed(expression: Expression, *arguments: Type) -> Typed:
+    """Return an expression for arguments of these schemas, and the schema of its results; raise ``NotVectorizable``.
+
+    >>> from funken.expr.types import STR
+    >>> from funken.columnar.tracing import trace
+    >>> typed(trace(lambda text: text.lower(), None, 1).result, STR)
+    (Rowwise(function='str.lower', arguments=(Argument(argument=0, path=()),), kind=str), str)
+    """
+    return typed_and_read(expression, *arguments)[0]
+
+
+def typed_and_read(expression: Expression, *arguments: Type) -> tuple[Typed, frozenset[tuple[int, ...]]]:
+    """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
+
+    >>> from funken.expr.types import INT, STR, Tuple
+    >>> from funken.columnar.tracing import trace
+    >>> typed_and_read(trace(lambda pair: pair[1] is None, None, 1).result, Tuple((INT, STR)))
+    ((Constant(value=False), bool), frozenset({(1,)}))
+    """
+    inference = Inference(arguments)
+    made, schema = inference.of(expression)
+    if isinstance(made, Raises):
+        raise NotVectorizable("always raises an exception")
+    check_kept(schema)
+    if changeable(schema):
+        check_aliases([Given(expression, lambda each: inference.of(each)[1])])
+    return (with_wanted([Sharing().of(made)])[0], schema), inference.reads.paths(
+        arguments[0]
+    ) if arguments else frozenset()
+
+
+def typed_under(
+    conditions: Several[Expression], expression: Expression, *arguments: Type
+) -> tuple[list[Expression], Typed] | None:
+    """Return conditions, tested one after the other, and an expression where they are true; ``None``: they never are."""
+    return Inference(arguments).under(tuple(conditions), expression)
+
+
+def looked_at(
+    expressions: Several[Expression], items: Expression | None, *arguments: Type
+) -> frozenset[tuple[int, ...]]:
+    """Return the paths of the fields of the first argument that expressions may look at, whether they come to it or not.
+
+    ``items`` are the lists whose items are the second argument.
+    """
+    inference = Inference(arguments)
+    if items is not None:
+        inference.look_over(items, 1)
+    for each in expressions:
+        inference.look_at(each)
+    return inference.reads.paths(arguments[0])
+
+
+__all__ = [
+    "Inference",
+    "check_kept",
+    "contained",
+    "looked_at",
+    "negated",
+    "present",
+    "typed",
+    "typed_and_read",
+    "typed_under",
+]

@@ -20,9 +20,9 @@ from funken.columnar.expressions import (
 )
 from funken.columnar.records import has_documents
 from funken.columnar.typed.values import Typed, is_none, project
-from funken.expr.python.json_values import JsonOptions, value_as_json
 from funken.expr.python.objects import DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.expr.python.table import DUMPS
+from funken.expr.python.texts import JsonOptions, value_as_json
 from funken.expr.types import BOOL, DICT, FLOAT, INT, NAMED_TUPLE, NONE, NUMBER, STR, Atomic, ListOf, Record
 
 _AS_TEXT = (DATETIME, DATE, TIMEDELTA, DECIMAL)

@@ -8,10 +8,14 @@ gets later needs nothing here.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import types
+import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+from funken.errors import InvalidProgram
 
 C = TypeVar("C", bound=type)
 
@@ -57,3 +61,117 @@ def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
         return adopt(method(*args, **kwargs))
 
     return call
+
+
+# ---- What a PyFlink program may ask for and does not get, and what it is told to use instead.
+#
+# Three answers: refused (``NotInFunken``, it needs Flink's JVM), not there yet (``NotAvailableYet``), and accepted
+# without effect (a warning, once per line of the program).
+
+
+class NotInFunken(InvalidProgram, NotImplementedError):
+    """Something of PyFlink that only works with Flink's JVM."""
+
+
+class JavaAttribute(NotInFunken, AttributeError):
+    """A Java object behind one of PyFlink's own; so ``hasattr`` says that there is none."""
+
+
+class NotAvailableYet(InvalidProgram, NotImplementedError):
+    """Something of PyFlink that Funken will have."""
+
+
+JVM = "There is no JVM of Flink's behind a Funken program"
+
+
+def refuse(what: str, instead: str) -> NoReturn:
+    """Raise ``NotInFunken``."""
+    raise NotInFunken(f"{what} cannot work: {JVM}. {instead}")
+
+
+def removed(what: str, instead: str) -> None:
+    """Warn about a call that PyFlink 2 does not have any more."""
+    warnings.warn(f"{what} was removed in PyFlink 2; {instead}", DeprecationWarning, stacklevel=3)
+
+
+def without_effect(what: str, why: str) -> None:
+    """Warn about a call that changes nothing."""
+    warnings.warn(f"{what} has no effect: {why}", UserWarning, stacklevel=3)
+
+
+class _Raising(type):
+    """Makes every use of a class raise; importing and naming it is fine."""
+
+    reason: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotAvailableYet(f"{cls.__name__} is not available yet: {cls.reason}")
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: cls()
+
+
+def not_yet(name: str, reason: str, module: str) -> type:
+    """Return a class of that name, any use of which says that it is not there yet.
+
+    >>> not_yet("KafkaSource", "read a file.", __name__).builder()
+    Traceback (most recent call last):
+    ...
+    funken.compat.pyflink.adoption.NotAvailableYet: KafkaSource is not available yet: read a file.
+    """
+    return _Raising(name, (), {"reason": reason, "__module__": module, "__doc__": f"Not available yet: {reason}"})
+
+
+def is_not_there_yet(cls: type) -> bool:
+    """Whether any use of a class says that it is not there yet.
+
+    >>> is_not_there_yet(not_yet("KafkaSource", "read a file.", __name__)), is_not_there_yet(int)
+    (True, False)
+    """
+    return isinstance(cls, _Raising)
+
+
+class Remembered:
+    """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``.
+
+    The parameter of ``set_x`` is ``x``, unless ``_parameters`` has another name for it.
+
+    >>> class Cooling(Remembered):
+    ...     _settings = {"fan_speed": 1}
+    ...     _parameters = {"fan_speed": "speed"}
+    >>> Cooling().set_fan_speed(speed=3).get_fan_speed(), Cooling().set_fan_speed(2).get_fan_speed()
+    (3, 2)
+    """
+
+    _settings: ClassVar[dict[str, Any]]
+    _parameters: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, default in vars(cls).get("_settings", {}).items():
+            setattr(cls, f"get_{name}", _getter(name, default))
+            setattr(cls, f"set_{name}", _setter(name, cls._parameters.get(name, name)))
+
+
+def _getter(name: str, default: Any) -> Any:
+    def get(self: Any) -> Any:
+        return vars(self).get(f"_set_{name}", default)
+
+    get.__doc__ = f"Return what ``set_{name}`` was given."
+    return get
+
+
+def _setter(name: str, parameter: str) -> Any:
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(each, positional) for each in ("self", parameter)])
+
+    def put(*args: Any, **kwargs: Any) -> Any:
+        self, value = signature.bind(*args, **kwargs).args
+        vars(self)[f"_set_{name}"] = value
+        return self
+
+    put.__signature__ = signature  # type: ignore[attr-defined]
+    put.__doc__ = f"Remember a value for ``get_{name}``; nothing else uses it."
+    return put

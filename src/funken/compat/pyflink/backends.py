@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 
 
 class StateBackend:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import total_ordering
 from typing import Any
 
+from funken.compat.pyflink.adoption import refuse
 from funken.compat.pyflink.exceptions import (
     DatabaseAlreadyExistException,
     DatabaseNotEmptyException,
@@ -26,7 +27,6 @@ from funken.compat.pyflink.exceptions import (
     TableNotPartitionedException,
 )
 from funken.compat.pyflink.older_tables import TableSchema
-from funken.compat.pyflink.refusals import refuse
 from funken.errors import InvalidProgram
 from funken.table import catalog as native
 from funken.table.descriptors import CatalogDescriptor

@@ -7,23 +7,23 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from funken.compat.pyflink.refusals import not_yet
+from funken.compat.pyflink.adoption import not_yet
 from funken.connectors import hybrid
 from funken.connectors.base import Source
 from funken.connectors.datagen import NumberSequenceSource
 from funken.connectors.files import compaction, part_files
 from funken.connectors.files import sink as file_sink
 from funken.connectors.files import source as files
-from funken.connectors.files.buckets import BucketAssigner
 from funken.connectors.files.compaction import FileCompactor
 from funken.connectors.files.file_format import FileFormat
-from funken.connectors.files.lines import StreamFormat
+from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.part_files import RollingPolicy
-from funken.connectors.kafka import offsets
-from funken.connectors.kafka import records as kafka_records
+from funken.connectors.files.sink import BucketAssigner
+from funken.connectors.kafka import enumerator as offsets
+from funken.connectors.kafka import reader as kafka_records
 from funken.connectors.kafka import sink as kafka_sink
 from funken.connectors.kafka import source as kafka_source
-from funken.connectors.kafka.records import KafkaTopicSelector
+from funken.connectors.kafka.reader import KafkaTopicSelector
 from funken.connectors.rabbitmq import server as rabbitmq
 from funken.connectors.rabbitmq import sink as rabbitmq_sink
 from funken.connectors.rabbitmq import source as rabbitmq_source

@@ -11,7 +11,7 @@ from funken import config
 from funken.api import environment as native
 from funken.api.options import RuntimeExecutionMode
 from funken.api.streams.family import missing
-from funken.compat.pyflink.adoption import adopt, adopting
+from funken.compat.pyflink.adoption import JVM, JavaAttribute, adopt, adopting, refuse, removed, without_effect
 from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
     FsStateBackend,
@@ -22,15 +22,13 @@ from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
 from funken.compat.pyflink.jars import stand_in
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.plan_json import flink_json
-from funken.compat.pyflink.refusals import JVM, JavaAttribute, refuse, removed, without_effect
 from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
 from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
 from funken.compat.pyflink.streams import DataStream
-from funken.config.configuration import warn
-from funken.config.flink import nearest
+from funken.config.configuration import nearest, warn
 from funken.connectors.base import Source
 from funken.connectors.files.file_format import FileFormat
-from funken.connectors.files.lines import StreamFormat
+from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.source import FileSource
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike

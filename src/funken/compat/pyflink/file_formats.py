@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from funken.compat.pyflink.adoption import not_yet
 from funken.compat.pyflink.formats import CsvSettings
-from funken.compat.pyflink.refusals import not_yet
 from funken.compat.pyflink.types import info_of
 from funken.connectors.files import arrow_files, avro_files, csv_files
 from funken.connectors.formats import avro_schema

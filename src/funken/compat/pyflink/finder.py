@@ -8,13 +8,175 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from itertools import takewhile
 from types import ModuleType
 from typing import Any
 
-from funken.compat.pyflink.surface import passed_on, refusal, sources
+# ---- PyFlink's modules, and which of Funken's hold what is in them. This table is the surface of the compatibility
+# layer.
+#
+# A PyFlink module has all public names (``__all__``) of the modules listed for it, which may be more than in
+# PyFlink. A module of PyFlink's also has what it imports from others (``pyflink.datastream.window.Time``):
+# ``passed_on`` finds such names.
+
+
+_HERE = "funken.compat.pyflink."
+_OF_ALL = f"{_HERE}type_variables"
+"""What has names that are in no ``__all__`` of PyFlink's, but in many of its modules."""
+_COMMON = (
+    "times",
+    "settings",
+    "jobs",
+    "resources",
+    "backends",
+    "formats",
+    "file_formats",
+    "watermarks",
+    "types",
+)
+_DATASTREAM = (
+    "functions", "streams", "environment", "windows", "states", "settings", "resources", "backends", "connectors",
+    "older_connectors",
+)  # fmt: skip
+
+_CONNECTORS = ("connectors", "older_connectors", "search", "kinesis")
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "pyflink": ("version",),
+    "pyflink.version": ("version",),
+    "pyflink.java_gateway": ("java",),
+    "pyflink.pyflink_gateway_server": ("java",),
+    "pyflink.metrics": ("metrics",),
+    "pyflink.metrics.metricbase": ("metrics",),
+    "pyflink.serializers": ("windows",),
+    "pyflink.util": (),
+    "pyflink.util.java_utils": ("java",),
+    "pyflink.util.exceptions": ("exceptions",),
+    "pyflink.util.api_stability_decorators": ("exceptions",),
+    "pyflink.dataset": ("table_environments",),
+    "pyflink.dataset.execution_environment": ("table_environments",),
+    "pyflink.table": ("tables",),
+    "pyflink.table.catalog": ("catalogs",),
+    "pyflink.table.descriptors": ("tables", "older_tables"),
+    "pyflink.table.resolved_expression": ("tables",),
+    "pyflink.table.sinks": ("older_tables",),
+    "pyflink.table.sources": ("older_tables",),
+    "pyflink.table.expression": ("funken.table.expression",),
+    "pyflink.table.expressions": ("funken.table.expressions", "namesakes"),
+    "pyflink.table.module": ("tables",),
+    "pyflink.table.types": ("tables", "data_types"),
+    "pyflink.table.udf": ("tables", "funken.table.udf"),
+    "pyflink.table.window": ("table_environments",),
+    "pyflink.testing": (),
+    "pyflink.testing.source_sink_utils": ("testing",),
+    "pyflink.testing.test_case_utils": ("testing",),
+    "pyflink.common": (*_COMMON, "windows"),
+    "pyflink.common.io": ("java",),
+    "pyflink.common.utils": ("java",),
+    "pyflink.common.serializer": ("windows",),
+    "pyflink.datastream": _DATASTREAM,
+    "pyflink.datastream.output_tag": ("states",),
+    "pyflink.datastream.timerservice": ("functions",),
+    "pyflink.datastream.time_domain": ("functions",),
+    "pyflink.datastream.functions": ("functions",),
+    "pyflink.datastream.data_stream": ("streams", "jobs"),
+    "pyflink.datastream.async_data_stream": ("streams",),
+    "pyflink.datastream.async_retry_strategies": ("streams",),
+    "pyflink.datastream.async_retry_predicates": ("streams",),
+    "pyflink.datastream.stream_execution_environment": ("environment",),
+    "pyflink.datastream.execution_mode": ("environment",),
+    "pyflink.datastream.window": ("windows",),
+    "pyflink.datastream.state": ("states",),
+    "pyflink.datastream.state_backend": ("backends",),
+    "pyflink.datastream.checkpoint_storage": ("backends",),
+    "pyflink.datastream.slot_sharing_group": ("resources",),
+    "pyflink.datastream.time_characteristic": ("resources",),
+    "pyflink.datastream.checkpoint_config": ("settings", "backends"),
+    "pyflink.datastream.checkpointing_mode": ("settings",),
+    "pyflink.datastream.externalized_checkpoint_retention": ("settings",),
+    "pyflink.datastream.tests": (),
+    "pyflink.datastream.tests.test_util": ("testing",),
+    "pyflink.datastream.connectors": _CONNECTORS,
+    "pyflink.datastream.formats": (),
+} | {
+    f"pyflink.common.{name}": _COMMON
+    for name in (
+        "completable_future", "config_options", "configuration", "constants", "execution_config", "execution_mode",
+        "input_dependency_constraint", "job_client", "job_execution_result", "job_id", "job_status",
+        "restart_strategy", "serialization", "time", "typeinfo", "types", "watermark_strategy",
+    )
+} | {
+    f"pyflink.table.{name}": ("tables",)
+    for name in (
+        "changelog_mode", "compiled_plan", "data_view", "environment_settings", "explain_detail", "model_descriptor",
+        "plan_reference", "result_kind", "schema", "sql_dialect", "statement_set", "table", "table_config",
+        "table_descriptor", "table_environment", "table_pipeline", "table_result", "table_schema",
+    )
+} | {
+    f"pyflink.dataframe{name}": ("funken.dataframe",)
+    for name in (
+        "", ".catalog", ".context", ".convert", ".dataframe", ".dataframe_config", ".datatype", ".io", ".iteration",
+        ".model_provider", ".sql", ".udaf", ".udf", ".udtf",
+    )
+} | {
+    f"pyflink.datastream.connectors.{name}": _CONNECTORS
+    for name in (
+        "base", "cassandra", "dynamic_kafka", "elasticsearch", "file_system", "hybrid_source", "jdbc", "kafka",
+        "kinesis", "number_seq", "pulsar", "rabbitmq",
+    )
+} | {
+    f"pyflink.datastream.formats.{name}": ("formats", "file_formats") for name in ("avro", "csv", "json", "orc", "parquet")
+}  # fmt: skip
+
+REFUSED = {
+    "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use what pyflink.datastream has.",
+    "pyflink.table.functions": "These are the insides of PyFlink's planner. Use functions of pyflink.table.udf.",
+    "pyflink.table.serializers": "These are the insides of PyFlink's workers. Use from_pandas() and to_pandas().",
+    "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
+    "pyflink.shell": "Use python, and StreamExecutionEnvironment.get_execution_environment().",
+}
+
+
+def sources(name: str) -> list[str] | None:
+    """Return the modules of Funken that hold what is in a PyFlink module; ``None`` if there is no such module.
+
+    >>> sources("pyflink.datastream.window")
+    ['funken.compat.pyflink.windows']
+    """
+    found = MODULES.get(name)
+    return None if found is None else [each if each.startswith("funken.") else _HERE + each for each in found]
+
+
+def refusal(name: str) -> str | None:
+    """Return why a PyFlink module cannot be there, if it is one of those.
+
+    >>> refusal("pyflink.ml.core").split(";")[0]
+    'This is another package'
+    """
+    if name in MODULES:
+        return None
+    return next((why for module, why in REFUSED.items() if name == module or name.startswith(f"{module}.")), None)
+
+
+def passed_on(module: str) -> Iterator[str]:
+    """Yield the modules of Funken that may have a name which a PyFlink module imports: the nearest PyFlink modules first.
+
+    >>> list(passed_on("pyflink.datastream.window"))[:2]
+    ['funken.compat.pyflink.windows', 'funken.compat.pyflink.functions']
+    """
+    parts = module.split(".")
+    nearest = sorted(MODULES, key=lambda other: -_shared(parts, other.split(".")))
+    yield from dict.fromkeys(each for other in [module, *nearest] for each in sources(other) or ())
+    yield _OF_ALL
+
+
+def _shared(parts: list[str], others: list[str]) -> int:
+    """Return how many parts two names share, from the first one on."""
+    equal = (one == other for one, other in zip(parts, others, strict=False))
+    return sum(1 for _ in takewhile(bool, equal))
 
 
 class PyFlinkFinder(MetaPathFinder, Loader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 from funken.connectors import schemas
 from funken.connectors.files.part_files import Encoder
 from funken.connectors.formats import avro_schema, csv_schema

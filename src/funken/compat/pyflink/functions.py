@@ -10,16 +10,16 @@ from typing import Any, NoReturn
 
 import funken as native
 from funken.api.streams import async_io
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.context import RuntimeContext
-from funken.operators.process.broadcast import (
+from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain, TimerService
+from funken.operators.process.two_inputs import (
     BroadcastContext,
     KeyedReadOnlyContext,
     ReadOnlyContext,
     ReadOnlyOnTimerContext,
 )
-from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain, TimerService
 from funken.operators.window.functions import ProcessWindowContext, WindowState
 
 
@@ -204,7 +204,7 @@ class JavaFunctionWrapper:
     >>> SinkFunction("org.example.MySink")
     Traceback (most recent call last):
     ...
-    funken.compat.pyflink.refusals.NotInFunken: SinkFunction('org.example.MySink') cannot work: There is no JVM of Flink's
+    funken.compat.pyflink.adoption.NotInFunken: SinkFunction('org.example.MySink') cannot work: There is no JVM of Flink's
     behind a Funken program. Use FileSink, a subclass of funken.Sink, or for_each(function).
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 
 _INSTEAD = "Use the methods of the environment, the streams and the configuration."
 

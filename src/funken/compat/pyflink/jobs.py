@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import funken as native
-from funken.api.jobs.iterator import CloseableIterator
+from funken.api.jobs.client import CloseableIterator
 from funken.api.jobs.results import CompletableFuture
 from funken.compat.pyflink.adoption import adopt, adopting
 from funken.runtime.job.states import JobStatus

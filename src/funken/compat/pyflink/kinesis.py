@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from funken.connectors.kinesis.client import KinesisConnection
-from funken.connectors.kinesis.sink import FirehoseSink, KinesisSink, random_key
-from funken.connectors.kinesis.source import KinesisSource
+from funken.connectors.kinesis import FirehoseSink, KinesisConnection, KinesisSink, KinesisSource, random_key
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.errors import InvalidConfiguration
 

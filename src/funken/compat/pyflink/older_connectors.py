@@ -17,8 +17,8 @@ from urllib.parse import quote, urlsplit
 from funken.compat.pyflink.connectors import InPlace
 from funken.connectors.kafka import sink as kafka_sink
 from funken.connectors.kafka import source as kafka_source
-from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
-from funken.connectors.kafka.records import KafkaRecordSerializationSchema
+from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
+from funken.connectors.kafka.reader import KafkaRecordSerializationSchema
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.sink import DeliveryGuarantee
 from funken.connectors.sql import EngineDatabase, SqlDatabase, SqliteDatabase, SqlSink

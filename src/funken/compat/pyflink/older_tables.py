@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 from funken.errors import InvalidProgram
 from funken.table.descriptors import TableDescriptor
 from funken.table.schema import Schema as TableColumns

@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from funken.connectors.elasticsearch.client import ElasticsearchServer
-from funken.connectors.elasticsearch.sink import ElasticsearchEmitter, ElasticsearchSink
+from funken.connectors.elasticsearch import ElasticsearchEmitter, ElasticsearchServer, ElasticsearchSink
 from funken.connectors.sink import DeliveryGuarantee
 from funken.errors import InvalidConfiguration
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 from funken import config as options
 from funken.api import options as native
 from funken.api.options import CheckpointingMode, ExternalizedCheckpointRetention
+from funken.compat.pyflink.adoption import Remembered, refuse, removed, without_effect
 from funken.compat.pyflink.backends import CheckpointStorage, FileSystemCheckpointStorage
-from funken.compat.pyflink.refusals import Remembered, refuse, removed, without_effect
 from funken.compat.pyflink.resources import ExecutionMode, InputDependencyConstraint, RestartStrategies
 from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
 from funken.config import Option
-from funken.config.flink import is_option, namespaces, nearest
-from funken.config.parsing import items_of
+from funken.config.configuration import is_option, namespaces, nearest
+from funken.config.values import items_of
 from funken.errors import InvalidConfiguration
 from funken.io.durations import DurationLike, duration_ms
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.functions import Subscriptable, context
-from funken.operators.process.broadcast import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
-from funken.operators.tags import OutputTag
-from funken.state import descriptors, handles, maps, ttl_config
+from funken.operators.base import OutputTag
+from funken.operators.process.two_inputs import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
+from funken.state import descriptors, handles, maps
+from funken.state import descriptors as ttl_config
 from funken.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -11,16 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from funken.api.functions.base import as_user_function
-from funken.api.functions.retry_predicates import (
+from funken.api.async_retry_predicates import (
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,
 )
-from funken.api.streams import async_io, connected, iteration, joins, keyed, sinks, stream, window_settings, windowed
-from funken.api.streams.declared_types import type_of, typed
-from funken.compat.pyflink.adoption import adopt, adopting
-from funken.compat.pyflink.refusals import removed
+from funken.api.functions import as_user_function
+from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, windowed
+from funken.api.streams import connected as iteration
+from funken.api.streams import windowed as window_settings
+from funken.api.streams.settings import type_of, typed
+from funken.compat.pyflink.adoption import adopt, adopting, removed
 from funken.compat.pyflink.resources import TimeCharacteristic
 from funken.compat.pyflink.settings import ExecutionConfig
 from funken.io.durations import DurationLike

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from funken.api.streams.declared_types import typed
-from funken.compat.pyflink.adoption import adopt, adopting
+from funken.api.streams.settings import typed
+from funken.compat.pyflink.adoption import adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of, interval_of, split
 from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSchema, TableSource
-from funken.compat.pyflink.refusals import removed
 from funken.config import default_configuration
 from funken.dataclass import dataclass
 from funken.table import environment as native
@@ -24,9 +23,8 @@ from funken.table.expression import Expression
 from funken.table.logical import LogicalSink
 from funken.table.types import LocalZonedTimestampType
 from funken.types.info import TypeInformation, Types
-from funken.types.parsing import instant_of_datetime
 from funken.types.row import Row
-from funken.types.text import written
+from funken.types.text import instant_of_datetime, written
 
 # ---- environments
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from funken.compat.pyflink.adoption import refuse
 from funken.compat.pyflink.older_tables import (
     CsvTableSink,
     CsvTableSource,
@@ -12,7 +13,6 @@ from funken.compat.pyflink.older_tables import (
     TableSource,
     WriteMode,
 )
-from funken.compat.pyflink.refusals import refuse
 from funken.compat.pyflink.table_environments import (
     BatchTableEnvironment,
     EnvironmentSettings,

@@ -19,12 +19,12 @@ from funken import config
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.table_environments import StreamTableEnvironment
 from funken.compat.pyflink.watermarks import TimestampAssigner
-from funken.connectors.context import CommitterContext, ConnectorContext
+from funken.connectors.base import CommitterContext, ConnectorContext
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.table.connectors.contract import SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory, register_connector
 from funken.table.connectors.values import KeptChanges, KeptRows, results_of
-from funken.table.text import java_row
+from funken.table.values import java_row
 from funken.types.info import TypeInformation
 from funken.types.text import written
 

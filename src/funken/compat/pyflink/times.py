@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.types.instants import Instant
+from funken.types.row import Instant
 
 MAX_LONG_VALUE = MAX_WATERMARK
 MIN_LONG_VALUE = MIN_TIMESTAMP

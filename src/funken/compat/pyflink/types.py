@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 from funken.types.info import (
     BasicArrayTypeInfo,
     BasicType,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.refusals import refuse
+from funken.compat.pyflink.adoption import refuse
 from funken.io.durations import duration_ms
 from funken.timing import watermarks as native
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, TimestampAssigner

@@ -6,23 +6,21 @@ from typing import Any, ClassVar
 
 from funken.compat.pyflink.functions import ReduceFunction, Subscriptable, context
 from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
-from funken.windowing import assigners, firing
+from funken.windowing import assigners
+from funken.windowing import windows as firing
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-)
-from funken.windowing.firing import TriggerResult
-from funken.windowing.sessions import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
 )
 from funken.windowing.triggers import (
     ContinuousEventTimeTrigger,
@@ -33,7 +31,7 @@ from funken.windowing.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, Window
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, TriggerResult, Window
 
 
 class Trigger(Subscriptable, firing.Trigger):

@@ -17,18 +17,22 @@ from typing import IO, Any
 from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, CannotMerge, FileFormat, FileSplit, RecordReader
-from funken.connectors.formats.arrow_batches import ArrowColumns, ArrowRecords, RowGroups, batch_of_columns
+from funken.connectors.formats.arrow import (
+    ArrowColumns,
+    ArrowRecords,
+    RowGroups,
+    array_of,
+    batch_of_columns,
+    check_values,
+)
 from funken.connectors.formats.arrow_columns import schema_of_file, schema_of_type
-from funken.connectors.formats.arrow_values import array_of, check_values
-from funken.connectors.formats.declared import schema_of_records
-from funken.connectors.formats.record_types import RecordShape, as_document, shape_of
-from funken.connectors.formats.stored_types import StoredLeaves
+from funken.connectors.formats.record_types import RecordShape, StoredLeaves, as_document, schema_of_records, shape_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.expr.types import Type
-from funken.types.arrow import parquet_file
+from funken.types.convert import parquet_file
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
 
 _GROUP_BYTES = 32 << 20

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import IO, Any
 
 from funken.columnar.expressions import NotVectorizable
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.formats.avro_schema import (
     AvroColumns,
@@ -21,12 +21,13 @@ from funken.connectors.formats.avro_schema import (
     avro_shape,
     document_maker,
     fastavro,
+    own_defaults,
     parsed,
     readable,
+    writer_of,
 )
-from funken.connectors.formats.avro_values import own_defaults, writer_of
 from funken.connectors.formats.record_types import as_document, from_documents, shape_of
-from funken.connectors.reading.decoding import Attempts
+from funken.connectors.reading import Attempts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.expr.types import Type

@@ -19,13 +19,11 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 from funken.columnar.block import Block
-from funken.connectors.context import ConnectorContext
-from funken.connectors.files.compression import compression_of, decompressed
-from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader
-from funken.connectors.files.line_files import LineEncoder
-from funken.connectors.files.lines import COLUMN_CHUNK, MARK, is_utf_8
+from funken.connectors.base import ConnectorContext
+from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader, compression_of, decompressed
+from funken.connectors.files.line_files import COLUMN_CHUNK, MARK, LineEncoder, is_utf_8
 from funken.connectors.formats.csv_schema import CsvSchema, Delimiters, HeaderNames
-from funken.connectors.reading.decoding import Attempts, MalformedRecordPolicy, MessageDecoder
+from funken.connectors.reading import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable

@@ -24,17 +24,26 @@ from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    ConnectorContext,
     NeedSplits,
     QueuedReader,
     Source,
     SplitEnumerator,
     Wait,
 )
-from funken.connectors.context import ConnectorContext
-from funken.connectors.files.compression import compression_of, decompressed
-from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader, split_file
-from funken.connectors.files.lines import BadBytes, StreamFormat, first_lines
-from funken.connectors.files.paths import PartitionFields, matches, partition_parser, split_pattern
+from funken.connectors.files.file_format import (
+    FileFormat,
+    FileSplit,
+    PartitionFields,
+    RecordReader,
+    compression_of,
+    decompressed,
+    matches,
+    partition_parser,
+    split_file,
+    split_pattern,
+)
+from funken.connectors.files.line_files import BadBytes, StreamFormat, first_lines
 from funken.connectors.formats.texts import text_schema
 from funken.dataclass import dataclass
 from funken.errors import (

@@ -28,15 +28,14 @@ from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ
-from funken.connectors.formats.arrow_batches import places_of
+from funken.connectors.formats.arrow import places_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, whole_array
-from funken.connectors.formats.declared import schema_of_records, without_null
-from funken.connectors.formats.record_types import RecordShape, field_types, shape_of
+from funken.connectors.formats.record_types import RecordShape, field_types, schema_of_records, shape_of, without_null
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, count_of, is_text
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Composite, ListOf, Object, Type
-from funken.types.delimited import TextColumn, ValueTexts, parser_of
+from funken.types.text import TextColumn, ValueTexts, parser_of
 
 if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
@@ -494,7 +493,7 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
     elif field.kind == BOOL:
         found = arrow.array([write(False), write(True)]).take(arrow.array(field.data).cast(arrow.int8()))
     elif field.kind == FLOAT and of.is_float64(kind) and _is_plain(field.data):
-        written = importlib.import_module("funken.columnar.kernels.number_forms").written(field)
+        written = importlib.import_module("funken.columnar.kernels.numbers").written(field)
         found = None if written is None else written.data
     elif field.kind == STR and of.is_string(kind):
         found = quoting.quoted(field.data)

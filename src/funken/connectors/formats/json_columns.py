@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.formats.arrow_columns import columns_of_values, is_held
-from funken.connectors.formats.declared import element_declared, names_of, schema_of_records, without_null
 from funken.connectors.formats.json_types import (
     NeedsConversionError,
     has_decimals,
@@ -34,7 +33,16 @@ from funken.connectors.formats.json_types import (
     single_of,
     strict_type,
 )
-from funken.connectors.formats.record_types import RecordShape, field_types, flat_shape, getter
+from funken.connectors.formats.record_types import (
+    RecordShape,
+    element_declared,
+    field_types,
+    flat_shape,
+    getter,
+    names_of,
+    schema_of_records,
+    without_null,
+)
 from funken.connectors.schemas import is_text
 from funken.expr.types import (
     ARRAYS,

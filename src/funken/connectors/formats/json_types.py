@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 from funken import extras
 from funken.connectors.formats.record_types import Leaves
-from funken.types import parsing
+from funken.types import text as parsing
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -37,9 +37,8 @@ from funken.types.info import (
     TupleTypeInfo,
     TypeInformation,
 )
-from funken.types.instants import Instant
-from funken.types.parsing import shown
-from funken.types.text import written
+from funken.types.row import Instant
+from funken.types.text import shown, written
 
 Convert = Callable[[Any], Any]
 

@@ -18,9 +18,12 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
 from funken import extras
-from funken.columnar.records import NOT_READ
+from funken.columnar.expressions import NotVectorizable
+from funken.columnar.records import NOT_READ, form_of
+from funken.connectors.formats.arrow_columns import is_held, kind_of_type
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.expr.types import DICT, ROW, Atomic, Composite, ListOf, Object, Record, Tuple, Type, optional
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -32,9 +35,10 @@ from funken.types.info import (
     TimeType,
     TupleTypeInfo,
     TypeInformation,
+    Types,
 )
-from funken.types.instants import Instant
-from funken.types.row import Row, make_row
+from funken.types.row import Instant, Row, make_row
+from funken.types.text import datetime_of_instant, instant_of_datetime, limits, shown
 
 _BASIC = {
     BasicType.STRING: "string", BasicType.CHAR: "string", BasicType.BOOLEAN: "bool_", BasicType.BYTE: "int8",
@@ -556,7 +560,200 @@ def _annotated(record_type: type, names: Sequence[str], who: str) -> Any:
     return _schema(names, [hints[name] for name in names], who)
 
 
+# ---- The schema of records of a declared type, those within them included: what columns of their fields are.
+#
+# What is within a record is made of its own type, also in lists: a data class, a named tuple, a row. A class whose
+# objects may do more than to keep values has no columns: a field of it has a kind that no column holds.
+
+
+_OTHER_THAN_ARROWS = (Types.INSTANT(), Types.BIG_INT())
+"""Types whose values are others than those of the type of Arrow that stands for them."""
+
+
+def schema_of_records(record_type: Any, shape: RecordShape, of_type: Callable[[Any], Type] | None = None) -> Composite:
+    """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
+
+    ``of_type`` returns the schema of the values of a type of Arrow, where that is what is declared.
+
+    >>> from funken import Types
+    >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
+    >>> schema_of_records(sale, shape_of(sale, "an example"))
+    Row(item: str, n: int)
+    >>> sales = Types.ROW_NAMED(["first", "all"], [sale, Types.LIST(sale)])
+    >>> schema_of_records(sales, shape_of(sales, "an example"))
+    Row(first: Row(item: str, n: int), all: list of Row(item: str, n: int))
+    """
+    declared = field_types(record_type) or [None] * len(shape.names)
+    kinds = [
+        _schema_of_field(of, each.type) if of_type is None else of_type(each.type)
+        for of, each in zip(declared, shape.types(), strict=True)
+    ]
+    if isinstance(record_type, TupleTypeInfo):
+        return Tuple(kinds)
+    if isinstance(record_type, RowTypeInfo):
+        if not record_type.field_names:
+            raise NotVectorizable("reads rows whose fields have no names")
+        return Record(kinds, ROW, shape.names)
+    if not isinstance(record_type, type):
+        return Record(kinds, DICT, shape.names)
+    form = form_of(record_type)
+    if form is None or form[1] != shape.names:
+        raise NotVectorizable(f"an object of {record_type.__name__} may do more than to keep values")
+    kinds = [
+        optional(kind) if isinstance(kind, Atomic) and is_held(kind) and _may_be_none(hint) else kind
+        for hint, kind in zip(declared, kinds, strict=True)
+    ]
+    return Record(kinds, form[0], shape.names, record_type)
+
+
+def _may_be_none(hint: Any) -> bool:
+    return typing.get_origin(hint) in (types.UnionType, typing.Union) and type(None) in typing.get_args(hint)
+
+
+def _schema_of_field(declared: Any, type_: Any) -> Type:
+    """Return the schema of values of a declared type, which ``type_`` of Arrow has a place for."""
+    if declared in _OTHER_THAN_ARROWS:
+        return Object(repr(declared))  # no column holds these
+    kind = kind_of_type(type_)
+    declared, of = without_null(declared), extras.load("pyarrow").types
+    if declared is not None and of.is_list(type_) and not _is_plain_list(kind, declared):
+        found = ListOf(_schema_of_field(element_declared(declared), type_.value_type))
+        return found if is_held(found) else kind
+    if of.is_list(type_) and element_declared(declared) in _OTHER_THAN_ARROWS:
+        return Object(str(type_))
+    if declared is None or not of.is_struct(type_):
+        return kind  # of what a schema of Arrow has within a struct, nothing is made but dicts
+    try:
+        within = schema_of_records(declared, shape_of(declared, "a record within a record"))
+    except NotVectorizable:
+        return kind
+    return within if isinstance(within, Record) else kind
+
+
+def _is_plain_list(kind: Type, declared: Any) -> bool:
+    return isinstance(kind, ListOf) and element_declared(declared) not in _OTHER_THAN_ARROWS
+
+
+# ---- what has to be there
+
+
+def without_null(declared: Any) -> Any:
+    """Return a declared type without ``None``; ``None`` if it is not one type.
+
+    >>> without_null(int | None), without_null(list[int])
+    (<class 'int'>, list[int])
+    """
+    if not _may_be_none(declared):
+        return declared
+    there = [each for each in typing.get_args(declared) if each is not type(None)]
+    return there[0] if len(there) == 1 else None
+
+
+def element_declared(declared: Any) -> Any:
+    """Return the declared type of the items of lists; ``None`` for any other."""
+    if isinstance(declared, OfElements):
+        return declared.element_type
+    return typing.get_args(declared)[0] if typing.get_origin(declared) is list else None
+
+
+def names_of(schema: Type, shape: RecordShape | None) -> tuple[str, ...]:
+    """Return the names of the columns that the fields of a schema are read from."""
+    if isinstance(schema, Record):
+        return schema.names
+    assert shape is not None
+    return shape.names
+
+
+# ---- Values of declared types whose form in files is another: points in time and whole numbers without bounds.
+#
+# Parquet, ORC and Avro have ``Types.INSTANT()`` as a timestamp in UTC, in microseconds, and ``Types.BIG_INT()`` as
+# a decimal.
+
+
+Convert = Callable[[Any], Any]
+
+
+class StoredLeaves(Leaves):
+    """The conversions of single values, as ``record_types.py`` asks for them."""
+
+    def into(self, declared: Any) -> Convert | None:
+        """Return what makes values of the type of those in files."""
+        return {Types.INSTANT(): _instant, Types.BIG_INT(): _whole}.get(_hashed(declared))
+
+    def out(self, declared: Any) -> Convert | None:
+        """Return what makes values for files of those of the type."""
+        if declared == PrimitiveArrayTypeInfo(Types.BYTE()):
+            return _bytes
+        if declared in (Types.BYTE(), Types.SHORT()):
+            return _BYTE if declared == Types.BYTE() else _SHORT  # Avro has neither
+        return {Types.INSTANT(): _datetime, Types.BIG_INT(): _decimal}.get(_hashed(declared))
+
+
+def has_other_values(record_type: Any) -> bool:
+    """Whether fields of records have other values in files, those of records within included."""
+    text = repr(record_type)
+    return any(repr(each) in text for each in (Types.INSTANT(), Types.BIG_INT()))
+
+
+def _hashed(declared: Any) -> Any:
+    return declared if declared in (Types.INSTANT(), Types.BIG_INT()) else None
+
+
+def _instant(value: Any) -> Any:
+    return instant_of_datetime(value) if isinstance(value, datetime.datetime) else value
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, decimal.Decimal) else value
+
+
+def _datetime(value: Any) -> Any:
+    if isinstance(value, Instant):
+        return datetime_of_instant(value)
+    if not isinstance(value, datetime.datetime):
+        raise ValueError(f"{shown(value)} is no Instant")
+    return value
+
+
+def _decimal(value: Any) -> Any:
+    if type(value) is not int:
+        raise ValueError(f"{shown(value)} is no whole number")
+    return decimal.Decimal(value)
+
+
+def _whole_of(bits: int) -> Convert:
+    low, high = limits(bits)
+
+    def check(value: Any) -> Any:
+        if isinstance(value, int) and not low <= value <= high:
+            raise ValueError(f"{value} is beyond whole numbers of {bits} bits")
+        return value
+
+    return check
+
+
+_BYTE, _SHORT = _whole_of(8), _whole_of(16)
+
+
+def _bytes(value: Any) -> Any:
+    return bytes(each & 0xFF for each in value) if isinstance(value, list | tuple) else value
+
+
 __all__ = [
-    "Leaves", "RecordShape", "arrow_type", "as_document", "field_types", "flat_shape", "from_documents", "getter", "shape_of",
+    "Leaves",
+    "RecordShape",
+    "StoredLeaves",
+    "arrow_type",
+    "as_document",
+    "element_declared",
+    "field_types",
+    "flat_shape",
+    "from_documents",
+    "getter",
+    "has_other_values",
+    "names_of",
+    "schema_of_records",
+    "shape_of",
     "shape_of_dicts",
-]  # fmt: skip
+    "without_null",
+]

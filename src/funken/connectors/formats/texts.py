@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken import extras
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.typed.samples import SampledText
+from funken.columnar.typed.calls import SampledText
 from funken.connectors.formats.json_columns import JsonColumns, sampled_schema
 from funken.connectors.schemas import is_text
 from funken.dataclass import dataclass

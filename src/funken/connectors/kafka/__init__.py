@@ -4,8 +4,8 @@ Importing this package does not import the client; ``client.py`` does, when it i
 ``formats`` and what is below.
 """
 
-from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
-from funken.connectors.kafka.records import (
+from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from funken.connectors.kafka.reader import (
     ConsumerRecord,
     KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,

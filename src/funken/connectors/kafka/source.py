@@ -12,15 +12,18 @@ from dataclasses import field, replace
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable
-from funken.connectors.base import Boundedness, Source
-from funken.connectors.context import ConnectorContext, declares
+from funken.connectors.base import Boundedness, ConnectorContext, Source, declares
 from funken.connectors.formats.texts import text_schema
 from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
-from funken.connectors.kafka.enumerator import Cluster, KafkaEnumerator, Subscription
-from funken.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
-from funken.connectors.kafka.reader import KafkaReader
-from funken.connectors.kafka.records import KafkaRecordDeserializationSchema
-from funken.connectors.reading.decoding import MalformedRecordPolicy
+from funken.connectors.kafka.enumerator import (
+    Cluster,
+    KafkaEnumerator,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    Subscription,
+)
+from funken.connectors.kafka.reader import KafkaReader, KafkaRecordDeserializationSchema
+from funken.connectors.reading import MalformedRecordPolicy
 from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable

@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from funken.connectors.base import NEED_SPLITS, Batch, NeedSplits, SourceReader, Wait
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, SourceReader, Wait
 from funken.connectors.mysql.binlog import BinlogStream, LoggedChanges, LogPosition
 from funken.connectors.mysql.columns import MySqlColumn, MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase
-from funken.connectors.rows import bytes_of
-from funken.connectors.sql.background import Background
+from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sql.changes import ChangeKind, TableChange
-from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
+from funken.connectors.sql.database import Background, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 

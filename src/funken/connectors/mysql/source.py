@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from funken.connectors.base import Boundedness, ListedSplits, Source, SourceReader, SplitEnumerator
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import Boundedness, ConnectorContext, ListedSplits, Source, SourceReader, SplitEnumerator
 from funken.connectors.mysql.binlog import LogPosition
 from funken.connectors.mysql.columns import MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase, pymysql

@@ -4,11 +4,10 @@ Reads and lookups are those of ``funken.connectors.sql``, with a ``PostgresDatab
 client; ``client.py`` does, when it is needed. May import ``connectors``, ``connectors.sql`` and what is below.
 """
 
-from funken.connectors.postgresql.changes import UNCHANGED, ChangeKind, TableChange
-from funken.connectors.postgresql.database import PostgresDatabase
+from funken.connectors.postgresql.database import InfiniteDate, InfiniteDatetime, PostgresDatabase, Unrepresentable
+from funken.connectors.postgresql.replication import UNCHANGED, ChangeKind, TableChange
 from funken.connectors.postgresql.sink import PostgresSink
 from funken.connectors.postgresql.source import PostgresCdcSource
-from funken.connectors.postgresql.values import InfiniteDate, InfiniteDatetime, Unrepresentable
 
 __all__ = [
     "UNCHANGED",

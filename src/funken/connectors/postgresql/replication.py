@@ -7,20 +7,233 @@ connection is made again from the last transaction that was received.
 
 from __future__ import annotations
 
+import enum
 import logging
 import select
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from typing import Any, NamedTuple
 
-from funken.connectors.postgresql.changes import ChangeDecoder, CommittedTransaction, lsn_text
-from funken.connectors.postgresql.client import psycopg
-from funken.connectors.postgresql.database import PostgresDatabase
-from funken.connectors.postgresql.values import text_loader
+from funken.connectors.postgresql.database import PostgresDatabase, psycopg, text_loader
+from funken.connectors.sql.changes import ChangeKind, TableChange
+from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 from funken.timing.clock import SystemClock
+
+# ---- What PostgreSQL's logical replication says (``pgoutput``, protocol version 1), as records; no connection
+# here.
+#
+# A transaction arrives whole, after its commit: begin, changes, commit. Before the first change of a table, and
+# after each change of its columns, a relation message describes it. Values come as text; ``load(type, text)`` makes
+# Python's values of them.
+
+
+_EPOCH_MS = 946_684_800_000
+"""PostgreSQL counts from 2000."""
+_UNSIGNED = 1 << 32
+
+
+class Unchanged(enum.Enum):
+    """What stands for a large value that an update did not change, and that the server does not send."""
+
+    UNCHANGED = "unchanged"
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+class CommittedTransaction(NamedTuple):
+    """A whole transaction."""
+
+    xid: int
+    end: int
+    """Where it ends in the log: the position after it."""
+    timestamp: int
+    """When it was committed (ms since 1970)."""
+    changes: list[TableChange]
+
+
+class ReplicatedColumn(NamedTuple):
+    """A column as a relation message describes it."""
+
+    name: str
+    type: int
+    is_key: bool
+
+
+class Relation(NamedTuple):
+    """A table as a relation message describes it."""
+
+    name: str
+    columns: list[ReplicatedColumn]
+
+
+def lsn_of(text: str) -> int:
+    """Return a position in the log as a number.
+
+    >>> lsn_of("0/153B338")
+    22262584
+    """
+    high, low = text.split("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def lsn_text(lsn: int) -> str:
+    """Return a position as PostgreSQL writes it.
+
+    >>> lsn_text(22262584)
+    '0/153B338'
+    """
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+@dataclass
+class ChangeDecoder:
+    r"""Makes transactions of messages: ``decode`` returns one when its last message has come.
+
+    >>> decoder = ChangeDecoder(lambda type, text: int(text) if type == 23 else text.decode())
+    >>> decoder.decode(b"B" + struct.pack(">QqI", 100, 0, 7))
+    >>> columns = b"\1id\0" + struct.pack(">Ii", 23, -1)
+    >>> decoder.decode(b"R" + struct.pack(">I", 9) + b"public\0t\0d" + struct.pack(">H", 1) + columns)
+    >>> decoder.decode(b"I" + struct.pack(">I", 9) + b"N" + struct.pack(">H", 1) + b"t" + struct.pack(">I", 2) + b"42")
+    >>> commit = decoder.decode(b"C\0" + struct.pack(">QQq", 100, 140, 0))
+    >>> commit.xid, commit.end, commit.timestamp, commit.changes[0].table, commit.changes[0].after
+    (7, 140, 946684800000, 'public.t', {'id': 42})
+    """
+
+    load: Callable[[int, bytes], Any]
+    _relations: dict[int, Relation] = field(default_factory=dict)
+    _xid: int = 0
+    _changes: list[tuple[ChangeKind, str, dict[str, Any] | None, dict[str, Any] | None]] = field(default_factory=list)
+
+    def decode(self, message: bytes) -> CommittedTransaction | None:
+        """Take a message; returns the transaction that it ends."""
+        kind = message[:1]
+        match kind:
+            case b"I" | b"U" | b"D":
+                self._change(kind, message)
+            case b"B":
+                _, _, self._xid = struct.unpack_from(">QqI", message, 1)
+                self._changes = []
+            case b"C":
+                commit, end, timestamp = struct.unpack_from(">QQq", message, 2)
+                changes, self._changes = self._changes, []
+                millis = timestamp // 1000 + _EPOCH_MS
+                return CommittedTransaction(
+                    self._xid, end, millis, [TableChange(*change, commit, millis) for change in changes]
+                )
+            case b"R":
+                self._relation(message)
+            case b"T":
+                count, _ = struct.unpack_from(">IB", message, 1)
+                for relation in struct.unpack_from(f">{count}I", message, 6):
+                    self._changes.append((ChangeKind.TRUNCATE, self._relations[relation].name, None, None))
+        return None  # types, origins and messages of other kinds say nothing about rows
+
+    def _relation(self, message: bytes) -> None:
+        (identity,) = struct.unpack_from(">I", message, 1)
+        schema, at = _text(message, 5)
+        table, at = _text(message, at)
+        (count,) = struct.unpack_from(">H", message, at + 1)  # after the replica identity
+        at += 3
+        columns = []
+        for _ in range(count):
+            is_key = bool(message[at] & 1)
+            name, at = _text(message, at + 1)
+            kind, _ = struct.unpack_from(">Ii", message, at)
+            at += 8
+            columns.append(ReplicatedColumn(name, kind, is_key))
+        self._relations[identity] = Relation(f"{schema or 'pg_catalog'}.{table}", columns)
+
+    def _change(self, kind: bytes, message: bytes) -> None:
+        (identity,) = struct.unpack_from(">I", message, 1)
+        relation = self._relations[identity]
+        before = after = None
+        for part, row in self._rows(relation, message, 5):
+            if part == b"N":
+                after = row
+            else:  # of a key, only the columns of the key are sent
+                keys = relation.columns if part == b"O" else [column for column in relation.columns if column.is_key]
+                before = {column.name: row[column.name] for column in keys}
+        if before is not None and after is not None:
+            for name, value in after.items():
+                if value is UNCHANGED and name in before:
+                    after[name] = before[name]
+        what = {b"I": ChangeKind.INSERT, b"U": ChangeKind.UPDATE, b"D": ChangeKind.DELETE}[kind]
+        self._changes.append((what, relation.name, before, after))
+
+    def _rows(self, relation: Relation, message: bytes, at: int) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        while at < len(message):
+            part = message[at : at + 1]
+            (count,) = struct.unpack_from(">H", message, at + 1)
+            at += 3
+            row: dict[str, Any] = {}
+            for column in relation.columns[:count]:
+                form = message[at : at + 1]
+                at += 1
+                if form == b"t":
+                    (size,) = struct.unpack_from(">I", message, at)
+                    try:
+                        row[column.name] = self.load(column.type, message[at + 4 : at + 4 + size])
+                    except Exception as error:
+                        raise self._unreadable(relation, column, row, message[at + 4 : at + 4 + size], error) from error
+                    at += 4 + size
+                else:
+                    row[column.name] = UNCHANGED if form == b"u" else None
+            yield part, row
+
+    def _unreadable(
+        self, relation: Relation, column: ReplicatedColumn, row: dict[str, Any], value: bytes, error: Exception
+    ) -> SourceNotReadable:
+        key = {each.name: row.get(each.name) for each in relation.columns if each.is_key and each.name in row}
+        return SourceNotReadable(
+            f"a change of table {relation.name!r} (key {key or 'not known yet'}, transaction {self._xid}) has a value in column "
+            f"{column.name!r} that cannot be read, {value[:80].decode(errors='replace')!r}: {error}. Use "
+            "PostgresDatabase(..., unrepresentable=Unrepresentable.TEXT) or NONE, and start from the newest checkpoint."
+        )
+
+
+def _text(message: bytes, at: int) -> tuple[str, int]:
+    end = message.index(b"\0", at)
+    return message[at:end].decode(), end + 1
+
+
+class TransactionSnapshot(NamedTuple):
+    """Which transactions a query saw (``pg_current_snapshot()``).
+
+    >>> snapshot = TransactionSnapshot.of("10:20:12,15")
+    >>> [snapshot.sees(xid) for xid in (9, 11, 12, 20, 25)]
+    [True, True, False, False, False]
+
+    Numbers of transactions in the log have 32 bits; the others are those of the same half of the circle:
+
+    >>> snapshot = TransactionSnapshot.of("4294967290:4294967306:")
+    >>> [snapshot.sees(xid) for xid in (4294967291, 5, 12)]
+    [True, True, False]
+    """
+
+    least: int
+    next: int
+    running: frozenset[int]
+
+    @staticmethod
+    def of(text: str) -> TransactionSnapshot:
+        """Read the server's text."""
+        least, following, running = text.split(":")
+        return TransactionSnapshot(int(least), int(following), frozenset(map(int, filter(None, running.split(",")))))
+
+    def sees(self, xid: int) -> bool:
+        """Whether a transaction that is committed now was committed when the snapshot was taken."""
+        distance = (xid - self.next) % _UNSIGNED
+        full = self.next + (distance - _UNSIGNED if distance >= _UNSIGNED // 2 else distance)
+        return full < self.least or (full < self.next and full not in self.running)
+
 
 logger = logging.getLogger(__name__)
 
@@ -238,4 +451,15 @@ def _state_of(result: Any) -> str:
     return (result.error_field(psycopg("psycopg.pq").DiagnosticField.SQLSTATE) or b"").decode()
 
 
-__all__ = ["ReplicationStream"]
+__all__ = [
+    "UNCHANGED",
+    "ChangeDecoder",
+    "ChangeKind",
+    "CommittedTransaction",
+    "ReplicationStream",
+    "TableChange",
+    "TransactionSnapshot",
+    "Unchanged",
+    "lsn_of",
+    "lsn_text",
+]

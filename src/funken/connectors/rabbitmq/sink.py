@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.connectors.context import ConnectorContext
-from funken.connectors.rabbitmq.checks import check_target
-from funken.connectors.rabbitmq.problems import problem
-from funken.connectors.rabbitmq.publisher import Publisher
+from funken.connectors.base import ConnectorContext
+from funken.connectors.rabbitmq.link import Publisher
 from funken.connectors.rabbitmq.records import RMQSinkPublishOptions
-from funken.connectors.rabbitmq.server import RMQConnectionConfig
+from funken.connectors.rabbitmq.server import RMQConnectionConfig, check_target, problem
 from funken.connectors.schemas import SerializationSchema, SimpleStringSchema, check_schema
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass

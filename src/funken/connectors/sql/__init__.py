@@ -4,11 +4,8 @@ A ``SqlDatabase`` says how one is reached: ``SqliteDatabase`` (in the standard l
 reaches), or ``PostgresDatabase`` of ``funken.connectors.postgresql``. May import ``connectors`` and what is below.
 """
 
-from funken.connectors.sql.database import SqlDatabase
-from funken.connectors.sql.engines import EngineDatabase
-from funken.connectors.sql.lookup import SqlLookup
+from funken.connectors.sql.database import EngineDatabase, SqlDatabase, SqliteDatabase, SqlLookup
 from funken.connectors.sql.sink import SqlSink
 from funken.connectors.sql.source import SqlSource
-from funken.connectors.sql.sqlite import SqliteDatabase
 
 __all__ = ["EngineDatabase", "SqlDatabase", "SqlLookup", "SqlSink", "SqlSource", "SqliteDatabase"]

@@ -6,11 +6,20 @@ talks to a database goes through ``patiently``: transient errors are retried a f
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from funken.dataclass import dataclass
+from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 
 T = TypeVar("T")
 
@@ -147,4 +156,272 @@ class SqlSession:
                 connection.close()
 
 
-__all__ = ["TRIES", "SqlDatabase", "SqlProblem", "SqlSession", "patiently"]
+# ---- Queries of a reader in a thread of their own, so that a poll never waits for a database.
+
+
+class Background(Generic[T]):
+    """One call at a time in one thread; ``wake`` is called when its result is there.
+
+    >>> from threading import Event
+    >>> there = Event()
+    >>> calls = Background(there.set)
+    >>> calls.begin(lambda: 7)
+    >>> there.wait(10), calls.take(), calls.busy
+    (True, 7, False)
+    >>> calls.close(lambda: None)
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(1, "funken-sql")
+        self._closed = False
+        self._future: Future[T] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call was begun and its result not taken."""
+        return self._future is not None
+
+    def begin(self, work: Callable[[], T]) -> None:
+        """Begin a call."""
+        self._future = self._pool.submit(work)
+        self._future.add_done_callback(lambda _: self._wake())
+
+    def take(self) -> T | None:
+        """Return the result, or raise what the call raised; ``None`` while it runs."""
+        if self._future is None or not self._future.done():
+            return None
+        future, self._future = self._future, None
+        return future.result()
+
+    def close(self, last: Callable[[], None]) -> None:
+        """Run ``last`` in the thread when it is free, and let it end; returns at once."""
+        self._future = None
+        if not self._closed:
+            self._closed = True
+            self._pool.submit(last)
+        self._pool.shutdown(wait=False)
+
+
+# ---- Any database that SQLAlchemy reaches (``pip install funken[sqlalchemy]`` and its driver): at least once, or
+# by staged rows.
+#
+# SQLAlchemy makes the connections and knows the dialect; statements go to the DB-API driver itself.
+
+
+_MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+
+
+@dataclass(frozen=True)
+class EngineDatabase(SqlDatabase):
+    """A database by its SQLAlchemy URL, such as ``mysql+pymysql://user:password@host/shop``.
+
+    >>> EngineDatabase("sqlite:///shop.db").placeholder
+    '?'
+    >>> EngineDatabase("mysql+pymysql://ada:secret@host/shop")
+    EngineDatabase()
+    """
+
+    url: str = field(repr=False)  # there may be a password in it
+
+    def _sqlalchemy(self) -> Any:
+        try:
+            return importlib.import_module("sqlalchemy")
+        except ImportError as error:
+            raise EnvironmentNotReady(
+                f"EngineDatabase needs SQLAlchemy ({error}); install it with: pip install 'funken[sqlalchemy]'."
+            ) from error
+
+    @cached_property
+    def _engine(self) -> Any:
+        sqlalchemy = self._sqlalchemy()
+        try:
+            return sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool)
+        except sqlalchemy.exc.ArgumentError:
+            raise InvalidConfiguration(
+                "the URL of an EngineDatabase is no SQLAlchemy URL (it is not shown: there may be a password in it); correct it."
+            ) from None
+        except ImportError as error:
+            raise EnvironmentNotReady(f"the driver of an EngineDatabase is missing: {error}; install it.") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """An engine stays where it is."""
+        return {"url": self.url}
+
+    @property
+    def placeholder(self) -> str:  # type: ignore[override]
+        """What the driver takes."""
+        return _MARKS.get(self._engine.dialect.paramstyle, ":1")
+
+    def connect(self, name: str = "funken") -> Any:
+        """Connect by the driver."""
+        return self._engine.raw_connection()
+
+    def quote(self, identifier: str) -> str:
+        """Quote as the dialect does."""
+        return ".".join(
+            self._engine.dialect.identifier_preparer.quote_identifier(part) for part in identifier.split(".")
+        )
+
+    def insert(self, table: str, columns: Sequence[str]) -> str:
+        """Return the statement that inserts a row."""
+        if self.placeholder != ":1":
+            return super().insert(table, columns)
+        marks = ", ".join(f":{number}" for number in range(1, len(columns) + 1))
+        return f"INSERT INTO {self.quote(table)} ({', '.join(map(self.quote, columns))}) VALUES ({marks})"
+
+    def upsert(self, table: str, columns: Sequence[str], keys: Sequence[str]) -> str:
+        """Return an upsert, in the dialects that have one in a statement of the same parameters."""
+        kind = self._engine.dialect.name
+        if kind in ("mysql", "mariadb"):
+            others = [self.quote(column) for column in columns if column not in keys] or [self.quote(keys[0])]
+            changes = ", ".join(f"{name} = VALUES({name})" for name in others)
+            return f"{self.insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}"
+        if kind not in ("sqlite", "postgresql"):
+            raise InvalidConfiguration(
+                f"there is no upsert for {kind!r} here; leave key_columns out, or write to a view or trigger that merges."
+            )
+        return super().upsert(table, columns, keys)
+
+    def limit(self, rows: int) -> str:
+        """Return what ends a query that returns at most so many rows."""
+        if self._engine.dialect.name in ("mssql", "oracle"):
+            return f" OFFSET 0 ROWS FETCH NEXT {rows} ROWS ONLY"
+        return super().limit(rows)
+
+    def probe(self, cursor: Any, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
+        """Select the columns: there is no way to look at an insertion that all databases have."""
+        cursor.execute(f"SELECT {', '.join(map(self.quote, columns))} FROM {self.quote(table)} WHERE 1 = 0")
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Those of the driver, and of SQLAlchemy where it connects."""
+        return (self._engine.dialect.dbapi.Error, self._sqlalchemy().exc.DBAPIError)
+
+    def problem(self, error: Exception) -> SqlProblem:
+        """Pass on what the driver says; errors of the connection may go away."""
+        driver = getattr(error, "orig", None) or error
+        text = f"{type(driver).__name__}: {str(driver).strip()}"
+        transient = bool(getattr(error, "connection_invalidated", False)) or type(driver).__name__ == "InterfaceError"
+        return SqlProblem(text, f"see what the driver of {self._engine.dialect.name} says", transient)
+
+
+# ---- SQLite, by the standard library: a file that the driver and all tasks can open.
+
+
+@dataclass(frozen=True)
+class SqliteDatabase(SqlDatabase):
+    """A database in a file, which has to exist; ``timeout`` (s) is how long a writer waits for another one.
+
+    >>> SqliteDatabase("shop.db")
+    SqliteDatabase(path='shop.db', timeout=30.0)
+    """
+
+    path: str
+    timeout: float = 30.0
+
+    def connect(self, name: str = "funken") -> Any:
+        """Open the file; a missing one is not created."""
+        address = Path(self.path).absolute().as_uri() + "?mode=rw"
+        return sqlite3.connect(address, timeout=self.timeout, uri=True, check_same_thread=False)
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """SQLite's."""
+        return (sqlite3.Error,)
+
+    def problem(self, error: Exception) -> SqlProblem:
+        """Say what SQLite's message means."""
+        text = str(error)
+        if "unable to open" in text:
+            return SqlProblem(f"{self.path!r} cannot be opened", "create the database, or correct the path")
+        if "no such table" in text:
+            return SqlProblem(f"{self.path!r} has {text}", "create it, or correct the name")
+        if "column" in text and ("no such" in text or "has no" in text):
+            return SqlProblem(text, "correct the columns, or add it to the table")
+        if "ON CONFLICT" in text:
+            return SqlProblem(text, "give the table a primary key or unique index of exactly the key columns")
+        if "locked" in text or "busy" in text:
+            return SqlProblem(f"{self.path!r} is locked", "let the other writer end, or set a longer timeout", True)
+        if "readonly" in text:
+            return SqlProblem(f"{self.path!r} is read-only", "allow this user to write it and its folder")
+        return SqlProblem(f"{type(error).__name__}: {text}", "see what SQLite says")
+
+
+# ---- Lookups: rows of a table for each record, by ``AsyncDataStream`` with ``blocking``, and with ``cached`` if
+# they may be old.
+
+
+@dataclass
+class SqlLookup:
+    """A function for ``blocking``: looks up the rows of ``query`` with the parameters ``key(record)``.
+
+    ``combine(record, rows)`` returns a list of results, by default the rows, which are tuples. Each thread has its own
+    connection. Transient errors are retried. Raises ``SourceNotReadable``.
+
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from funken import AsyncDataStream, blocking, cached
+    >>> from funken.connectors.sql import SqliteDatabase
+    >>> from funken.testing import local
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with closing(sqlite3.connect(folder + "/shop.db")) as db, db:
+    ...         _ = db.execute("CREATE TABLE prices (item PRIMARY KEY, price)")
+    ...         _ = db.execute("INSERT INTO prices VALUES ('tea', 3)")
+    ...     prices = SqlLookup(
+    ...         SqliteDatabase(folder + "/shop.db"), "SELECT price FROM prices WHERE item = ?", lambda order: (order[1],)
+    ...     )
+    ...     priced = cached(
+    ...         blocking(prices, threads=2), "1 min", key=lambda order: order[1], combine=lambda order, rows: [(*order, rows)]
+    ...     )
+    ...     orders = local([(1, "tea"), (2, "jam"), (3, "tea")])
+    ...     AsyncDataStream.ordered_wait(orders, priced, "10 s").execute_and_collect(limit=9)
+    [(1, 'tea', [(3,)]), (2, 'jam', []), (3, 'tea', [(3,)])]
+    """
+
+    database: SqlDatabase
+    query: str
+    key: Callable[[Any], tuple[Any, ...]]
+    combine: Callable[[Any, list[Any]], list[Any]] | None = None
+
+    def open(self, runtime_context: Any) -> None:
+        """Begin without connections; each thread makes its own."""
+        self._of_thread = threading.local()
+        self._sessions: list[SqlSession] = []
+
+    def async_invoke(self, value: Any) -> list[Any]:
+        """Look up the rows of a record."""
+        session = getattr(self._of_thread, "session", None)
+        if session is None:
+            session = self._of_thread.session = SqlSession(self.database, "funken lookup")
+            self._sessions.append(session)
+        parameters = self.key(value)
+
+        def look(cursor: Any) -> list[Any]:
+            cursor.execute(self.query, parameters)
+            return self.database.fetch(cursor, f"a lookup of {parameters!r:.200} fails")
+
+        rows = patiently(self.database, lambda: session.transaction(look), _failed)
+        return rows if self.combine is None else self.combine(value, rows)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for session in getattr(self, "_sessions", ()):
+            session.close()
+
+
+def _failed(problem: SqlProblem) -> SourceNotReadable:
+    return SourceNotReadable(f"a lookup fails: {problem}")
+
+
+__all__ = [
+    "TRIES",
+    "Background",
+    "EngineDatabase",
+    "SqlDatabase",
+    "SqlLookup",
+    "SqlProblem",
+    "SqlSession",
+    "SqliteDatabase",
+    "patiently",
+]

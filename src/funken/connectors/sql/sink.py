@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from funken.connectors.context import CommitterContext, ConnectorContext
-from funken.connectors.rows import RowMaker, bytes_of
+from funken.connectors.base import CommitterContext, ConnectorContext
+from funken.connectors.schemas import RowMaker
+from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sink import (
     CommitRequest,
     Committer,

@@ -17,10 +17,9 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from funken.connectors.base import Batch, ListedSplits, Source, SourceReader, SplitEnumerator
-from funken.connectors.context import ConnectorContext
-from funken.connectors.reading.polled_reader import PolledReader, SplitRecords
-from funken.connectors.rows import bytes_of
+from funken.connectors.base import Batch, ConnectorContext, ListedSplits, Source, SourceReader, SplitEnumerator
+from funken.connectors.reading import PolledReader, SplitRecords
+from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from funken.dataset.api.family import family
 from funken.dataset.api.results import DataSetResults
 from funken.dataset.plan import nodes
-from funken.dataset.plan.keys import make_key
+from funken.dataset.plan.keys import UNKNOWN, make_key
 from funken.dataset.plan.nodes import CrossHint, Forwarded, JoinHint, JoinKind
-from funken.dataset.plan.record_type import UNKNOWN
 from funken.errors import InvalidProgram
 
 if TYPE_CHECKING:

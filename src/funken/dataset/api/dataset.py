@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from funken.dataset.api.aggregations import Aggregations, Extreme, FieldAggregator, KeepFirst
-from funken.dataset.api.clauses import DataSetClauses
-from funken.dataset.api.functions import (
+from funken.dataset.api.aggregations import (
+    Aggregations,
     CountPartition,
+    Extreme,
+    FieldAggregator,
     FirstN,
+    KeepFirst,
     Projection,
     UniqueIds,
     WithIndex,
@@ -21,11 +23,11 @@ from funken.dataset.api.functions import (
     sampler,
     sampler_with_size,
 )
+from funken.dataset.api.clauses import DataSetClauses
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import DataSetFunction, user_function
-from funken.dataset.plan.keys import Key, SortField, make_key, make_paths
+from funken.dataset.plan.keys import UNKNOWN, Key, RecordType, SortField, make_key, make_paths, tuple_of
 from funken.dataset.plan.nodes import ALL_FORWARDED, CombineHint, Forwarded, Kind
-from funken.dataset.plan.record_type import UNKNOWN, RecordType, tuple_of
 from funken.errors import InvalidProgram
 
 

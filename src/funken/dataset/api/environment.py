@@ -10,14 +10,13 @@ from contextlib import ExitStack
 from typing import Any
 
 from funken import Configuration, DataStream, JobExecutionResult, config, extras
-from funken.api.jobs.batch import BatchProgress, batch_watchers
-from funken.api.jobs.notebook import batch_shown_in_notebook
+from funken.api.jobs.notebook import BatchProgress, batch_shown_in_notebook, batch_watchers
 from funken.api.streams.settings import positive
 from funken.dataset.api.dataset import DataSet
-from funken.dataset.api.sink import DataSink
-from funken.dataset.formats.csv_input import CsvInput
+from funken.dataset.api.results import DataSink
 from funken.dataset.formats.inputs import (
     CollectionInput,
+    CsvInput,
     InputFormat,
     JsonInput,
     ParquetInput,
@@ -25,12 +24,12 @@ from funken.dataset.formats.inputs import (
     TextInput,
     check_elements,
 )
-from funken.dataset.optimizer import explain as explaining
+from funken.dataset.optimizer import optimizer as explaining
 from funken.dataset.optimizer.optimizer import Plan, optimize
 from funken.dataset.plan import nodes
 from funken.dataset.runtime import local
-from funken.dataset.runtime.accumulators import Accumulator
-from funken.dataset.runtime.progress import RunningProgram
+from funken.dataset.runtime.context import Accumulator
+from funken.dataset.runtime.pipeline import RunningProgram
 from funken.errors import InvalidProgram
 
 
@@ -255,7 +254,7 @@ class ExecutionEnvironment:
         Traceback (most recent call last):
         funken.errors.InvalidProgram: from_spark() needs a DataFrame of pyspark.sql, but got 'words'.
         """
-        return self._source(importlib.import_module("funken.dataset.cluster.frames").rows_of(frame, folder), "spark")
+        return self._source(importlib.import_module("funken.dataset.cluster.worker").rows_of(frame, folder), "spark")
 
     def from_data_stream(self, stream: DataStream[Any]) -> DataSet:
         """Begin with the records of a bounded stream: its program is executed now, and the records are kept in this process.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.dataset.api.aggregations import Aggregations
+from funken.dataset.api.aggregations import Aggregations, FirstN, group_functions
 from funken.dataset.api.dataset import AggregateDataSet, DataSet
-from funken.dataset.api.functions import FirstN, group_functions
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import DataSetFunction, user_function
 from funken.dataset.plan.keys import Key, SortField, make_key

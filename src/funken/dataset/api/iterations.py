@@ -6,10 +6,8 @@ from typing import Any
 
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.plan import nodes
-from funken.dataset.plan.keys import Key
-from funken.dataset.plan.loops import dynamic_nodes, static_nodes
-from funken.dataset.plan.nodes import Aggregators, Node, Role
-from funken.dataset.plan.record_type import UNKNOWN
+from funken.dataset.plan.keys import UNKNOWN, Key
+from funken.dataset.plan.nodes import Aggregators, Node, Role, dynamic_nodes, static_nodes
 from funken.errors import InvalidProgram
 
 

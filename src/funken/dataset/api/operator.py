@@ -6,9 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Self
 
 from funken.dataset.plan import nodes
-from funken.dataset.plan.forwarding import parse_forwarded
-from funken.dataset.plan.nodes import Forwarded
-from funken.dataset.plan.record_type import declared_type
+from funken.dataset.plan.keys import declared_type
+from funken.dataset.plan.nodes import Forwarded, parse_forwarded
 from funken.errors import InvalidProgram
 
 if TYPE_CHECKING:

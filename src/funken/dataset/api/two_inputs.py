@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from funken import FlatJoinFunction
+from funken.dataset.api.aggregations import PairProjection
 from funken.dataset.api.dataset import DataSet
-from funken.dataset.api.functions import PairProjection
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import DataSetFunction, user_function
-from funken.dataset.plan.keys import Key, SortField, make_key, make_paths
+from funken.dataset.plan.keys import UNKNOWN, Key, Path, SortField, make_key, make_paths, tuple_of
 from funken.dataset.plan.nodes import CrossHint, Forwarded, JoinHint, JoinKind
-from funken.dataset.plan.record_type import UNKNOWN, Path, tuple_of
 from funken.errors import InvalidProgram
 
 _HASH = {JoinHint.REPARTITION_HASH_FIRST, JoinHint.REPARTITION_HASH_SECOND, JoinHint.REPARTITION_SORT_MERGE}

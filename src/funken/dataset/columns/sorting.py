@@ -12,12 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from funken.dataset.columns.block import block_of, columns_in, put_together
-from funken.dataset.columns.keys import OrderLeaves, ordered_columns
-from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, weighed, weight
-from funken.dataset.memory.manager import Share
-from funken.dataset.memory.order import Descending, Order
-from funken.dataset.memory.spill import Extent
+from funken.dataset.columns.block import OrderLeaves, block_of, columns_in, ordered_columns, put_together
+from funken.dataset.memory.manager import BLOCK_RECORDS, Block, Extent, Share, weighed, weight
+from funken.dataset.memory.sorter import Descending, Order
 
 _EMITTED = 1 << 14
 """Records of an emitted block of columns."""
@@ -33,7 +30,7 @@ class ExternalSorter:
     """Sorts any number of records in a share of memory; ``combine`` may shrink each sorted run before it is written.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.spill import SpillSpace
+    >>> from funken.dataset.memory.manager import SpillSpace
     >>> memory = MemoryManager(8192, 1, SpillSpace())
     >>> sorter = ExternalSorter(memory.share("sort"), Order([lambda block: block], [False]))
     >>> for n in range(50):

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from funken import Row, Types
-from funken.connectors.formats.arrow_values import check_values
+from funken.connectors.formats.arrow import check_values
 from funken.connectors.formats.json_schema import json_text
-from funken.dataset.memory.blocks import Block
-from funken.dataset.plan.record_type import field_names, value_of
+from funken.dataset.memory.manager import Block
+from funken.dataset.plan.keys import field_names, value_of
 from funken.errors import SinkNotWritable
 from funken.types.text import written
 

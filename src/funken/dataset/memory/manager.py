@@ -12,10 +12,162 @@ structure, which serialises access to it.
 
 from __future__ import annotations
 
+import pickle
 import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
 
-from funken.dataset.memory.spill import SpillFile, SpillSpace
-from funken.errors import InvalidConfiguration
+from funken.errors import InvalidConfiguration, RecordNotPicklable
+from funken.io.spill import ByteSpill, ByteSpillSpace, Extent
+
+# ---- Blocks of records, and what they weigh.
+#
+# A block is a list of records; it is what operators hand to one another. Its weight is the length of its pickle, so
+# that a budget means the same in memory, in a spill file and on the network. Of columns (``columns/block.py``) it
+# is the size of their arrays.
+
+
+Block = list[Any]
+Blocks = Iterator[Block]
+
+BLOCK_RECORDS = 1024
+"""Records in a full block."""
+
+PROTOCOL = 5
+
+
+def dump(block: Block, apart: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    """Serialise a block, large buffers ``apart`` if wanted; raise ``RecordNotPicklable`` if a record of it cannot be."""
+    try:
+        return pickle.dumps(block, PROTOCOL, buffer_callback=apart)
+    except Exception as error:
+        for record in block:
+            try:
+                pickle.dumps(record, PROTOCOL)
+            except Exception:  # noqa: BLE001 - any object may raise anything when it is pickled
+                raise RecordNotPicklable(
+                    f"a record of type {type(record).__qualname__!r} cannot be pickled: {type(error).__name__}: {error}. "
+                    "Records are counted and spilled as pickles: keep files, locks and lambdas out of them."
+                ) from error
+        raise
+
+
+def load(data: bytes) -> Block:
+    """Return the block that was serialised."""
+    block: Block = pickle.loads(data)
+    return block
+
+
+def weight(block: Block) -> int:
+    """Return the serialised size of a block.
+
+    >>> weight([(1, "a")]) < weight([(1, "a"), (2, "b")])
+    True
+    """
+    size = getattr(block, "size", None)  # of columns: what their arrays have
+    if size is not None:
+        return int(size)
+    arrays: list[pickle.PickleBuffer] = []  # not copied only to be counted
+    return len(dump(block, arrays.append)) + sum(array.raw().nbytes for array in arrays)
+
+
+def weighed(block: Block, most: int) -> Iterator[tuple[Block, int]]:
+    """Split a block until no part is heavier than ``most`` (a single record may be); yield parts and weights.
+
+    >>> [len(part) for part, _ in weighed([letter * 100 for letter in "abcd"], 250)]
+    [2, 2]
+    """
+    size = weight(block)
+    if size <= most or len(block) == 1:
+        yield block, size
+        return
+    half = len(block) // 2
+    yield from weighed(block[:half], most)
+    yield from weighed(block[half:], most)
+
+
+def blocks_of(records: Iterable[Any], size: int = BLOCK_RECORDS) -> Iterator[Block]:
+    """Cut records into blocks.
+
+    >>> list(blocks_of(range(5), 2))
+    [[0, 1], [2, 3], [4]]
+    """
+    iterator = iter(records)
+    while block := list(islice(iterator, size)):
+        yield block
+
+
+class PushBack:
+    """Blocks of which some are put back, to be the next ones again.
+
+    >>> blocks = PushBack(iter([[1], [2], [3]]))
+    >>> first, second = next(blocks), next(blocks)
+    >>> blocks.back([first, second])
+    >>> list(blocks)
+    [[1], [2], [3]]
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._back: list[Block] = []
+
+    def __iter__(self) -> PushBack:
+        return self
+
+    def __next__(self) -> Block:
+        return self._back.pop() if self._back else next(self._blocks)
+
+    def back(self, blocks: Iterable[Block]) -> None:
+        """Put blocks back, the next one first."""
+        self._back += reversed(list(blocks))
+
+
+def records_of(blocks: Iterable[Block]) -> Iterator[Any]:
+    """Return the records of blocks, one by one."""
+    for block in blocks:
+        yield from block
+
+
+# ---- Spill files of blocks of records.
+
+
+class SpillSpace(ByteSpillSpace):
+    """The folders that a job spills to, and how much it did.
+
+    >>> with SpillSpace() as space:
+    ...     file = space.file("sort")
+    ...     extent = file.write([1, 2, 3])
+    ...     file.read(extent), space.files, space.spilled > 0
+    ([1, 2, 3], 1, True)
+    """
+
+    def file(self, operator: str) -> SpillFile:
+        """Make a file for an operator; the folders take turns."""
+        found = super().file(operator)
+        assert isinstance(found, SpillFile)
+        return found
+
+    def _make(self, handle: Any, operator: str, directory: str) -> SpillFile:
+        return SpillFile(self, handle, operator, directory)
+
+
+class SpillFile(ByteSpill):
+    """One file of blocks; reading does not move anything, so several readers may be under way."""
+
+    def write(self, block: Block) -> Extent:
+        """Append a block; raise ``DiskFull`` if there is no space for it."""
+        return self.append(dump(block), len(block))
+
+    def read(self, extent: Extent) -> Block:
+        """Return the block of an extent."""
+        return load(self.bytes_of(extent))
+
+    def blocks(self, extents: Iterable[Extent]) -> Iterator[Block]:
+        """Return the blocks of extents, one after the other."""
+        return map(self.read, extents)
+
 
 MIN_SHARE = 4 * 1024
 """With less an operator would spill every record by itself."""
@@ -150,3 +302,141 @@ class Share:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+# ---- Blocks that wait: a queue that is read once, a cache that is read any number of times. Both spill beyond
+# their share.
+#
+# The cache borrows for it first; a queue does not, as a block on disk costs it one way there and back.
+
+
+class BlockQueue:
+    """First in, first out. A block that is too much for the share goes to disk, and keeps its place.
+
+    >>> from funken.dataset.memory.manager import MemoryManager
+    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> memory = MemoryManager(4096, 1, SpillSpace())
+    >>> queue = BlockQueue(memory.share("exchange"))
+    >>> for n in range(10):
+    ...     queue.put([n] * 1000)
+    >>> memory.peak <= 4096, memory.space.files
+    (True, 1)
+    >>> sum(sum(queue.get()) for _ in range(len(queue)))
+    45000
+    """
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._waiting: deque[tuple[Block | bytes, int] | Extent] = deque()
+        self._on_disk = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, block: Block) -> None:
+        """Append a block."""
+        share = self._share
+        for part, size in weighed(block, share.grain):
+            if share.used + size > share.limit:
+                self._waiting.append(share.file().write(part))
+                self._on_disk += 1
+            else:
+                share.reserve(size)
+                self._waiting.append((part, size))
+
+    def put_serialised(self, data: bytes, records: int) -> None:
+        """Append a block that is serialised already; it is kept so until it is read."""
+        share = self._share
+        if share.used + len(data) > share.limit:
+            self._waiting.append(share.file().append(data, records))
+            self._on_disk += 1
+        else:
+            share.reserve(len(data))
+            self._waiting.append((data, len(data)))
+
+    def get(self) -> Block:
+        """Remove and return the oldest block."""
+        first = self._waiting.popleft()
+        if isinstance(first, Extent):
+            file = self._share.file()
+            found = file.read(first)
+            self._on_disk -= 1
+            if not self._on_disk:
+                file.rewind()  # the file is never larger than what waited at a time
+            return found
+        block, size = first
+        self._share.release(size)
+        return load(block) if isinstance(block, bytes) else block
+
+    def close(self) -> None:
+        """Drop everything."""
+        self._waiting.clear()
+        self._share.close()
+
+
+class BlockCache:
+    """Blocks that are read again and again, in the order in which they came.
+
+    >>> from funken.dataset.memory.manager import MemoryManager
+    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> cache = BlockCache(MemoryManager(4096, 1, SpillSpace()).share("cross"), [[1, 2], [3]])
+    >>> list(cache), list(cache), cache.records
+    ([[1, 2], [3]], [[1, 2], [3]], 3)
+    """
+
+    def __init__(self, share: Share, blocks: Iterable[Block] = ()) -> None:
+        self._share = share
+        self._kept: list[Block | Extent] = []
+        self.records = 0
+        self.size = 0
+        for block in blocks:
+            self.add(block)
+
+    def add(self, block: Block) -> None:
+        """Append a block."""
+        share = self._share
+        self.records += len(block)
+        for part, size in weighed(block, share.grain) if block else ():
+            self.size += size
+            if not share.fits(size):
+                self._kept.append(share.file().write(part))
+            else:
+                share.reserve(size)
+                self._kept.append(part)
+
+    def __iter__(self) -> Iterator[Block]:
+        for kept in self._kept:
+            yield self._share.file().read(kept) if isinstance(kept, Extent) else kept
+
+    def clear(self) -> None:
+        """Drop the blocks; the share may be used again."""
+        self._kept.clear()
+        self._share.release()
+
+    def close(self) -> None:
+        """Drop everything."""
+        self._kept.clear()
+        self._share.close()
+
+
+__all__ = [
+    "BLOCK_RECORDS",
+    "MIN_SHARE",
+    "PROTOCOL",
+    "Block",
+    "BlockCache",
+    "BlockQueue",
+    "Blocks",
+    "Extent",
+    "MemoryManager",
+    "PushBack",
+    "Share",
+    "SpillFile",
+    "SpillSpace",
+    "blocks_of",
+    "dump",
+    "load",
+    "records_of",
+    "weighed",
+    "weight",
+]

@@ -6,9 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from funken.dataset.optimizer.costs import FREE, Costs
-from funken.dataset.optimizer.properties import ANYWHERE, UNORDERED, GlobalProperties, LocalOrder
-from funken.dataset.optimizer.strategies import NEEDS_MEMORY, DriverStrategy, Local, Ship, Temp
+from funken.dataset.optimizer.costs import (
+    ANYWHERE,
+    FREE,
+    NEEDS_MEMORY,
+    UNORDERED,
+    Costs,
+    DriverStrategy,
+    GlobalProperties,
+    Local,
+    LocalOrder,
+    Ship,
+    Temp,
+)
 from funken.dataset.plan.keys import Key, Ordering
 from funken.dataset.plan.nodes import UNKNOWN_SIZE, Node, Statistics
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from funken import Function
 from funken.errors import InvalidProgram
-from funken.io.pickling import dumps_by_value
+from funken.io.shapes import dumps_by_value
 from funken.types.callables import check_function, check_methods
 
 

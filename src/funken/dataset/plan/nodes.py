@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from funken.dataset.plan.functions import DataSetFunction
-from funken.dataset.plan.keys import Key, Ordering, path_text
-from funken.dataset.plan.record_type import UNKNOWN, Path, RecordType
+from funken.dataset.plan.keys import UNKNOWN, Key, Ordering, Path, RecordType, make_paths, path_text
+from funken.errors import InvalidProgram
 
 
 @dataclass(frozen=True)
@@ -376,3 +376,95 @@ def forwarded_text(forwarded: Forwarded) -> str:
         path_text(source) if source == target else f"{path_text(source)}->{path_text(target)}"
         for _, source, target in forwarded
     )
+
+
+# ---- The step of an iteration: what depends on the loop (the dynamic path), and what is computed once (the
+# constant path).
+
+
+def dynamic_nodes(roots: Iterable[Node], placeholders: Iterable[Node]) -> frozenset[int]:
+    """Return the identities of the nodes that depend on one of the placeholders, and of these.
+
+    >>> from funken.dataset.plan import nodes
+    >>> start = nodes.Placeholder(id=0, name="partial solution", role=nodes.Role.PARTIAL_SOLUTION)
+    >>> step = nodes.Union(id=1, name="union", inputs=(start, nodes.SourceNode(id=2, name="source", format="")))
+    >>> dynamic_nodes([step], [start]) == {id(start), id(step)}
+    True
+    """
+    found = {id(placeholder) for placeholder in placeholders}
+    for node in walk(roots):
+        if any(id(parent) in found for parent in node.parents):
+            found.add(id(node))
+    return frozenset(found)
+
+
+def static_nodes(roots: Iterable[Node], dynamic: frozenset[int]) -> tuple[Node, ...]:
+    """Return the constant nodes that the dynamic path reads, each once."""
+    roots = list(roots)
+    found: dict[int, Node] = {id(root): root for root in roots if id(root) not in dynamic}
+    for node in walk(roots):
+        if id(node) in dynamic:
+            found.update({id(parent): parent for parent in node.parents if id(parent) not in dynamic})
+    return tuple(found.values())
+
+
+# ---- Forwarded fields: the promise of a function that fields come through unchanged, and where they are then.
+#
+# ``"f0; f2->f1"`` says that field 0 stays where it is and field 2 becomes field 1; ``"*"`` is the whole record, and
+# ``"f0->*"`` says that the output is field 0.
+
+
+def parse_forwarded(text: str, side: int, records: RecordType, operator: str) -> Forwarded:
+    """Read a declaration for one input.
+
+    >>> parse_forwarded("f0; f2->f1", 0, UNKNOWN, "map")
+    ((0, (0,), (0,)), (0, (2,), (1,)))
+    """
+    found: list[tuple[int, Path, Path]] = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        source, arrow, target = (piece.strip() for piece in part.partition("->"))
+        if not source or (arrow and not target):
+            raise InvalidProgram(f"{operator}: cannot read the forwarded fields {text!r}; write 'f0; f2->f1'.")
+        targets = _path(target, UNKNOWN, operator) if arrow else None
+        for path in _path(source, records, operator):
+            found += [(side, path, to) for to in targets] if targets else [(side, path, path)]
+    return Forwarded(found)
+
+
+def _path(text: str, records: RecordType, operator: str) -> tuple[Path, ...]:
+    expression: int | str = int(text) if text.isdigit() else text
+    if expression == "*":
+        return ((),)
+    return make_paths([expression], records, operator)
+
+
+def forward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
+    """Return where a field of an input is in the output; None if it is lost, or may have changed.
+
+    >>> forward((2, 5), Forwarded([(0, (2,), (1,))]))
+    (1, 5)
+    """
+    for of, source, target in forwarded:
+        if of == side and path[: len(source)] == source:
+            return (*target, *path[len(source) :])
+    return None
+
+
+def backward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
+    """Return where a field of the output was in an input.
+
+    >>> backward((1,), Forwarded([(0, (2,), (1,))]))
+    (2,)
+    """
+    for of, source, target in forwarded:
+        if of == side and path[: len(target)] == target:
+            return (*source, *path[len(target) :])
+    return None
+
+
+def backward_key(key: Key, forwarded: Forwarded, side: int = 0) -> Key | None:
+    """Return the key of an input that is this key of the output; None if a field of it is not forwarded."""
+    if not key.transparent:
+        return key if (side, (), ()) in forwarded else None
+    paths = [backward(path, forwarded, side) for path in key.paths]
+    return None if None in paths else Key(tuple(path for path in paths if path is not None))

@@ -5,27 +5,512 @@ A driver is a generator over blocks: it gets the task and an iterator per input,
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
-from itertools import chain
-from operator import length_hint
+from itertools import chain, groupby, islice, repeat
+from operator import itemgetter, length_hint
 from typing import Any
 
-from funken.dataset.columns.aggregation import HashAggregation, ReduceFailed, column_aggregation, combined
-from funken.dataset.columns.block import columns_in
-from funken.dataset.columns.folding import ColumnReduce
-from funken.dataset.columns.functions import ColumnFlatMap, ColumnFunction
-from funken.dataset.memory.blocks import BLOCK_RECORDS, Block, Blocks, blocks_of, records_of
-from funken.dataset.optimizer.strategies import DriverStrategy
+from funken.dataset.columns.aggregation import ColumnReduce, HashAggregation, ReduceFailed, column_aggregation, combined
+from funken.dataset.columns.block import ColumnFlatMap, ColumnFunction, columns_in, paired
+from funken.dataset.columns.joins import Found, HashJoin, PiecewiseMerge, int_leaf
+from funken.dataset.memory.manager import (
+    BLOCK_RECORDS,
+    Block,
+    BlockCache,
+    Blocks,
+    PushBack,
+    Share,
+    blocks_of,
+    records_of,
+)
+from funken.dataset.memory.sorter import Column
+from funken.dataset.optimizer.costs import DriverStrategy, Temp
+from funken.dataset.optimizer.physical import PhysicalNode
 from funken.dataset.plan import nodes
-from funken.dataset.runtime import joins, lookups
-from funken.dataset.runtime.groups import groups
-from funken.dataset.runtime.task import DriverTask
-from funken.errors import FUNCTION_ERRORS
+from funken.dataset.plan.functions import DataSetFunction
+from funken.dataset.plan.keys import Key, KeyColumn
+from funken.dataset.plan.nodes import JoinKind
+from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
+from funken.errors import FUNCTION_ERRORS, FunkenError, OperatorFailed
 from funken.types.callables import check_several
+
+# ---- A task: one subtask of one physical operator, with its functions, its keys and what it keeps over supersteps.
+#
+# ``open`` and ``close`` are called once, ``run`` (in ``drivers``) once, or once per superstep. Whatever user code
+# raises becomes ``OperatorFailed`` here, with operator, subtask and record.
+
+
+class DriverTask:
+    """One subtask."""
+
+    def __init__(self, plan: PhysicalNode, context: TaskContext) -> None:
+        self.plan = plan
+        self.node: Any = plan.node
+        self.context = context
+        self.kept: dict[str, Any] = {}
+        self._functions: dict[int, DataSetFunction] = {}
+        self._columns: dict[int, KeyColumn] = {}
+        self._opened: dict[int, DataSetFunction] = {}
+        self._shares: list[Share] = []
+        self._is_open = False
+
+    # ---- life
+
+    def open(self) -> None:
+        """Open the operator's function; broadcast sets are there by now."""
+        if self._is_open:
+            return
+        self._is_open = True
+        node = self.plan.node
+        if node.function is not None and not (self.plan.combiner and getattr(node, "combiner", None)):
+            self._open(node.function)
+        elif self.plan.combiner:
+            self._open(self.node.combiner)
+
+    def _open(self, function: DataSetFunction) -> DataSetFunction:
+        own = self._functions.get(id(function))
+        if own is None:
+            own = self._functions[id(function)] = function.copy()
+        if id(function) not in self._opened:
+            self._opened[id(function)] = own
+            try:
+                own.open(DataSetRuntimeContext(self.context))
+            except FUNCTION_ERRORS as error:
+                raise self.failed(error, "was opened") from error
+        return own
+
+    def end_superstep(self) -> None:
+        """Close the functions, which the next superstep opens again; what is kept stays."""
+        first = self._close_functions()
+        self._is_open = False
+        self._shares = [share for share in self._shares if share.in_use]
+        if first is not None:
+            raise first
+
+    def _close_functions(self) -> FunkenError | None:
+        first: FunkenError | None = None
+        while self._opened:
+            try:
+                self._opened.popitem()[1].close()
+            except FUNCTION_ERRORS as error:  # raised by the caller, once everything is closed
+                first = first or self.failed(error, "was closed")
+        return first
+
+    def close(self) -> None:
+        """Close the functions and drop what is kept; the first error of a function is raised in the end."""
+        first = self._close_functions()
+        for share in self._shares:
+            share.close()
+        self._shares.clear()
+        self.kept.clear()
+        if first is not None:
+            raise first
+
+    # ---- what drivers use
+
+    @property
+    def name(self) -> str:
+        """Return the operator's name."""
+        return self.plan.name
+
+    def function(self, function: DataSetFunction | None = None) -> Callable[..., Any]:
+        """Return the operator's function, or another one of it, opened for this subtask."""
+        return self._open(function or self.node.call).bind()
+
+    def column(self, key: Key) -> KeyColumn:
+        """Return what extracts a key."""
+        selector = self._open(key.selector) if key.selector is not None else None
+        if id(key) not in self._columns:
+            self._columns[id(key)] = KeyColumn(Key(key.paths, selector), self.name)
+        return self._columns[id(key)]
+
+    def share(self) -> Share:
+        """Return a share of memory that is given back when the task is closed."""
+        share = self.context.share()
+        self._shares.append(share)
+        return share
+
+    def failed(self, error: BaseException, what: str) -> FunkenError:
+        """Return the error for what a function raised; Funken's own errors are passed on as they are."""
+        if isinstance(error, ReduceFailed):
+            return self.failed_at(error.__cause__ if error.__cause__ is not None else error, error.record)
+        if isinstance(error, FunkenError):
+            return error
+        superstep = self.context.superstep
+        where = f" in superstep {superstep.number}" if superstep is not None else ""
+        text, said = "".join(traceback.format_exception(error)), str(error).removesuffix(".")
+        failure = OperatorFailed(
+            f"operator {self.name!r} (subtask {self.context.subtask}){where} {what}: {type(error).__name__}: {said}.\n"
+            "The traceback of the function follows.",
+            self.name,
+            self.context.subtask,
+            text,
+        )
+        failure.__cause__ = error
+        return failure
+
+    def failed_at(self, error: BaseException, record: Any) -> FunkenError:
+        """Return the error for what a function raised at a record."""
+        text = repr(record)
+        return self.failed(error, f"failed at the record {text if len(text) <= 200 else text[:197] + '...'}")
+
+    def each(self, function: Callable[[Any], Any], block: Block) -> Block:
+        """Return what a function makes of the records of a block."""
+        # Hot: the loop is in C. A record that fails is found by how many the iterator has left.
+        records = iter(block)
+        try:
+            return list(map(function, records))
+        except FUNCTION_ERRORS as error:
+            raise self.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
+
+    def results(self, function: Callable[..., Any], what: str, *arguments: Any) -> Iterator[Any]:
+        """Return the records that a function returns or yields for groups or partitions; None is none."""
+        try:
+            found = function(*arguments)
+        except FUNCTION_ERRORS as error:
+            raise self.failed(error, f"failed at {what}") from error
+        try:
+            if found is None:
+                return
+            check_several(found, tuples=False)
+            yield from found
+        except GeneratorExit:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self.failed(error, f"failed at {what}") from error
+
+
+# ---- Groups: runs of equal keys in sorted blocks, seen one after the other without holding any of them in memory.
+
+
+_key, _record = itemgetter(0), itemgetter(1)
+
+
+def groups(blocks: Iterator[Block], keys: Column) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """Return the key and the records of each group; the records are read before the next group is.
+
+    >>> [(key, list(group)) for key, group in groups(iter([[(1, "a"), (1, "b")], [(2, "c")]]), lambda b: [r[0] for r in b])]
+    [(1, [(1, 'a'), (1, 'b')]), (2, [(2, 'c')])]
+    """
+    pairs = chain.from_iterable(zip(keys(block), block, strict=True) for block in blocks)
+    for key, group in groupby(pairs, key=_key):
+        yield key, map(_record, group)
+
+
+Groups = Iterator[tuple[Any, Iterator[Any]]]
+
+
+def merged(first: Groups, second: Groups) -> Iterator[tuple[Any, Iterator[Any], Iterator[Any]]]:
+    """Return the groups of two sides by key, in order; a side without the key has an empty one.
+
+    >>> left, right = iter([(1, iter("a")), (2, iter("b"))]), iter([(2, iter("x"))])
+    >>> [(key, list(ones), list(others)) for key, ones, others in merged(left, right)]
+    [(1, ['a'], []), (2, ['b'], ['x'])]
+    """
+    one, other = next(first, None), next(second, None)
+    while one is not None or other is not None:
+        if other is None or (one is not None and one[0] < other[0]):
+            assert one is not None
+            yield one[0], one[1], iter(())
+            one = next(first, None)
+        elif one is None or other[0] < one[0]:
+            yield other[0], iter(()), other[1]
+            other = next(second, None)
+        else:
+            yield one[0], one[1], other[1]
+            one, other = next(first, None), next(second, None)
+
+
+def reduced(records: Block, keys: Column, reduce: Callable[[Any, Any], Any]) -> Iterator[Any]:
+    """Reduce the runs of equal keys of sorted records."""
+    for _, group in groups(iter([records]), keys):
+        result = next(group)
+        for record in group:
+            result = reduce(result, record)
+        yield result
+
+
+# ---- The drivers of operators with two inputs.
+
+
+_KEEP_FIRST = {JoinKind.LEFT, JoinKind.FULL}
+_KEEP_SECOND = {JoinKind.RIGHT, JoinKind.FULL}
+CACHED = {DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED, DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED}
+
+
+def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
+    """Return what makes records of (first, second) pairs."""
+    node = task.node
+    if node.call is None:
+        return list
+    function = task.function()
+    if getattr(node, "flat", False):
+
+        def flat(pairs: list[tuple[Any, Any]]) -> Block:
+            emitted: Block = []
+            remaining = iter(pairs)
+            try:
+                for first, second in remaining:
+                    results = function(first, second)
+                    if results is not None:
+                        check_several(results)
+                        emitted.extend(results)
+            except FUNCTION_ERRORS as error:
+                raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error
+            return emitted
+
+        return flat
+
+    def each(pairs: list[tuple[Any, Any]]) -> Block:
+        remaining = iter(pairs)
+        try:
+            return [function(first, second) for first, second in remaining]
+        except FUNCTION_ERRORS as error:
+            raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error
+
+    return each
+
+
+def build_first(task: DriverTask, first: Blocks | None, second: Blocks) -> Blocks:
+    """Join with a table of the first side."""
+    return _hashed(task, 0, first, second)
+
+
+def build_second(task: DriverTask, first: Blocks, second: Blocks | None) -> Blocks:
+    """Join with a table of the second side."""
+    return _hashed(task, 1, second, first)
+
+
+def _hashed(task: DriverTask, side: int, build: Blocks | None, probe: Blocks) -> Blocks:
+    node: nodes.Join = task.node
+    reusable = task.plan.driver in CACHED
+    table: HashJoin | None = task.kept.get("table")
+    if table is None:
+        keys = task.column(node.keys[side]), task.column(node.keys[1 - side])
+        keeps = (
+            node.kind in (_KEEP_FIRST if side else _KEEP_SECOND),
+            node.kind in (_KEEP_SECOND if side else _KEEP_FIRST),
+        )
+        table = HashJoin(task.share(), *keys, *keeps, reusable)
+        for block in build or ():
+            table.build(block)
+        if reusable:
+            task.kept["table"] = table
+    pairs = _Pairs(task, side, joined(task))
+    try:
+        for found in table.probe(probe):
+            yield from pairs.made(found)
+    finally:
+        if not reusable:
+            table.close()
+
+
+_PIECE = 1 << 14
+
+
+class _Pairs:
+    """Makes records of pairs that a join has found."""
+
+    def __init__(self, task: DriverTask, side: int, make: Callable[[list[tuple[Any, Any]]], Block]) -> None:
+        call = task.node.call
+        self._side, self._make = side, make
+        self._function = None if call is None else ColumnFunction(call, 2)
+
+    def made(self, found: Found) -> Iterator[Block]:
+        """Return the records of these pairs."""
+        if isinstance(found, list):
+            if records := self._make(found if self._side else [(built, probed) for probed, built in found]):
+                yield records
+            return
+        built, probed = found
+        first, second = (probed, built) if self._side else (built, probed)
+        given = first if first is not None else second
+        assert given is not None
+        if given.length > _PIECE and (first is None or second is None):
+            for at in range(0, given.length, _PIECE):
+                part = given[at : at + _PIECE]
+                yield from self.made((part, None) if built is not None else (None, part))
+            return
+        if self._function is not None:
+            block = self._function.paired(first, second)
+        else:
+            block = None if first is None or second is None else paired(first, second)
+        if block is not None:
+            yield block
+            return
+        ones, others = (repeat(None, given.length) if each is None else each.to_list() for each in (first, second))
+        for pairs in blocks_of(zip(ones, others, strict=True)):
+            if by_record := self._make(pairs):
+                yield by_record
+
+
+def merge(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Join two sorted sides: piece by piece if they begin with columns whose keys are ints, else group by group."""
+    node: nodes.Join = task.node
+    sides = PushBack(first), PushBack(second)
+    if node.kind is JoinKind.INNER and ("table" in task.kept or all(map(_begins_with_ints, sides, node.keys))):
+        return _merged_in_pieces(task, *sides)
+    return _merged_records(task, *sides)
+
+
+def _begins_with_ints(blocks: PushBack, key: Key) -> bool:
+    first = next(blocks, None)
+    if first is None:
+        return False
+    blocks.back([first])
+    columns = columns_in(first)
+    return columns is not None and int_leaf(columns, key) is not None
+
+
+def _merged_in_pieces(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Merge; a side that is the same in all supersteps is the one in pieces, and stays a table if that is one piece."""
+    constant = next((at for at, channel in enumerate(task.plan.inputs) if channel.temp is Temp.CACHED), None)
+    side = 1 if constant is None else constant
+    build, probe = (second, first) if side else (first, second)
+    keys = task.column(task.node.keys[side]), task.column(task.node.keys[1 - side])
+    merge = PiecewiseMerge(build, probe, keys, task.share(), task.share(), task.kept.get("table"))
+    pairs = _Pairs(task, side, joined(task))
+    try:
+        for found in merge.pairs():
+            yield from pairs.made(found)
+    finally:
+        if constant is None:
+            merge.drop()
+        elif merge.whole is not None:
+            task.kept["table"] = merge.whole
+        merge.close()
+
+
+def _merged_records(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Merge by record; of each key the second side's records are kept, on disk if they are many."""
+    node: nodes.Join = task.node
+    make, share = joined(task), task.share()
+    keep_first, keep_second = node.kind in _KEEP_FIRST, node.kind in _KEEP_SECOND
+
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        for _, ones, others in merged(
+            groups(first, task.column(node.keys[0])), groups(second, task.column(node.keys[1]))
+        ):
+            one, other = next(ones, _NONE), next(others, _NONE)
+            if other is _NONE:
+                if keep_first:
+                    yield from ((record, None) for record in chain([one], ones))
+            elif one is _NONE:
+                if keep_second:
+                    yield from ((None, record) for record in chain([other], others))
+            else:
+                few = [other, *islice(others, _FEW - 1)]
+                if len(few) < _FEW:
+                    for record in chain([one], ones):
+                        for partner in few:
+                            yield record, partner
+                    continue
+                kept = BlockCache(share, blocks_of(chain(few, others)))
+                for record in chain([one], ones):
+                    for block in kept:
+                        yield from ((record, partner) for partner in block)
+                kept.clear()
+
+    try:
+        for block in blocks_of(pairs()):
+            if made := make(block):
+                yield made
+    finally:
+        share.close()
+
+
+_NONE = object()
+_FEW = 64
+"""Fewer partners than this are not counted as managed memory: to weigh them would take longer than to join them."""
+
+
+def co_group(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Call the function with the groups of both sides."""
+    node: nodes.CoGroupNode = task.node
+    function = task.function()
+    yield from blocks_of(
+        record
+        for key, ones, others in merged(
+            groups(first, task.column(node.keys[0])), groups(second, task.column(node.keys[1]))
+        )
+        for record in task.results(function, f"the groups of the key {key!r}", ones, others)
+    )
+
+
+def cross_outer_first(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Pair each block of the first side with all of the second."""
+    return _crossed(task, first, second, lambda outer, inner: [(one, other) for one in outer for other in inner])
+
+
+def cross_outer_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Pair each block of the second side with all of the first."""
+    return _crossed(task, second, first, lambda outer, inner: [(one, other) for other in outer for one in inner])
+
+
+def _crossed(
+    task: DriverTask, outer: Blocks, inner: Blocks, pairs: Callable[[Block, Block], list[tuple[Any, Any]]]
+) -> Blocks:
+    make = joined(task)
+    kept = BlockCache(task.share(), inner)
+    try:
+        for block in outer:
+            for other in kept:
+                step = max(1, BLOCK_RECORDS // max(1, len(other)))
+                for at in range(0, len(block), step):
+                    if made := make(pairs(block[at : at + step], other)):
+                        yield made
+    finally:
+        kept.close()
+
+
+# ---- The drivers that look records up in the solution set of a delta iteration.
+
+
+def look_up_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Pair each record of the first side with its entry, or with None if there is none."""
+    make, find, keys = joined(task), task.kept["solution"].get, task.column(task.node.keys[0])
+    for block in first:
+        if made := make(list(zip(block, map(find, keys(block)), strict=True))):
+            yield made
+
+
+def look_up_first(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Pair the entry, or None, with each record of the second side."""
+    make, find, keys = joined(task), task.kept["solution"].get, task.column(task.node.keys[1])
+    for block in second:
+        if made := make(list(zip(map(find, keys(block)), block, strict=True))):
+            yield made
+
+
+def co_group_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Call the function with each group of the first side and its entry, if there is one."""
+    return _grouped(task, first, 0)
+
+
+def co_group_first(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
+    """Call the function with the entry, if there is one, and each group of the second side."""
+    return _grouped(task, second, 1)
+
+
+def _grouped(task: DriverTask, blocks: Blocks, side: int) -> Blocks:
+    function, find = task.function(), task.kept["solution"].get
+
+    def sides(key: Any, group: Any) -> tuple[Any, Any]:
+        entry = find(key)
+        found = iter(() if entry is None else (entry,))
+        return (group, found) if side == 0 else (found, group)
+
+    yield from blocks_of(
+        record
+        for key, group in groups(blocks, task.column(task.node.keys[side]))
+        for record in task.results(function, f"the groups of the key {key!r}", *sides(key, group))
+    )
+
 
 Run = Callable[..., Blocks]
 
-_PIECE = 1 << 15
+_EMITTED_PIECE = 1 << 15
 """Records of a block of columns that flat_map emits, at most."""
 
 
@@ -76,7 +561,7 @@ def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
     by_column = ColumnFlatMap(task.node.call)
     for block in blocks:
         if (columns := columns_in(block)) is not None and (made := by_column.given(columns)) is not None:
-            yield from (made[at : at + _PIECE] for at in range(0, len(made), _PIECE))
+            yield from (made[at : at + _EMITTED_PIECE] for at in range(0, len(made), _EMITTED_PIECE))
             continue
         records = iter(block)
         emitted: Block = []
@@ -224,16 +709,16 @@ DRIVERS: dict[DriverStrategy, Run] = {
     DriverStrategy.SORTED_GROUP_REDUCE: _sorted_group,
     DriverStrategy.SORTED_GROUP_COMBINE: _sorted_group,
     DriverStrategy.SINK: _sink,
-    DriverStrategy.MERGE: joins.merge,
-    DriverStrategy.CO_GROUP: joins.co_group,
-    DriverStrategy.HYBRIDHASH_BUILD_FIRST: joins.build_first,
-    DriverStrategy.HYBRIDHASH_BUILD_SECOND: joins.build_second,
-    DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED: joins.build_first,
-    DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED: joins.build_second,
-    DriverStrategy.SOLUTION_SET_LOOKUP_FIRST: lookups.look_up_first,
-    DriverStrategy.SOLUTION_SET_LOOKUP_SECOND: lookups.look_up_second,
-    DriverStrategy.SOLUTION_SET_CO_GROUP_FIRST: lookups.co_group_first,
-    DriverStrategy.SOLUTION_SET_CO_GROUP_SECOND: lookups.co_group_second,
-    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_FIRST: joins.cross_outer_first,
-    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_SECOND: joins.cross_outer_second,
+    DriverStrategy.MERGE: merge,
+    DriverStrategy.CO_GROUP: co_group,
+    DriverStrategy.HYBRIDHASH_BUILD_FIRST: build_first,
+    DriverStrategy.HYBRIDHASH_BUILD_SECOND: build_second,
+    DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED: build_first,
+    DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED: build_second,
+    DriverStrategy.SOLUTION_SET_LOOKUP_FIRST: look_up_first,
+    DriverStrategy.SOLUTION_SET_LOOKUP_SECOND: look_up_second,
+    DriverStrategy.SOLUTION_SET_CO_GROUP_FIRST: co_group_first,
+    DriverStrategy.SOLUTION_SET_CO_GROUP_SECOND: co_group_second,
+    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_FIRST: cross_outer_first,
+    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_SECOND: cross_outer_second,
 }

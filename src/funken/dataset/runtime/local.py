@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from funken.dataset.memory.manager import MemoryManager
-from funken.dataset.memory.spill import SpillSpace
+from funken.dataset.memory.manager import MemoryManager, SpillSpace
 from funken.dataset.optimizer.physical import PhysicalNode, everything, memory_consumers
-from funken.dataset.runtime.accumulators import Accumulator, merged
-from funken.dataset.runtime.coordinator import LocalSupersteps
-from funken.dataset.runtime.iterations import IterationRun
-from funken.dataset.runtime.pipeline import BatchJob, Pipeline
-from funken.dataset.runtime.progress import Figures, JobCounters, RunningProgram
-from funken.runtime.collector import collecting_rarely
+from funken.dataset.runtime.context import Accumulator, merged
+from funken.dataset.runtime.iterations import IterationRun, LocalSupersteps
+from funken.dataset.runtime.pipeline import BatchJob, Figures, JobCounters, Pipeline, RunningProgram
+from funken.runtime.process import collecting_rarely
 
 
 class _Part:

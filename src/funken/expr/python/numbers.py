@@ -53,7 +53,7 @@ def _comparison(op: str, function: Callable[..., Any]) -> OperationRule:
         native[BOOL, BOOL] = BOOL
     objects: Signatures = {(kind, kind): BOOL for kind in (DATETIME, DATE, TIMEDELTA, DECIMAL, BYTES)}
     mixed: Signatures = {(DECIMAL, INT): BOOL, (INT, DECIMAL): BOOL}
-    times = f"kernels.time_forms.{function.__name__}"
+    times = f"kernels.times.{function.__name__}"
     return _operator(op, function, native, objects, mixed, times=times, infer=_compared)
 
 
@@ -76,7 +76,7 @@ def _builtin(
 
 def _math(name: str, signatures: Signatures, kernel: str = "", **more: Any) -> OperationRule:
     function = getattr(math, name)
-    numbers = f"kernels.number_forms.{kernel}" if kernel else ""
+    numbers = f"kernels.numbers.{kernel}" if kernel else ""
     return OperationRule(
         f"math.{name}", function, signatures, target=function, numbers=numbers, group="numbers", **more
     )
@@ -87,8 +87,8 @@ OPERATIONS = [
     _operator("-", operator.sub, {**_INTS, **_MIXED}, _TIMES, _DECIMALS),
     _operator("*", operator.mul, {**_INTS, **_MIXED}, _REPEATED, _DECIMALS),
     _operator("/", operator.truediv, _PAIRS, _DECIMALS, raises=True),
-    _operator("//", operator.floordiv, _INTS, _MIXED, raises=True, numbers="kernels.number_forms.quotient"),
-    _operator("%", operator.mod, _INTS, _MIXED, raises=True, numbers="kernels.number_forms.remainder"),
+    _operator("//", operator.floordiv, _INTS, _MIXED, raises=True, numbers="kernels.numbers.quotient"),
+    _operator("%", operator.mod, _INTS, _MIXED, raises=True, numbers="kernels.numbers.remainder"),
     _operator("**", operator.pow, {}, _INTS, _MIXED, constants=_SMALL),
     _operator("&", operator.and_, {**_INTS, **_BOOLS}),
     _operator("|", operator.or_, {**_INTS, **_BOOLS}),
@@ -101,39 +101,39 @@ OPERATIONS = [
     _builtin("abs", abs, {(DECIMAL,): DECIMAL, (TIMEDELTA,): TIMEDELTA}, {(INT,): INT, (FLOAT,): FLOAT}),
     _builtin(
         "int", int, {(STR,): INT, (FLOAT,): INT, (STR, INT): INT, (DECIMAL,): INT}, keeps=(INT,), constants={1: (10, 16, 1)},
-        texts="kernels.text_forms.integers", numbers="kernels.number_forms.truncated",
+        texts="kernels.text_forms.integers", numbers="kernels.numbers.truncated",
     ),
     _builtin(
         "float", float, {(STR,): FLOAT, (DECIMAL,): FLOAT}, {(INT,): FLOAT}, keeps=(FLOAT,), texts="kernels.text_forms.floats"
     ),
     _builtin(
         "round", round, {(FLOAT,): INT, (FLOAT, INT): FLOAT}, keeps=(INT,), constants={1: (0, 1, 2, -1)},
-        numbers="kernels.number_forms.rounded_to",
+        numbers="kernels.numbers.rounded_to",
     ),
     *(_builtin(name, function, {(INT,): STR}) for name, function in (("hex", hex), ("oct", oct), ("bin", bin), ("chr", chr))),
-    _builtin("ord", ord, {(STR,): INT}, texts="kernels.cuts.code_of", constants={0: ("a", "é", "\U0001f600", "")}),
+    _builtin("ord", ord, {(STR,): INT}, texts="kernels.text_forms.code_of", constants={0: ("a", "é", "\U0001f600", "")}),
     _builtin(
         "str", str, {(kind,): STR for kind in (FLOAT, BOOL, DATETIME, DATE, TIMEDELTA, DECIMAL, NONE)}, {(INT,): STR},
         keeps=(STR,), infer=lambda types: STR if len(types) == 1 and types[0].is_optional else None,
-        numbers="kernels.number_forms.written",
-        times="kernels.time_forms.text",
+        numbers="kernels.numbers.written",
+        times="kernels.times.text",
     ),
     _builtin(
-        "repr", repr, {(kind,): STR for kind in (INT, FLOAT, BOOL, STR, DECIMAL)}, numbers="kernels.number_forms.written"
+        "repr", repr, {(kind,): STR for kind in (INT, FLOAT, BOOL, STR, DECIMAL)}, numbers="kernels.numbers.written"
     ),
     _builtin(
         "format", format, {(kind, STR): STR for kind in (INT, FLOAT, STR, BOOL, DATETIME, DATE, DECIMAL)}, constants=_SPECS,
-        texts="kernels.text_forms.formatted", numbers="kernels.number_forms.formatted", times="kernels.time_forms.formatted",
+        texts="kernels.text_forms.formatted", numbers="kernels.numbers.formatted", times="kernels.times.formatted",
     ),
     _builtin("bool", bool, {}, {(kind,): BOOL for kind in (INT, FLOAT, BOOL, STR)}),
     OperationRule(
         "Decimal", decimal.Decimal, {(INT,): DECIMAL, (STR,): DECIMAL, (FLOAT,): DECIMAL}, target=decimal.Decimal, group="numbers"
     ),
     OperationRule("Decimal.scaleb", decimal.Decimal.scaleb, {(DECIMAL, INT): DECIMAL}, group="numbers", constants=_SMALL),
-    OperationRule("int.bit_length", int.bit_length, {(INT,): INT}, numbers="kernels.number_forms.bit_length", group="numbers"),
+    OperationRule("int.bit_length", int.bit_length, {(INT,): INT}, numbers="kernels.numbers.bit_length", group="numbers"),
     OperationRule("int.bit_count", int.bit_count, {(INT,): INT}, group="numbers"),
     OperationRule(
-        "float.is_integer", float.is_integer, {(FLOAT,): BOOL}, numbers="kernels.number_forms.is_whole", group="numbers"
+        "float.is_integer", float.is_integer, {(FLOAT,): BOOL}, numbers="kernels.numbers.is_whole", group="numbers"
     ),
     *(
         _math(name, _ONE)
@@ -157,9 +157,9 @@ OPERATIONS = [
     _math("gcd", _INTS, "common_divisor"),
     _math("lcm", _INTS),
     _math("isqrt", {(INT,): INT}),
-    OperationRule(AS_FLOAT_32, converter(Types.FLOAT()), numbers="kernels.number_forms.as_float_32"),
+    OperationRule(AS_FLOAT_32, converter(Types.FLOAT()), numbers="kernels.numbers.as_float_32"),
     *(
-        OperationRule(name, converter(_CONVERTERS[bits]), numbers=f"kernels.number_forms.as_int_{bits}")
+        OperationRule(name, converter(_CONVERTERS[bits]), numbers=f"kernels.numbers.as_int_{bits}")
         for bits, name in AS_INTS.items()
     ),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import math
@@ -13,10 +14,43 @@ from collections.abc import Callable
 from typing import Any
 from urllib import parse
 
-from funken.expr.python.json_values import value_as_json
+from funken.dataclass import dataclass
 from funken.expr.python.objects import BYTES, HASH, MATCH, PATTERN, TEXTS
 from funken.expr.python.operation import OperationRule, Signatures
 from funken.expr.types import BOOL, INT, STR, Tuple, optional
+
+# ---- Values as ``json.dumps`` writes them, one by one.
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """How ``json.dumps`` writes: what is between items, what behind a key, and its options."""
+
+    item: str = ", "
+    key: str = ": "
+    ensure_ascii: bool = True
+    sort_keys: bool = False
+    default_str: bool = False
+
+
+@functools.lru_cache(maxsize=16)
+def _encoder(options: JsonOptions) -> json.JSONEncoder:
+    return json.JSONEncoder(
+        separators=(options.item, options.key),
+        ensure_ascii=options.ensure_ascii,
+        sort_keys=options.sort_keys,
+        default=str if options.default_str else None,
+    )
+
+
+def value_as_json(value: Any, options: JsonOptions) -> str:
+    """Return what ``json.dumps`` does.
+
+    >>> value_as_json([1, None, "e"], JsonOptions(item=","))
+    '[1,null,"e"]'
+    """
+    return _encoder(options).encode(value)
+
 
 _TEXT: Signatures = {(STR,): STR}
 _TEST: Signatures = {(STR,): BOOL}
@@ -90,8 +124,8 @@ OPERATIONS = [
         _text(name, {**_TEXT, **_OF_TWO}, f"kernels.text_forms.{name}", constants=_PARTS)
         for name in ("strip", "lstrip", "rstrip")
     ),
-    _text("removeprefix", _OF_TWO, "kernels.cuts.without_prefix", constants=_PARTS),
-    _text("removesuffix", _OF_TWO, "kernels.cuts.without_suffix", constants=_PARTS),
+    _text("removeprefix", _OF_TWO, "kernels.text_forms.without_prefix", constants=_PARTS),
+    _text("removesuffix", _OF_TWO, "kernels.text_forms.without_suffix", constants=_PARTS),
     *(
         _text(name, _SEARCH, f"kernels.text_forms.{name}", constants={**_PARTS, 2: (0, 1, -2)})
         for name in ("find", "rfind", "index", "rindex", "count")
@@ -136,8 +170,9 @@ OPERATIONS = [
     ),
     OperationRule("json text", json.encoder.encode_basestring, _TEXT, texts="kernels.text_forms.in_json"),
     OperationRule("json ascii", json.encoder.encode_basestring_ascii, _TEXT, texts="kernels.text_forms.in_ascii_json"),
-    OperationRule("json float", _json_float, numbers="kernels.number_forms.written"),
+    OperationRule("json float", _json_float, numbers="kernels.numbers.written"),
     OperationRule("json value", value_as_json),
 ]  # fmt: skip
 
-__all__ = ["OPERATIONS"]
+
+__all__ = ["OPERATIONS", "JsonOptions", "value_as_json"]

@@ -22,7 +22,7 @@ _WRITTEN = {0: ("2024-02-29", "2024-02-29T23:59:59.999999", "1969-12-31T23:00:00
 
 
 def _attribute(kind: Atomic, name: str) -> OperationRule:
-    kernel = "" if kind == TIMEDELTA else f"kernels.time_forms.{name}"
+    kernel = "" if kind == TIMEDELTA else f"kernels.times.{name}"
     written = f"{{0}}.{name}"
     return OperationRule(
         f"@{kind}.{name}", operator.attrgetter(name), {(kind,): INT}, times=kernel, written=written, group="times"
@@ -45,17 +45,17 @@ def _in_zone(time: dates.datetime, zone: dates.tzinfo | None) -> dates.datetime:
 OPERATIONS = [
     *(_attribute(kind, name) for kind, names in _ATTRIBUTES.items() for name in names),
     *(
-        _method(kind, name, INT, f"kernels.time_forms.{name}")
+        _method(kind, name, INT, f"kernels.times.{name}")
         for kind in (DATETIME, DATE)
         for name in ("weekday", "isoweekday", "toordinal")
     ),
-    *(_method(kind, "isoformat", STR, "kernels.time_forms.isoformat") for kind in (DATETIME, DATE)),
-    *(_method(kind, "strftime", STR, "kernels.time_forms.strftime", STR, constants=_FORMATS) for kind in (DATETIME, DATE)),
-    _method(DATETIME, "timestamp", FLOAT, "kernels.time_forms.timestamp"),
-    _method(DATETIME, "date", DATE, "kernels.time_forms.day_of"),
+    *(_method(kind, "isoformat", STR, "kernels.times.isoformat") for kind in (DATETIME, DATE)),
+    *(_method(kind, "strftime", STR, "kernels.times.strftime", STR, constants=_FORMATS) for kind in (DATETIME, DATE)),
+    _method(DATETIME, "timestamp", FLOAT, "kernels.times.timestamp"),
+    _method(DATETIME, "date", DATE, "kernels.times.day_of"),
     OperationRule(
         "datetime.replace tzinfo", _in_zone, {(DATETIME, TIMEZONE): DATETIME, (DATETIME, NONE): DATETIME}, group="times",
-        times="kernels.time_forms.in_zone", written="{0}.replace(tzinfo={1})", constants={1: (dates.UTC, None)},
+        times="kernels.times.in_zone", written="{0}.replace(tzinfo={1})", constants={1: (dates.UTC, None)},
     ),
     _method(TIMEDELTA, "total_seconds", FLOAT),
     _function(

@@ -15,7 +15,7 @@ from typing import Any
 from funken.expr.ir import Node
 from funken.expr.rules import AggregateRule, EvaluationError
 from funken.expr.sql.calls import Result, infer, signatures_of
-from funken.expr.sql.runs import intersection, runs_of, size, symmetric, union
+from funken.expr.sql.misc import intersection, runs_of, size, symmetric, union
 from funken.expr.sql.types import (
     ArrayType,
     DecimalType,

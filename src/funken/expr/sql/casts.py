@@ -9,8 +9,7 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, function
-from funken.expr.sql.literals import MONTHS, SECONDS
-from funken.expr.sql.runs import to_bytes
+from funken.expr.sql.misc import to_bytes
 from funken.expr.sql.texts import (
     DAY_NS,
     instant_nanos,
@@ -59,6 +58,8 @@ from funken.expr.sql.types import (
     is_text,
 )
 from funken.expr.sql.values import (
+    MONTHS,
+    SECONDS,
     fit,
     from_internal,
     integral_bounds,

@@ -18,7 +18,7 @@ from funken.expr.sql.calls import (
     per_value,
     refuse,
 )
-from funken.expr.sql.patterns import regular_expression
+from funken.expr.sql.strings import regular_expression
 from funken.expr.sql.types import (
     STRING,
     ArrayType,

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from funken.expr.rules import EvaluationError
-from funken.expr.sql.literals import days_of
 from funken.expr.sql.texts import DAY_NS, timestamp_text
 from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, TimestampType
+from funken.expr.sql.values import days_of
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 _PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)

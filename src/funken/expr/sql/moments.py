@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.expr.rules import EvaluationError
-from funken.expr.sql.literals import MILLIS
 from funken.expr.sql.texts import DAY_MS, DAY_NS
 from funken.expr.sql.types import DateType, LogicalType, TimeOfDayType, YearMonthIntervalType
+from funken.expr.sql.values import MILLIS
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 SPANS = {"WEEK": 7 * DAY_MS, **MILLIS, "MILLISECOND": 1}

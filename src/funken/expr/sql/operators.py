@@ -9,7 +9,6 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cannot_apply, cast, described, function, nullable_of, refuse
-from funken.expr.sql.literals import MONTHS, SECONDS
 from funken.expr.sql.moments import months_between, nanos_of, plus_interval
 from funken.expr.sql.texts import DAY_MS
 from funken.expr.sql.types import (
@@ -36,7 +35,7 @@ from funken.expr.sql.types import (
     is_text,
     is_timestamp,
 )
-from funken.expr.sql.values import EXACT, is_scalar, key_of, single, to_internal, wrap
+from funken.expr.sql.values import EXACT, MONTHS, SECONDS, is_scalar, key_of, single, to_internal, wrap
 
 BOOLEAN = BooleanType()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
-from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, refuse
+from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, once_per_value, refuse
 from funken.expr.sql.formats import format_time, parse_time
 from funken.expr.sql.moments import (
     MONTHS_OF,
@@ -24,7 +24,6 @@ from funken.expr.sql.moments import (
     plus_interval,
 )
 from funken.expr.sql.numbers import ROUND_TO_WHOLE, WHOLE_TYPE
-from funken.expr.sql.repeated import once_per_value
 from funken.expr.sql.texts import (
     DAY_MS,
     DAY_NS,

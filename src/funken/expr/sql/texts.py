@@ -11,7 +11,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from funken.expr.rules import EvaluationError
-from funken.expr.sql.literals import days_of
 from funken.expr.sql.types import (
     ArrayType,
     BinaryType,
@@ -36,7 +35,7 @@ from funken.expr.sql.types import (
     VariantType,
     YearMonthIntervalType,
 )
-from funken.expr.sql.values import VariantValue, shortest_single
+from funken.expr.sql.values import VariantValue, days_of, shortest_single
 
 DAY_MS, DAY_NS = 86_400_000, 86_400_000_000_000
 _FIRST = datetime.date(1970, 1, 1).toordinal()

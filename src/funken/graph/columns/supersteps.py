@@ -6,7 +6,7 @@ messages to the part. So a superstep has one exchange, of arrays, and a checkpoi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from funken.dataset import DataSet, DataSetRuntimeContext, DoubleSumAggregator
 from funken.errors import InvalidProgram
-from funken.graph.columns.parts import GraphPart, PartLayout, Route, keys_of, parts
+from funken.graph.columns.parts import GraphPart, PartLayout, Route, joined, keys_of, parts, value_of_each
+from funken.graph.columns.triads import resolved, undirected_parts
 from funken.graph.core import GraphBase
 
 _STATE, _MESSAGE = 0, 1
@@ -184,3 +185,367 @@ def received(messages: list[tuple[Any, ...]], into: Any, reduce: Any) -> Any:
     for targets, values in messages:
         into[targets] = reduce(into[targets], values)
     return into
+
+
+# ---- Programs that propagate the least value: connected components, shortest paths, breadth-first search.
+
+
+class LeastValue(PartProgram):
+    """Every vertex takes the least value of its own and its neighbours', until nothing changes."""
+
+    layout = PartLayout(both=True, values=True)
+    weigh: Any = None
+
+    def start(self, part: GraphPart) -> tuple[Any, Any]:
+        """Return the values that the vertices begin with, and which of them are sent."""
+        return value_of_each(part, "connected components need a value per vertex, to take the least of"), np.ones(
+            len(part), bool
+        )
+
+    def step(
+        self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
+    ) -> tuple[Any, list[Message]]:
+        """Take what came, and send what is new."""
+        if state is None:
+            values, changed = self.start(part)
+            view.add("active", 1)
+        else:
+            values = received(messages, state.copy(), np.minimum)
+            changed = values != state
+            count = int(changed.sum())
+            view.add("active", count)
+            if not count:
+                return values, []
+        active = None if changed.all() else changed
+        return values, pushed(part.routes, values, np.minimum, self.weigh, active)
+
+    def results(self, part: GraphPart, state: Any) -> Iterable[Any]:
+        """Return ids and values."""
+        return zip(part.ids.tolist(), state.tolist(), strict=True)
+
+
+class Distance(LeastValue):
+    """The least sum of weights from a source; infinite where there is no way."""
+
+    weigh: Callable[[Any, Any], Any] = staticmethod(np.add)
+
+    def __init__(self, source: Any, weighted: bool = True) -> None:
+        self.source = source
+        self.layout = PartLayout(weights=weighted)
+        if not weighted:
+            self.weigh = _one_more
+
+    def start(self, part: GraphPart) -> tuple[Any, Any]:
+        """Begin at the source."""
+        values = np.full(len(part), np.inf)
+        here = _places(part.ids, self.source)
+        values[here] = 0.0
+        return values, here
+
+
+class Level(Distance):
+    """The number of edges from a source, for those that can be reached."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(source, weighted=False)
+
+    def results(self, part: GraphPart, state: Any) -> Iterable[Any]:
+        """Return ids and levels."""
+        reached = np.isfinite(state)
+        return zip(part.ids[reached].tolist(), state[reached].astype(np.int64).tolist(), strict=True)
+
+
+def _one_more(values: Any, _: Any) -> Any:
+    return values + 1.0
+
+
+def _places(ids: Any, wanted: Any) -> Any:
+    """Return where the ids are the wanted one."""
+    if ids.dtype == np.int64:
+        return ids == wanted if isinstance(wanted, (int, float)) else np.zeros(len(ids), bool)
+    return np.fromiter((each == wanted for each in ids.tolist()), bool, len(ids))
+
+
+# ---- Programs of repeated sums: PageRank and HITS.
+
+
+class Ranks(PartProgram):
+    """PageRank. Superstep 1 counts the vertices, 2 sends the first ranks, every later one is an iteration."""
+
+    sums = ("vertices", "dangling")
+    converges = "change"
+
+    def __init__(self, damping: float, threshold: float | None, zero_degree: bool) -> None:
+        self._damping = damping
+        self.below = -1.0 if threshold is None else threshold
+        self._zero_degree = zero_degree
+
+    def ended(self, superstep: int, total: float) -> bool:
+        """Whether the sum of changes is below the threshold; the first two supersteps change nothing."""
+        return superstep > 2 and total < self.below
+
+    def _counted(self, part: GraphPart) -> Any:
+        return np.ones(len(part), bool) if self._zero_degree else (part.out_degree + part.in_degree) > 0
+
+    def step(
+        self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
+    ) -> tuple[Any, list[Message]]:
+        """Add up what came, and send each rank in equal shares."""
+        counted = self._counted(part)
+        if state is None:
+            view.add("vertices", counted.sum())
+            return (0.0, None), []
+        count, rank = state
+        if rank is None:
+            count = view.before("vertices")
+            rank = np.where(counted, 1.0 / max(count, 1.0), 0.0)
+        else:
+            came = received(messages, np.zeros(len(part)), np.add)
+            shared = (1.0 - self._damping + self._damping * view.before("dangling")) / max(count, 1.0)
+            new = np.where(counted, shared + self._damping * came, 0.0)
+            view.add("change", np.abs(new - rank).sum())
+            rank = new
+        dangling = part.out_degree == 0
+        view.add("dangling", rank[dangling].sum())
+        return (count, rank), pushed(part.routes, rank / np.maximum(part.out_degree, 1), np.add)
+
+    def results(self, part: GraphPart, state: Any) -> Iterable[Any]:
+        """Return ids and ranks."""
+        counted = self._counted(part)
+        return zip(part.ids[counted].tolist(), state[1][counted].tolist(), strict=True)
+
+
+class HubsAndAuthorities(PartProgram):
+    """HITS. In even supersteps hubs have come, in odd ones authorities; iteration *n* ends with superstep 2n + 2.
+
+    Scores are scaled when they have been sent: the sum of their squares is known one superstep later.
+    """
+
+    layout = PartLayout(backward=True)
+    sums = ("squares",)
+    converges = "change"
+
+    def __init__(self, threshold: float | None) -> None:
+        self.below = -1.0 if threshold is None else threshold
+
+    def ended(self, superstep: int, total: float) -> bool:
+        """Whether an iteration has changed less than the threshold."""
+        return superstep > 2 and superstep % 2 == 0 and total < self.below
+
+    def step(
+        self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
+    ) -> tuple[Any, list[Message]]:
+        """Scale what was sent, and add up what came."""
+        if state is None:
+            hubs = np.ones(len(part))
+            return (hubs, hubs, np.zeros(len(part)), 0.0), pushed(part.routes, hubs, np.add)
+        raw, hubs, authorities, change = state
+        scale = np.sqrt(view.before("squares")) or 1.0
+        came = received(messages, np.zeros(len(part)), np.add) / scale
+        view.add("squares", (came**2).sum())
+        scaled = raw / scale
+        if view.number % 2 == 0:
+            view.add("change", change + np.abs(scaled - hubs).sum())
+            return (came, scaled, authorities, 0.0), pushed(part.backward, came, np.add)
+        change = np.abs(scaled - authorities).sum()
+        return (came, hubs, scaled, change), pushed(part.routes, came, np.add)
+
+    def results(self, part: GraphPart, state: Any) -> Iterable[Any]:
+        """Return ids, hub and authority scores."""
+        return zip(part.ids.tolist(), state[1].tolist(), state[2].tolist(), strict=True)
+
+
+# ---- Pairs of vertices with common neighbours: each vertex makes the pairs of its neighbours, which are summed per
+# pair.
+
+
+PAIRS = 1 << 22
+"""How many pairs are made before they are summed."""
+
+
+def common_neighbors(graph: GraphBase, by_degree: bool) -> DataSet:
+    """Return ``(id, id, sum, degree, degree)`` for all pairs with a common neighbour.
+
+    The sum counts the common neighbours; with ``by_degree``, one counts 1 / ln(its degree).
+    """
+    pairs = undirected_parts(graph).flat_map(_Pairs(by_degree)).name("pairs of neighbours")
+    summed = pairs.group_by(0).reduce_group(_summed).name("common neighbours")
+    return resolved(graph, summed, 2)
+
+
+class _Pairs:
+    def __init__(self, by_degree: bool) -> None:
+        self._by_degree = by_degree
+
+    def __call__(self, found: Any) -> Iterator[Any]:
+        """Yield (key of the first one's part, numbers, numbers, sums)."""
+        part: GraphPart = found[1]
+        source = joined([route.source for route in part.routes])
+        target = joined([route.target_of_each().astype(np.int64) * part.parts + route.part for route in part.routes])
+        order = np.lexsort((target, source))
+        source, target = source[order], target[order]
+        ends = np.cumsum(part.out_degree)[source] if len(source) else source
+        later = ends - np.arange(len(source)) - 1  # how many neighbours of the same vertex come behind
+        bounds = np.concatenate([[0], np.cumsum(later)])
+        weight = 1.0 / np.log(np.maximum(part.out_degree, 2)) if self._by_degree else np.ones(len(part))
+        begin = 0
+        keys = keys_of(part.parts)
+        while begin < len(source):
+            end = max(begin + 1, int(np.searchsorted(bounds, bounds[begin] + PAIRS, side="right")) - 1)
+            counts = later[begin:end]
+            first = np.repeat(np.arange(begin, end), counts)
+            second = first + 1 + np.arange(len(first)) - np.repeat(bounds[begin:end] - bounds[begin], counts)
+            one, other, sums = totals(target[first], target[second], weight[source[first]])
+            for owner in range(part.parts):
+                chosen = one % part.parts == owner
+                if chosen.any():
+                    yield keys[owner], one[chosen], other[chosen], sums[chosen]
+            begin = end
+
+
+def totals(one: Any, other: Any, values: Any) -> tuple[Any, Any, Any]:
+    """Sum values per pair.
+
+    >>> [found.tolist() for found in totals(np.array([1, 1, 0]), np.array([2, 2, 1]), np.array([1.0, 2.0, 4.0]))]
+    [[0, 1], [1, 2], [4.0, 3.0]]
+    """
+    if not len(one):
+        return one, other, values
+    order = np.lexsort((other, one))
+    one, other, values = one[order], other[order], values[order]
+    starts = np.flatnonzero(np.concatenate([[True], (one[1:] != one[:-1]) | (other[1:] != other[:-1])]))
+    return one[starts], other[starts], np.add.reduceat(values, starts)
+
+
+def _summed(group: Iterable[Any]) -> Iterator[Any]:
+    records = list(group)
+    yield totals(*(joined([record[place] for record in records]) for place in (1, 2, 3)))
+
+
+# ---- Programs in which vertices take the label that is strongest among their neighbours.
+
+
+def grouped(targets: Any, labels: Any, *sums: Any, greatest: Any = None) -> tuple[Any, ...]:
+    """Return distinct (target, label) pairs in order, with sums, and with the greatest of an array.
+
+    >>> from funken.graph.columns.parts import column
+    >>> [found.tolist() for found in grouped(np.array([2, 1, 2]), column(["a", "b", "a"]), np.array([1, 1, 1]))]
+    [[1, 2], ['b', 'a'], [1, 2]]
+    """
+    if labels.dtype == object:
+        kinds, codes = np.unique(labels, return_inverse=True)
+    else:
+        kinds, codes = None, labels
+    order = np.lexsort((codes, targets))
+    targets, codes = targets[order], codes[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (targets[1:] != targets[:-1]) | (codes[1:] != codes[:-1])
+    starts = np.flatnonzero(new)
+    found = [targets[starts], codes[starts] if kinds is None else kinds[codes[starts]]]
+    if len(starts):
+        found += [np.add.reduceat(each[order], starts) for each in sums]
+        found += [np.maximum.reduceat(greatest[order], starts)] if greatest is not None else []
+    else:
+        found += [each[:0] for each in sums] + ([greatest[:0]] if greatest is not None else [])
+    return tuple(found)
+
+
+def _last_of_each(targets: Any) -> Any:
+    """Return the place of the last entry of each target in a sorted array."""
+    return np.flatnonzero(np.concatenate([targets[1:] != targets[:-1], [True]])) if len(targets) else targets
+
+
+def _codes(labels: Any) -> Any:
+    return labels if labels.dtype != object else np.unique(labels, return_inverse=True)[1]
+
+
+def _labels(part: GraphPart, algorithm: str) -> Any:
+    return value_of_each(part, f"{algorithm} needs a label per vertex as its value")
+
+
+class MostFrequent(PartProgram):
+    """Label propagation."""
+
+    layout = PartLayout(values=True)
+
+    def step(
+        self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
+    ) -> tuple[Any, list[Message]]:
+        """Take the most frequent label of this superstep's messages; send it on if it is new."""
+        if state is None:
+            labels = _labels(part, "label propagation")
+            view.add("active", 1)
+            return labels, self._sent(part, labels, np.ones(len(part), bool))
+        if not messages:
+            return state, []
+        targets, came, counts = grouped(*(joined([message[at] for message in messages]) for at in range(3)))
+        order = np.lexsort((_codes(came), counts, targets))
+        targets, came, counts = targets[order], came[order], counts[order]
+        last = _last_of_each(targets)
+        at, best, most = targets[last], came[last], counts[last]
+        labels = state.astype(joined([state[:0], best[:0]]).dtype)
+        own = labels[at]
+        labels[at] = np.where(most > 1, best, np.maximum(best, own))
+        changed = labels != state
+        view.add("active", changed.sum())
+        return labels, self._sent(part, labels, changed)
+
+    @staticmethod
+    def _sent(part: GraphPart, labels: Any, active: Any) -> list[Message]:
+        sent: list[Message] = []
+        for route in part.routes:
+            chosen = active[route.source]
+            if chosen.any():
+                counts = np.ones(int(chosen.sum()), np.int64)
+                found = grouped(route.target_of_each()[chosen], labels[route.source[chosen]], counts)
+                sent.append((route.part, found))
+        return sent
+
+    def results(self, part: GraphPart, state: Any) -> Iterable[Any]:
+        """Return ids and labels."""
+        return zip(part.ids.tolist(), state.tolist(), strict=True)
+
+
+class StrongestLabel(PartProgram):
+    """Community detection: labels have scores, which get weaker the further they travel."""
+
+    layout = PartLayout(both=True, values=True, weights=True)
+
+    def __init__(self, delta: float) -> None:
+        self._delta = delta
+
+    def step(
+        self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
+    ) -> tuple[Any, list[Message]]:
+        """Take the label with the greatest sum of scores."""
+        view.add("active", 1)
+        if state is None:
+            labels, scores = _labels(part, "community detection"), np.ones(len(part))
+            return (labels, scores), self._sent(part, labels, scores)
+        labels, scores = state
+        if not messages:
+            return state, []
+        columns = [joined([message[at] for message in messages]) for at in range(4)]
+        targets, came, total, single = grouped(*columns[:3], greatest=columns[3])
+        order = np.lexsort((-_codes(came), total, targets))
+        targets, came, single = targets[order], came[order], single[order]
+        last = _last_of_each(targets)
+        at, best, score = targets[last], came[last], single[last]
+        labels = labels.astype(joined([labels[:0], best[:0]]).dtype)
+        scores = scores.copy()
+        weaker = np.where(best != labels[at], self._delta / (view.number - 1), 0.0)
+        labels[at], scores[at] = best, score - weaker
+        return (labels, scores), self._sent(part, labels, scores)
+
+    @staticmethod
+    def _sent(part: GraphPart, labels: Any, scores: Any) -> list[Message]:
+        return [(route.part, StrongestLabel._along(route, labels, scores)) for route in part.routes]
+
+    @staticmethod
+    def _along(route: Route, labels: Any, scores: Any) -> tuple[Any, ...]:
+        score = scores[route.source] * route.weight
+        return grouped(route.target_of_each(), labels[route.source], score, greatest=score)
+
+    def results(self, part: GraphPart, state: Any) -> Iterable[Any]:
+        """Return ids and labels."""
+        return zip(part.ids.tolist(), state[0].tolist(), strict=True)

@@ -7,16 +7,508 @@ parallelism, and those of windows not on the order of the edges either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import pickle
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
-from funken import AggregateFunction, DataStream, KeySelector, StreamExecutionEnvironment
+from funken import (
+    MAX_WATERMARK,
+    MIN_TIMESTAMP,
+    AggregateFunction,
+    DataStream,
+    FilterFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapStateDescriptor,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WindowAssigner,
+    WindowedStream,
+)
 from funken.errors import InvalidProgram
-from funken.graph.records import EdgeDirection, GraphEdge, GraphVertex
-from funken.graph.streaming.aggregation import aggregated
-from funken.graph.streaming.neighborhoods import CollectNeighbors, FirstOfKey, Neighborhood
-from funken.graph.streaming.running import RunningCount
-from funken.graph.streaming.slices import EdgeSlice
+from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex
+from funken.sdk import Operator, Timestamps, UserFunction, Values, copied_block, load_state
+
+# ---- Summaries of a stream of edges: folded in every task, merged pane by pane, kept in one task.
+#
+# A *pane* is a window of event time, the same for all tasks. A task folds its edges into one accumulator per pane,
+# and hands it on when the watermark has passed the pane, before that watermark. So what merges has all of a pane
+# when its own watermark passes, and a result depends neither on the parallelism nor on the order of the edges, as
+# long as the function's does not. No accumulator is ever in two places: it is in the state of one task, or on the
+# way.
+
+
+AT_END = MAX_WATERMARK + 1
+"""The end of the only pane, where there is no window."""
+
+Partial: TypeAlias = tuple[int, int, Any]
+"""The number of the task that merges it, modulo its parallelism; the end of the pane; the accumulator."""
+
+
+def aggregated(
+    edges: DataStream[Any], function: AggregateFunction[Any, Any, Any], window: Any, degree: int | None, running: bool
+) -> DataStream[Any]:
+    """Return the summaries of a stream, one per pane."""
+    for method in ("create_accumulator", "add", "get_result", "merge"):
+        if not callable(getattr(function, method, None)) or isinstance(function, type):
+            raise InvalidProgram(f"aggregate() needs an AggregateFunction with merge(), but got {function!r}.")
+    if degree is not None and (isinstance(degree, bool) or not isinstance(degree, int) or degree < 2):
+        raise InvalidProgram(f"aggregate(): the degree of the tree has to be 2 or more, but is {degree!r}.")
+    size = AT_END if window is None else TumblingEventTimeWindows.of(window).size
+    rich = hasattr(function, "open") and hasattr(function, "close")
+    user = UserFunction(function, None, rich)
+    partials = edges.transform("fold edges", FoldSpec(user, size, running))
+    width = edges.get_execution_environment().get_parallelism()
+    while degree is not None and width > degree:
+        width = -(-width // degree)
+        tree = partials.partition_custom(_owner, lambda partial: partial[0] // degree)
+        partials = tree.transform("merge summaries", MergeSpec(user)).set_parallelism(width)
+    merged = partials.global_().transform("summary", SummarizeSpec(user, running))
+    return merged.force_non_parallel()
+
+
+def _owner(number: int, tasks: int) -> int:
+    return number % tasks
+
+
+class PaneOperator(Operator):
+    """Keeps an accumulator per pane, and hands over those that the watermark has passed."""
+
+    state = "panes"
+
+    def __init__(self, user: UserFunction) -> None:
+        self._user = user
+        self._function = user.target
+        self._panes: dict[int, Any] = {}
+
+    def open(self) -> None:
+        """Open the function, and take over the panes of a snapshot: of several tasks, if there were more."""
+        self._user.open(self.context)
+        for end, accumulator in map(load_state, self.context.operator_state.split.get(self.state, ())):
+            self._merge(end, accumulator)
+        self.context.before_snapshot.append(self._save)
+
+    def _save(self) -> None:
+        saved = [pickle.dumps(pane, pickle.HIGHEST_PROTOCOL) for pane in self._panes.items()]
+        self.context.operator_state.split[self.state] = saved
+
+    def _merge(self, end: int, accumulator: Any) -> None:
+        known = self._panes.get(end)
+        self._panes[end] = accumulator if known is None else self._function.merge(known, accumulator)
+
+    def watermark(self, watermark: int) -> None:
+        """Hand over what is complete, then pass the watermark on."""
+        ends = sorted(end for end in self._panes if end - 1 <= watermark)
+        if ends:
+            found = [self.complete(end, self._panes.pop(end)) for end in ends]
+            self.output.emit(found, [end - 1 for end in ends])
+        super().watermark(watermark)
+
+    def complete(self, end: int, accumulator: Any) -> Any:
+        """Return the record of a complete pane."""
+        return self.context.subtask, end, accumulator
+
+    def close(self) -> None:
+        """Close the function."""
+        self._user.close()
+
+
+class FoldEdges(PaneOperator):
+    """Adds edges to the accumulators of their panes."""
+
+    def __init__(self, user: UserFunction, size: int, running: bool) -> None:
+        super().__init__(user)
+        self._size, self._running = size, running
+
+    def open(self) -> None:
+        """Have a counter for late edges."""
+        super().open()
+        self._late = self.context.metrics.counter("numLateRecordsDropped")
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Add a block; the pane is looked up when it changes."""
+        panes, add = self._panes, self._function.add
+        if self._size == AT_END:
+            accumulator = panes.pop(AT_END, None)
+            accumulator = self._function.create_accumulator() if accumulator is None else accumulator
+            for edge in values:
+                accumulator = add(edge, accumulator)
+            panes[AT_END] = accumulator
+            return
+        if timestamps is None:
+            raise self._no_timestamp(values[0])
+        begin = end = current = MIN_TIMESTAMP
+        accumulator = None
+        for edge, at in zip(values, timestamps, strict=True):
+            if not begin <= at < end:
+                if current != MIN_TIMESTAMP:
+                    panes[current] = accumulator
+                if at <= MIN_TIMESTAMP:
+                    raise self._no_timestamp(edge)
+                begin = at - at % self._size
+                end = current = begin + self._size
+                if end - 1 <= self.current_watermark:
+                    begin = end  # the next edge is looked at again
+                    if not self._running:
+                        self._late.inc()
+                        current = MIN_TIMESTAMP
+                        continue
+                    horizon = self.current_watermark + 1
+                    current = min(horizon - horizon % self._size + self._size, AT_END)
+                accumulator = panes.get(current)
+                if accumulator is None:
+                    accumulator = self._function.create_accumulator()
+            accumulator = add(edge, accumulator)
+        if current != MIN_TIMESTAMP:
+            panes[current] = accumulator
+
+    def _no_timestamp(self, edge: Any) -> InvalidProgram:
+        return InvalidProgram(
+            f"{self.context.operator}: the edge {edge!r} has no timestamp, which a window needs. Call "
+            "assign_timestamps_and_watermarks() on the stream, or aggregate without a window."
+        )
+
+
+class MergeSummaries(PaneOperator):
+    """Merges partial accumulators of the same pane."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Merge what came."""
+        for _, end, accumulator in values:
+            self._merge(end, accumulator)
+
+
+class Summarize(MergeSummaries):
+    """Merges the panes in their order, if it is running, and emits the result."""
+
+    def __init__(self, user: UserFunction, running: bool) -> None:
+        super().__init__(user)
+        self._running = running
+        self._so_far: Any = None
+        self._begun = False
+
+    def complete(self, end: int, accumulator: Any) -> Any:
+        """Return the result after a pane."""
+        if self._running:
+            if self._begun:
+                accumulator = self._function.merge(self._so_far, accumulator)
+            self._so_far, self._begun = accumulator, True
+        result = self._function.get_result(accumulator)
+        return copied_block([result])[0] if result is accumulator else result
+
+    def snapshot(self) -> bytes:
+        """Return the summary of all panes that are complete, as it is now."""
+        return pickle.dumps((self._so_far, self._begun), pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on."""
+        self._so_far, self._begun = load_state(snapshot)
+
+
+@dataclass(frozen=True)
+class FoldSpec:
+    """Makes what folds."""
+
+    user: UserFunction
+    size: int
+    running: bool
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return FoldEdges(self.user, self.size, self.running)
+
+
+@dataclass(frozen=True)
+class MergeSpec:
+    """Makes what merges."""
+
+    user: UserFunction
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return MergeSummaries(self.user)
+
+
+@dataclass(frozen=True)
+class SummarizeSpec:
+    """Makes what keeps the summary."""
+
+    user: UserFunction
+    running: bool
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return Summarize(self.user, self.running)
+
+
+# ---- A slice of a stream of edges: windows over the neighbourhood of each vertex.
+
+
+class EdgeSlice:
+    """The edges of each vertex, in windows; a vertex without edges in a window is not in its results.
+
+    >>> from funken import WatermarkStrategy
+    >>> from funken.graph import EdgeDirection, EdgeStream
+    >>> from funken.testing import local
+    >>> strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda edge, _: edge[2])
+    >>> edges = [(1, 2, 10), (1, 3, 20), (2, 3, 30), (4, 1, 120)]
+    >>> stream = EdgeStream.from_stream(local(edges).assign_timestamps_and_watermarks(strategy))
+    >>> sorted(stream.slice(100).reduce_on_edges(lambda one, other: one + other).execute_and_collect(limit=3))
+    [(1, 30), (2, 30), (4, 120)]
+    >>> nearest = stream.slice(100, EdgeDirection.ALL).apply_on_neighbors(lambda id, pairs: [(id, sorted(n for n, _ in pairs))])
+    >>> sorted(nearest.execute_and_collect(limit=5))
+    [(1, [2, 3]), (1, [4]), (2, [1, 3]), (3, [1, 2]), (4, [1])]
+    >>> counts = stream.slice(100).fold_neighbors((None, 0), lambda so_far, id, neighbor, value: (id, so_far[1] + 1))
+    >>> sorted(counts.execute_and_collect(limit=3))
+    [(1, 2), (2, 1), (4, 1)]
+    """
+
+    def __init__(self, edges: DataStream[GraphEdge], window: Any) -> None:
+        self._edges = edges
+        self._window: Any = window if isinstance(window, WindowAssigner) else TumblingEventTimeWindows.of(window)
+
+    def _windows(self, edges: DataStream[Any]) -> WindowedStream[Any, Any, Any]:
+        return edges.key_by(lambda edge: edge[0]).window(self._window)
+
+    def reduce_on_edges(self, function: Callable[[Any, Any], Any]) -> DataStream[tuple[Any, Any]]:
+        """Reduce the values of a vertex's edges, two at a time, to ``(id, value)``."""
+        values = self._edges.map(lambda edge: (edge[0], edge[2]))
+        return self._windows(values).reduce(_Reduced(function)).name("reduce on edges")
+
+    def fold_neighbors(self, initial: Any, function: Callable[[Any, Any, Any, Any], Any]) -> DataStream[Any]:
+        """Fold a vertex's neighbours, as they come: ``function(so far, id, neighbour, edge value)``, from ``initial`` on.
+
+        The initial value is not to be changed by the function.
+        """
+        return self._windows(self._edges).aggregate(_Folded(initial, function)).name("fold neighbours")
+
+    def apply_on_neighbors(self, function: Callable[[Any, list[tuple[Any, Any]]], Iterable[Any]]) -> DataStream[Any]:
+        """Call ``function(id, [(neighbour, edge value), ...])`` for each vertex; it returns or yields any records."""
+        return self._windows(self._edges).apply(_Applied(function)).name("apply on neighbours")
+
+
+class _Reduced:
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Reduce two values of a vertex."""
+        return one[0], self._function(one[1], other[1])
+
+
+class _Folded(AggregateFunction):
+    def __init__(self, initial: Any, function: Callable[[Any, Any, Any, Any], Any]) -> None:
+        self._initial, self._function = initial, function
+
+    def create_accumulator(self) -> Any:
+        """Begin."""
+        return self._initial
+
+    def add(self, value: GraphEdge, accumulator: Any) -> Any:
+        """Fold a neighbour."""
+        return self._function(accumulator, *value)
+
+    def get_result(self, accumulator: Any) -> Any:
+        """Return what was folded."""
+        return accumulator
+
+
+class _Applied:
+    def __init__(self, function: Callable[[Any, list[tuple[Any, Any]]], Iterable[Any]]) -> None:
+        self._function = function
+
+    def __call__(self, key: Any, window: Any, edges: list[GraphEdge]) -> Iterable[Any]:
+        """Apply the function to the neighbours of one vertex."""
+        return self._function(key, [(edge[1], edge[2]) for edge in edges])
+
+
+# ---- What is kept per vertex or edge while edges come, in keyed state.
+
+
+class Neighborhood(NamedTuple):
+    """An edge, and the neighbours that its source has by then.
+
+    >>> Neighborhood(1, 3, (2, 3)).neighbors
+    (2, 3)
+    """
+
+    source: Any
+    target: Any
+    neighbors: tuple[Any, ...]
+
+
+class FirstOfKey(FilterFunction):
+    """Keeps the first record of a key."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Find the state."""
+        self._seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def filter(self, value: Any) -> bool:
+        """Whether it is the first one."""
+        if self._seen.value():
+            return False
+        self._seen.update(True)
+        return True
+
+
+class CollectNeighbors(KeyedProcessFunction):
+    """Adds the target of an edge to the neighbours of its source, the key."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Find the state."""
+        self._neighbors = runtime_context.get_map_state(MapStateDescriptor("neighbors"))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Neighborhood]:
+        """Add one, and emit all."""
+        if not self._neighbors.contains(value[1]):
+            self._neighbors.put(value[1], True)
+        yield Neighborhood(value[0], value[1], tuple(self._neighbors.keys()))
+
+
+# ---- What one task computes over all edges: a count of records, and an estimate of the number of triangles.
+#
+# The estimate is TRIÈST-IMPR (De Stefani, Epasto, Riondato and Upfal, "TRIÈST: Counting Local and Global Triangles
+# in Fully-dynamic Streams with Fixed Memory Size", 2016): a sample of fixed size, in which every edge so far is
+# with the same probability; the triangles that a new edge closes in the sample are counted before the sample
+# changes, each with the inverse of the probability that its other two edges are there. The estimate is unbiased,
+# and exact while all edges fit into the sample.
+
+
+class RunningCount(Operator):
+    """Emits the number of records so far, for each record."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Count a block."""
+        before, self._count = self._count, self._count + len(values)
+        self.output.emit(list(range(before + 1, self._count + 1)), timestamps)
+
+    def snapshot(self) -> int:
+        """Return the count."""
+        return self._count
+
+    def restore(self, snapshot: int) -> None:
+        """Go on."""
+        self._count = snapshot
+
+
+class EdgeSample:
+    """A sample of at most ``size`` edges, and the estimate of the number of triangles.
+
+    >>> sample = EdgeSample(10, seed=1)
+    >>> for edge in [(1, 2), (2, 3), (1, 3), (3, 4), (2, 4), (4, 4)]:
+    ...     sample.add(*edge)
+    >>> sample.edges, sample.estimate
+    (5, 2.0)
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._chance = random.Random(seed)
+        self._sample: list[tuple[Any, Any]] = []
+        self._neighbors: defaultdict[Any, set[Any]] = defaultdict(set)
+        self.edges = 0
+        self.estimate = 0.0
+
+    def add(self, source: Any, target: Any) -> None:
+        """Count the triangles that an edge closes in the sample, then perhaps take it; a loop is left out."""
+        if source == target:
+            return
+        self.edges += 1
+        seen, size, neighbors = self.edges, self._size, self._neighbors
+        near, far = neighbors.get(source), neighbors.get(target)
+        if near and far:
+            closed = len(near & far)
+            if closed:
+                self.estimate += closed * max(1.0, (seen - 1) * (seen - 2) / (size * (size - 1)))
+        if seen > size:
+            place = int(self._chance.random() * seen)
+            if place >= size:
+                return
+            self._leave(*self._sample[place])
+            self._sample[place] = (source, target)
+        else:
+            self._sample.append((source, target))
+        neighbors[source].add(target)
+        neighbors[target].add(source)
+
+    def _leave(self, source: Any, target: Any) -> None:
+        for one, other in ((source, target), (target, source)):
+            left = self._neighbors[one]
+            left.discard(other)
+            if not left:
+                del self._neighbors[one]
+
+
+class EstimatedTriangles(NamedTuple):
+    """How many edges have come, loops left out, and the estimate of the number of triangles that they make.
+
+    >>> EstimatedTriangles(5, 2.0).triangles
+    2.0
+    """
+
+    edges: int
+    triangles: float
+
+
+class EstimateTriangles(Operator):
+    """Emits the estimate after every ``every`` edges and at the end."""
+
+    def __init__(self, size: int, seed: int, every: int) -> None:
+        self._sample, self._every = EdgeSample(size, seed), every
+        self._emitted = 0
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Add a block of edges."""
+        sample, every = self._sample, self._every
+        add = sample.add
+        found: list[EstimatedTriangles] = []
+        times: Timestamps = None if timestamps is None else []
+        for place, edge in enumerate(values):
+            add(edge[0], edge[1])
+            if sample.edges >= self._emitted + every:
+                found.append(self._now())
+                if times is not None and timestamps is not None:
+                    times.append(timestamps[place])
+        if found:
+            self.output.emit(found, times)
+
+    def _now(self) -> EstimatedTriangles:
+        self._emitted = self._sample.edges
+        return EstimatedTriangles(self._sample.edges, self._sample.estimate)
+
+    def finish(self) -> None:
+        """Emit the last estimate."""
+        if self._sample.edges > self._emitted:
+            self.output.emit([self._now()], None)
+
+    def snapshot(self) -> bytes:
+        """Return the sample as it is now."""
+        return pickle.dumps((self._sample, self._emitted), pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on."""
+        self._sample, self._emitted = load_state(snapshot)
+
+
+@dataclass(frozen=True)
+class EstimateTrianglesSpec:
+    """Makes what estimates."""
+
+    size: int
+    seed: int
+    every: int
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return EstimateTriangles(self.size, self.seed, self.every)
 
 
 class EdgeStream:

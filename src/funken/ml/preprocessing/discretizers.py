@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_array
 
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedTransformer, OwnTransformer, width_of
-from funken.ml.data.sources import BlockSet, is_distributed
-from funken.ml.preprocessing.statistics import Extremes, Quantiles, added_counts
+from funken.ml.data import BlockSet, is_distributed
+from funken.ml.preprocessing.transformers import Extremes, Quantiles, added_counts
 
 HANDLE_INVALID = ("error", "skip", "keep")
 ORDERS = ("arbitrary", "frequency_desc", "frequency_asc", "alphabet_desc", "alphabet_asc")

@@ -14,8 +14,7 @@ from funken import FlatJoinFunction, FlatMapFunction
 from funken.dataset import DataSet
 from funken.errors import InvalidProgram
 from funken.ml.base import OwnTransformer
-from funken.ml.data.blocks import FieldLayout, block_of
-from funken.ml.data.demands import demands_of
+from funken.ml.data import FieldLayout, block_of, demands_of
 from funken.ml.preprocessing.discretizers import InvalidHandling
 
 PRIME = 2038074743

@@ -19,9 +19,7 @@ from funken import DataStream
 from funken.dataset import DataSet, MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.base import ApplyModel, applied
-from funken.ml.data.blocks import FeatureBlock
-from funken.ml.data.demands import Demands, FieldName
-from funken.ml.data.sources import BlockSet, is_distributed
+from funken.ml.data import BlockSet, Demands, FeatureBlock, FieldName, is_distributed
 
 _CHUNK = 4096
 

@@ -13,25 +13,235 @@ Records of equal keys share one request while it is under way, and its result un
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 import math
-from collections.abc import Hashable, Iterable
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from queue import Empty
+from typing import Any, NoReturn, TypeVar
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.async_io.cache import CacheSpec, ResultCache
-from funken.operators.async_io.queues import Deadlines, Mark, OrderedQueue, QueueEntry, ResultQueue, UnorderedQueue
-from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from funken.metrics.registry import Counter
+from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext, RuntimeContext
-from funken.timing.clock import Clock, SystemClock
+from funken.operators.results import Results
+from funken.timing.clock import Clock, SystemClock, TimedQueue
 
-if TYPE_CHECKING:
-    from funken.operators.async_io.requests import AsyncRequest, RequestLoop
+# ---- What waits between the input and the output of an asynchronous operator, in which order it may leave, and how
+# long.
+#
+# Invariant: a *mark* (a watermark, or that the input idles) leaves after every record before it and before every
+# record behind it. Between two marks, records leave in the order in which they came (``OrderedQueue``), or in the
+# order in which their results came (``UnorderedQueue``). Not thread-safe, knows no clock, starts nothing.
+
+
+Mark = Callable[[], None]
+"""Sends a watermark (or idleness) on."""
+
+
+class QueueEntry:
+    """One record: in the queue until its result has been emitted."""
+
+    __slots__ = ("deadline", "request", "result", "segment", "timestamp", "value")
+
+    def __init__(self, value: Any, timestamp: int = MIN_TIMESTAMP) -> None:
+        self.value = value
+        self.timestamp = timestamp
+        self.result: Iterable[Any] | None = None
+        self.deadline = 0.0
+        self.request: Any = None
+        self.segment: Segment | None = None
+
+
+class Outlet:
+    """Collects results and sends them on as one block, with timestamps if any of them has one."""
+
+    __slots__ = ("_stamped", "results")
+
+    def __init__(self) -> None:
+        self.results = Results()
+        self._stamped = False
+
+    def take(self, entry: QueueEntry) -> None:
+        """Take the results of a record; they carry its timestamp."""
+        self._stamped = self._stamped or entry.timestamp != MIN_TIMESTAMP
+        self.results.take(entry.result, entry.timestamp)
+
+    def emit(self, output: Output) -> None:
+        """Send them on."""
+        stamped, self._stamped = self._stamped, False
+        self.results.emit(output, stamped=stamped)
+
+
+class OrderedQueue:
+    """Results leave in the order of the records.
+
+    >>> queue, output = OrderedQueue(), Output()
+    >>> output.emit = lambda values, timestamps: print(values)
+    >>> first, second = QueueEntry("first"), QueueEntry("second")
+    >>> queue.add(first); queue.add(second)
+    >>> queue.complete(second, ["b"]); queue.emit(output)
+    >>> queue.complete(first, ["a"]); queue.emit(output)
+    ['a', 'b']
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._items: deque[QueueEntry | Mark] = deque()
+        self.outlet = Outlet()
+
+    def add(self, entry: QueueEntry) -> None:
+        """Put a record in."""
+        self.size += 1
+        self._items.append(entry)
+
+    def mark(self, mark: Mark) -> None:
+        """Put a mark in."""
+        self._items.append(mark)
+
+    def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
+        """Give a record its result."""
+        entry.result = result
+
+    def emit(self, output: Output) -> None:
+        """Send on everything before the first record without a result."""
+        items, outlet = self._items, self.outlet
+        while items:
+            item = items[0]
+            if isinstance(item, QueueEntry):
+                if item.result is None:
+                    break
+                self.size -= 1
+                outlet.take(item)
+            else:
+                outlet.emit(output)
+                item()
+            items.popleft()
+        outlet.emit(output)
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        return (item for item in self._items if isinstance(item, QueueEntry))
+
+
+class Segment:
+    """The records between two marks. ``waiting`` keeps the order in which they came, ``done`` that of the results."""
+
+    __slots__ = ("done", "mark", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[QueueEntry, None] = {}
+        self.done: list[QueueEntry] = []
+        self.mark: Mark | None = None
+
+
+class UnorderedQueue:
+    """Results leave as soon as they are there, except that no record passes a mark.
+
+    >>> queue, output = UnorderedQueue(), Output()
+    >>> output.emit = lambda values, timestamps: print(values)
+    >>> first, second, third = QueueEntry("first"), QueueEntry("second"), QueueEntry("third")
+    >>> queue.add(first); queue.add(second); queue.mark(lambda: print("mark")); queue.add(third)
+    >>> queue.complete(third, ["c"]); queue.complete(second, ["b"]); queue.emit(output)
+    ['b']
+    >>> queue.complete(first, ["a"]); queue.emit(output)
+    ['a']
+    mark
+    ['c']
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._segments: deque[Segment] = deque([Segment()])
+        self.outlet = Outlet()
+
+    def add(self, entry: QueueEntry) -> None:
+        """Put a record in."""
+        self.size += 1
+        entry.segment = self._segments[-1]
+        entry.segment.waiting[entry] = None
+
+    def mark(self, mark: Mark) -> None:
+        """Close the segment."""
+        self._segments[-1].mark = mark
+        self._segments.append(Segment())
+
+    def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
+        """Give a record its result."""
+        entry.result = result
+        assert entry.segment is not None
+        del entry.segment.waiting[entry]
+        entry.segment.done.append(entry)
+
+    def emit(self, output: Output) -> None:
+        """Send on the results of the first segment, and go on to the next one if it is closed and complete."""
+        outlet = self.outlet
+        while True:
+            segment = self._segments[0]
+            for entry in segment.done:
+                outlet.take(entry)
+            self.size -= len(segment.done)
+            segment.done.clear()
+            outlet.emit(output)
+            if segment.mark is None or segment.waiting:
+                return
+            self._segments.popleft()
+            segment.mark()
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        for segment in self._segments:
+            yield from segment.done
+            yield from segment.waiting
+
+
+ResultQueue = OrderedQueue | UnorderedQueue
+
+
+class Deadlines:
+    """The records that have no result yet, by deadline; all of them have the same timeout (s).
+
+    >>> deadlines, entry = Deadlines(0.5), QueueEntry("value")
+    >>> deadlines.add(entry, now=10.0)
+    >>> deadlines.left(now=10.25), deadlines.overdue(now=10.25), deadlines.overdue(now=10.5) is entry
+    (0.25, None, True)
+    """
+
+    def __init__(self, timeout: float = math.inf) -> None:
+        self._timeout = timeout
+        # A dict would look for its first item behind all deleted ones.
+        self._entries: OrderedDict[QueueEntry, None] = OrderedDict()
+
+    def add(self, entry: QueueEntry, now: float) -> None:
+        """Let a record wait from now on."""
+        entry.deadline = now + self._timeout
+        self._entries[entry] = None
+
+    def remove(self, entry: QueueEntry) -> None:
+        """Let a record wait no longer."""
+        del self._entries[entry]
+
+    def overdue(self, now: float) -> QueueEntry | None:
+        """Return a record that has waited too long."""
+        for entry in self._entries:
+            return entry if entry.deadline <= now else None
+        return None
+
+    def left(self, now: float) -> float:
+        """Return the time until the first deadline; infinite if there is none."""
+        for entry in self._entries:
+            return max(0.0, entry.deadline - now)
+        return math.inf
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
 
 _PATIENCE = 0.05
 """How long to wait at once (s): then clocks that are not the machine's are looked at again."""
@@ -100,8 +310,6 @@ class AsyncWaitLogic(Operator):
 
     def open(self) -> None:
         """Start the event loop, open the user's function; its ``open`` may be a coroutine function."""
-        from funken.operators.async_io.requests import AsyncRequest, RequestLoop  # noqa: PLC0415 - see there
-
         self._new_request = AsyncRequest
         self._requests = RequestLoop(
             self._function.async_invoke, self._spec.retry, self._clock, self._notify, self._retries
@@ -308,4 +516,202 @@ def _nothing(*arguments: Any) -> None:
     """Stand in for ``open`` and ``close`` of a function that has none."""
 
 
-__all__ = ["AsyncWait", "AsyncWaitLogic"]
+# ---- The requests of an asynchronous operator, in an event loop that has a thread of its own.
+#
+# The only place where the two threads meet. The operator's thread hands requests over (``begin``, ``abandon``) and
+# takes back those that are finished (``finished``); a request belongs to the loop in between. The loop never emits,
+# never touches the operator, and calls ``notify``, once until ``finished`` is called, when there are results to
+# take.
+#
+# This module is imported when the first such operator opens: importing ``asyncio`` takes 45 ms, and few jobs need
+# it.
+
+
+T = TypeVar("T")
+
+_GRACE_SECONDS = 5.0
+"""How long cancelled requests, and the loop itself, may take to end."""
+
+
+class AsyncRequest:
+    """One request, with all its attempts: for one record, or for several that share it.
+
+    ``deadline`` is when the last of them times out; ``abandoned``: all of them have.
+    """
+
+    __slots__ = ("abandoned", "deadline", "error", "key", "result", "task", "value", "waiters")
+
+    def __init__(self, value: Any, waiter: QueueEntry, key: Hashable = None) -> None:
+        self.value = value
+        self.waiters = [waiter]
+        self.key = key
+        self.deadline = waiter.deadline
+        self.abandoned = False
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def join(self, waiter: QueueEntry) -> None:
+        """Let one more record wait for the result."""
+        self.waiters.append(waiter)
+        self.deadline = waiter.deadline
+
+
+class RequestLoop:
+    """Runs requests: ``invoke(value)`` as often as ``strategy`` says."""
+
+    def __init__(
+        self,
+        invoke: Callable[[Any], Awaitable[Any]],
+        strategy: AsyncRetryStrategy,
+        clock: Clock,
+        notify: Callable[[], None],
+        retries: Counter,
+    ) -> None:
+        self._invoke = invoke
+        self._strategy = strategy
+        predicate = strategy.get_retry_predicate()
+        self._result_predicate = predicate.result_predicate() or _never
+        self._exception_predicate = predicate.exception_predicate() or _never
+        self._clock = clock
+        self._notify = notify
+        self._retries = retries
+        self._running: set[AsyncRequest] = set()
+        self._done: TimedQueue[AsyncRequest] = TimedQueue()
+        self._told = False
+        self._ending = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="funken-async", daemon=True)
+        self._thread.start()
+
+    # ---- called by the operator's thread
+
+    def begin(self, requests: list[AsyncRequest]) -> None:
+        """Start requests."""
+        self._loop.call_soon_threadsafe(self._begin, requests)
+
+    def abandon(self, request: AsyncRequest) -> None:
+        """Cancel a request that no record waits for."""
+        request.abandoned = True
+        self._loop.call_soon_threadsafe(self._cancel, [request])
+
+    def ready(self) -> bool:
+        """Whether there is something to take."""
+        return not self._done.empty()
+
+    def finished(self, wait: float = 0.0) -> list[AsyncRequest]:
+        """Take the requests that finished since the last call; wait up to ``wait`` s for the first one."""
+        # Before looking: what comes after is announced again.
+        self._told = False
+        found: list[AsyncRequest] = []
+        with contextlib.suppress(Empty):
+            if wait > 0:
+                found.append(self._done.get(timeout=wait))
+            while True:
+                found.append(self._done.get_nowait())
+        return found
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine in the loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout)
+
+    def cancel_all(self) -> None:
+        """Stop all requests."""
+        with contextlib.suppress(TimeoutError):
+            self.run(self._end(lambda: [request.task for request in self._running if request.task]), _GRACE_SECONDS)
+
+    def stop(self) -> None:
+        """Stop everything that runs in the loop, and the loop. A thread that user code keeps busy is left behind."""
+        with contextlib.suppress(TimeoutError):
+            self.run(self._end(asyncio.all_tasks), _GRACE_SECONDS)
+        self._ending = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_GRACE_SECONDS)
+
+    # ---- in the loop's thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while not self._ending:  # user code may stop the loop, or raise SystemExit in a task of its own
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def _begin(self, requests: list[AsyncRequest]) -> None:
+        for request in requests:
+            if not request.abandoned:
+                self._running.add(request)
+                request.task = self._loop.create_task(self._attend(request))
+
+    def _cancel(self, requests: Iterable[AsyncRequest]) -> None:
+        for request in requests:
+            if request.task is not None:
+                request.task.cancel()
+
+    async def _end(self, tasks: Callable[[], Iterable[asyncio.Task[Any]]]) -> None:
+        for request in self._running:
+            request.abandoned = True
+        ending = set(tasks()) - {asyncio.current_task()}
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending, timeout=_GRACE_SECONDS / 2)
+
+    async def _attend(self, request: AsyncRequest) -> None:
+        try:
+            if not await self._attempt(request):
+                return
+        except Exception as error:  # noqa: BLE001 - raised again in the operator's thread
+            request.error = error
+        except BaseException as end:
+            if request.abandoned:
+                raise
+            request.error = RuntimeError(f"async_invoke() ended with {end!r}")
+            request.error.__cause__ = end
+        finally:
+            self._running.discard(request)
+        self._done.put(request)
+        if not self._told:
+            self._told = True
+            self._notify()
+
+    async def _attempt(self, request: AsyncRequest) -> bool:
+        """Make attempts until one is good enough, or the last one allowed; false: no time is left for another."""
+        attempts = 1
+        while True:
+            try:
+                result = await self._invoke(request.value)
+            except Exception as error:
+                if not self._exception_predicate(error) or not self._strategy.can_retry(attempts):
+                    raise
+            else:
+                good = result is None or not self._result_predicate(result)
+                if good or not self._strategy.can_retry(attempts):
+                    request.result = result
+                    return True
+            if self._clock.monotonic() >= request.deadline:
+                return False
+            self._retries.inc()
+            await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
+            attempts += 1
+
+
+def _never(result: Any) -> bool:
+    return False
+
+
+__all__ = [
+    "AsyncRequest",
+    "AsyncWait",
+    "AsyncWaitLogic",
+    "Deadlines",
+    "Mark",
+    "OrderedQueue",
+    "Outlet",
+    "QueueEntry",
+    "RequestLoop",
+    "ResultQueue",
+    "Segment",
+    "UnorderedQueue",
+]

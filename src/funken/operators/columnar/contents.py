@@ -29,10 +29,9 @@ from funken.columnar.kernels.columns import (
 )
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import ranks
-from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown, objects
 from funken.columnar.keyed.keys import Slots, column_of_keys
-from funken.columnar.keyed.list_log import ListLog
-from funken.columnar.lists.folds import ADD, ALL, GREATEST, KEEP, ListFold
+from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, column_from, grown, objects
+from funken.columnar.lists.calls import ADD, ALL, GREATEST, KEEP, ListFold
 from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.dataclass import dataclass

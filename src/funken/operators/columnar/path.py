@@ -17,8 +17,7 @@ from funken.columnar.block import Block, RowBlock
 from funken.columnar.dependencies import all_same, same
 from funken.columnar.faults import noted
 from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
-from funken.columnar.kernels.columns import Column, Columns, joined
-from funken.columnar.kernels.packing import packed
+from funken.columnar.kernels.columns import Column, Columns, joined, packed
 from funken.columnar.records import NOT_READ
 from funken.errors import FunkenError
 from funken.expr.types import Type
@@ -27,7 +26,7 @@ from funken.metrics.registry import Counter, MetricGroup
 from funken.operators.base import Operator, Output
 from funken.operators.stateless import UserFunctionOperator
 from funken.operators.user_functions import UserFunction
-from funken.operators.wrappers.converting import declared_of
+from funken.operators.wrappers import declared_of
 
 T = TypeVar("T")
 _SMALLEST = 64

@@ -21,8 +21,8 @@ from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
-from funken.columnar.keyed.kept import grown, objects
 from funken.columnar.keyed.keys import key_of
+from funken.columnar.keyed.logs import grown, objects
 from funken.columnar.loops.converting import narrowed, wrapped
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fields
 from funken.ids import MIN_TIMESTAMP

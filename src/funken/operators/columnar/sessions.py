@@ -21,9 +21,8 @@ from funken.columnar.folds import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import each_once
-from funken.columnar.keyed.kept import LEAF_TYPES, grown, objects
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
-from funken.columnar.keyed.list_log import ListLog
+from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, grown, objects
 from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.expr.types import INT, Atomic, atomic_fields

@@ -20,7 +20,6 @@ from funken.columnar.vectorized.functions import BatchFormat
 from funken.dataclass import dataclass
 from funken.expr.types import INT, Type, outer_fields
 from funken.operators.base import Operator
-from funken.operators.late import late_operator
 from funken.operators.process.one_input import Process
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
@@ -28,7 +27,7 @@ from funken.operators.source import SourceOperator, SourceSpec
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.traits import BatchInput, OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import UserFunction, late_operator
 from funken.operators.window.spec import Strategy, WindowSpec
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class ColumnarSource(SourceSpec):
 
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""
-        return late_operator(SourceOperator, "funken.operators.columnar.source:ColumnarSourceOperator", self)
+        return late_operator(SourceOperator, "funken.operators.columnar.stateless:ColumnarSourceOperator", self)
 
 
 class OnColumns:
@@ -108,7 +107,7 @@ class ColumnarFilter(OnColumns, Filter):
 class ColumnarFlatMap(OnColumns, FlatMap):
     """``schema`` and ``guards`` are as in ``ColumnarMap``."""
 
-    logic = "columnar.flat_map:ColumnarFlatMapLogic"
+    logic = "columnar.stateless:ColumnarFlatMapLogic"
     traced: TracedFlatMap = _NO_RESULTS
     schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
@@ -118,7 +117,7 @@ class ColumnarFlatMap(OnColumns, FlatMap):
 class ColumnarMaybeMap(OnColumns, Map):
     """The same without the results that are ``None``, which a filter would drop."""
 
-    logic = "columnar.flat_map:ColumnarMaybeMapLogic"
+    logic = "columnar.stateless:ColumnarMaybeMapLogic"
     traced: TracedFlatMap = _NO_RESULTS
     schema: Type = INT
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
@@ -128,7 +127,7 @@ class ColumnarMaybeMap(OnColumns, Map):
 class ColumnarProcess(OnColumns, Process):
     """What a process function gives for (record, timestamp), also to side outputs; ``schema`` is that of the main output."""
 
-    logic = "columnar.flat_map:ColumnarElementLogic"
+    logic = "columnar.stateless:ColumnarElementLogic"
     traced: TracedFlatMap = _NO_RESULTS
     schema: Type | None = None
 
@@ -137,7 +136,7 @@ class ColumnarProcess(OnColumns, Process):
 class ColumnarTimestamps(OnColumns, TimestampsAndWatermarks):
     """A traced timestamp assigner, or none."""
 
-    logic = "columnar.source:ColumnarTimestampsLogic"
+    logic = "columnar.stateless:ColumnarTimestampsLogic"
     stamped: Traced | None = None
 
 
@@ -200,10 +199,10 @@ class ColumnarWindow(WindowSpec):
     def arrays(self, driver: WindowDriver) -> Any:
         """Make the windows whose contents are arrays."""
         logic = {
-            Strategy.COUNTS: "counts:FoldedCounts", Strategy.SESSIONS: "sessions:ArraySessions"
+            Strategy.COUNTS: "windows:FoldedCounts", Strategy.SESSIONS: "sessions:ArraySessions"
         }.get(self.strategy, "windows:ColumnPanes")  # fmt: skip
         if self.strategy is Strategy.COUNTS and (self.lists or self._sliding_count() is not None):
-            logic = "counts:ListedCounts"
+            logic = "windows:ListedCounts"
         return late_operator(object, f"funken.operators.columnar.{logic}", driver, self)
 
 
@@ -242,4 +241,4 @@ class VectorizedCall:
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.columnar.vectorized:VectorizedLogic", self)
+        return late_operator(Operator, "funken.operators.columnar.stateless:VectorizedLogic", self)

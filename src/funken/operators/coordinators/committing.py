@@ -13,7 +13,7 @@ from typing import Any
 
 from funken import config
 from funken.config import Configuration
-from funken.connectors.context import CommitterContext
+from funken.connectors.base import CommitterContext
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, PreparedCommittable, Sink
 from funken.dataclass import dataclass
 from funken.errors import CommitError

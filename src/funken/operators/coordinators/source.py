@@ -9,14 +9,96 @@ found again by a job that starts from there.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from funken.connectors.base import Source
 from funken.connectors.dataframe import RowsEnumerator
+from funken.dataclass import dataclass
 from funken.errors import JobExecutionError
+from funken.ids import MAX_WATERMARK
 from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
-from funken.operators.coordinators.source_events import AddSplits, ReportWatermark, RequestSplits, SplitsDiscovered
-from funken.operators.coordinators.watermark_alignment import WatermarkAlignment
+
+# ---- What source operators and their coordinators send each other: the payloads of their events.
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSplits:
+    """To the coordinator: the subtask requests more splits; ``all_read``: it has read those that it was given."""
+
+    all_read: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWatermark:
+    """To the coordinator: the subtask has reached ``watermark`` (``MAX_WATERMARK``: it is idle or has ended)."""
+
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddSplits:
+    """To a subtask: it is assigned splits; ``no_more``: none will follow."""
+
+    splits: tuple[Any, ...] = ()
+    no_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsDiscovered:
+    """To every subtask: there are new splits to request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignWatermark:
+    """To a subtask: pause while the watermark is above ``allowed``."""
+
+    allowed: int
+
+
+# ---- Watermark alignment: which source subtasks of a group are too far ahead (Flink's ``SourceCoordinator``).
+#
+# Every subtask reports its watermark; each may read on until it is more than its own drift ahead of the slowest. A
+# subtask that is idle or has ended reports ``MAX_WATERMARK`` and holds no other back. A group may have the subtasks
+# of several sources.
+
+
+_Member = tuple[str, int]
+_SHARED = "watermark alignment"
+
+
+class WatermarkAlignment:
+    """The groups of one attempt; ``send(subtask, payload)`` reaches the subtasks of one source.
+
+    >>> alignment = WatermarkAlignment()
+    >>> def send(subtask, payload):
+    ...     print(subtask, payload)
+    >>> alignment.reached("g", ("slow", 0), 100, drift=50, send=send)
+    0 AlignWatermark(allowed=150)
+    >>> alignment.reached("g", ("fast", 1), 900, drift=20, send=send)
+    0 AlignWatermark(allowed=150)
+    1 AlignWatermark(allowed=120)
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[_Member, tuple[int, int, Callable[[int, Any], None]]]] = {}
+
+    @staticmethod
+    def of(shared: dict[str, Any]) -> WatermarkAlignment:
+        """Return the one that all coordinators of an attempt share."""
+        alignment: WatermarkAlignment = shared.setdefault(_SHARED, WatermarkAlignment())
+        return alignment
+
+    def reached(
+        self, group: str, member: _Member, watermark: int, drift: int, send: Callable[[int, Any], None]
+    ) -> None:
+        """Take the watermark of a member (uid of its source, subtask); tell every member how far it may go."""
+        members = self._groups.setdefault(group, {})
+        members[member] = (watermark, drift, send)
+        slowest = min(watermark for watermark, _, _ in members.values())
+        for (_, subtask), (_, allowance, reach) in members.items():
+            reach(subtask, AlignWatermark(min(MAX_WATERMARK, slowest + allowance)))
+
 
 logger = logging.getLogger(__name__)
 
@@ -158,4 +240,12 @@ class SourceCoordinator(OperatorCoordinator):
             )  # fmt: skip
 
 
-__all__ = ["SourceCoordinator"]
+__all__ = [
+    "AddSplits",
+    "AlignWatermark",
+    "ReportWatermark",
+    "RequestSplits",
+    "SourceCoordinator",
+    "SplitsDiscovered",
+    "WatermarkAlignment",
+]

@@ -11,11 +11,10 @@ from typing import NoReturn
 
 from funken.errors import StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator
+from funken.operators.base import Operator, OutputTag
 from funken.operators.results import Results
-from funken.operators.tags import OutputTag
 from funken.timing.instants import timer_ms
-from funken.types.generics import Generic, K_co, S
+from funken.types.callables import Generic, K_co, S
 
 
 class TimeDomain(Enum):

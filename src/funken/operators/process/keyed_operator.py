@@ -14,10 +14,9 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.base import Operator, Output, OutputTag, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.results import Results
-from funken.operators.tags import OutputTag
 from funken.operators.traits import OperatorTraits, SpecWrapper
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend

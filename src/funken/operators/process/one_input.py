@@ -2,32 +2,125 @@
 
 Records are handled in the order of their block, and event-time timers between blocks, before the watermark that made
 them due goes on. A processing-time timer fires before the next record once it is due: the clock is read after every
-stride (``operators/strides.py``). A result carries the timestamp of its record, or of its event-time timer; that of a
+stride (``operators/results.py``). A result carries the timestamp of its record, or of its event-time timer; that of a
 processing-time timer has none. In ``BATCH``, timers wait for the end of the input: then each key fires its event-time
 timers and after them the others.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from types import GeneratorType
 from typing import Any
 
 from funken.dataclass import dataclass
+from funken.errors import FunkenError, InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.base import Operator, Output, OutputTag, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
-from funken.operators.process.dead_letters import guarded
-from funken.operators.results import Results
-from funken.operators.strides import FEW, MANY, Stride
+from funken.operators.results import FEW, MANY, Results, Stride
+from funken.operators.stateless import CatchingMap, ResultKind
 from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import KIND, UserFunction, without_return
 from funken.state.keyed import NO_KEY
 from funken.state.keys.normal import PLAIN, normal_key
 from funken.types.callables import check_several
 from funken.types.copying import IMMUTABLE
+
+# ---- What becomes of a record whose function raises: the job fails, or the record is skipped, or it goes to a side
+# output.
+#
+# A policy covers the call of the user's function with one record, and the results that it gives; not timers, not
+# keys, and not errors of Funken itself (``FunkenError``), which are mistakes of the program. State that the
+# function changed before it raised stays changed. Who sets no policy pays nothing; who does pays for a ``try`` per
+# record, and for an operator that is neither vectorized nor fused.
+
+
+FAILED_RECORDS = "numRecordsFailed"
+"""The metric that counts records that were skipped because the function raised."""
+DEAD_LETTERS = "numDeadLetters"
+"""The metric that counts those that went to a side output instead."""
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A record whose function raised, as ``on_error(tag)`` sends it to a side output.
+
+    ``record`` is as the function left it, ``timestamp`` its event time (ms) or ``None``; ``traceback`` begins in the function.
+
+    >>> from funken.testing import local
+    >>> dead = OutputTag("dead")
+    >>> numbers = local(["7", "seven"]).map(int).name("parse").on_error(dead)
+    >>> letter, = numbers.get_side_output(dead).execute_and_collect(limit=1)
+    >>> letter.record, letter.operator, letter.error, letter.message
+    ('seven', 'parse', 'ValueError', "invalid literal for int() with base 10: 'seven'")
+    """
+
+    record: Any
+    timestamp: int | None
+    operator: str
+    subtask: int
+    error: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class ErrorPolicy:
+    """What to do with a record whose function raises; ``side_output`` is a tag's id, without one records are skipped.
+
+    >>> ErrorPolicy.of("fail"), ErrorPolicy.of("skip"), ErrorPolicy.of(OutputTag("dead"))
+    (ErrorPolicy(fails=True, side_output=None), ErrorPolicy(fails=False, side_output=None), ErrorPolicy(fails=False, ...
+    """
+
+    fails: bool = False
+    side_output: str | None = None
+
+    @staticmethod
+    def of(action: str | OutputTag[Any]) -> ErrorPolicy:
+        """Return the policy that a user names; raises ``InvalidProgram`` for anything else."""
+        if isinstance(action, OutputTag):
+            return ErrorPolicy(side_output=action.tag_id)
+        if action not in ("fail", "skip"):
+            raise InvalidProgram(
+                f"on_error({action!r}) is unknown: give 'fail', 'skip' or the OutputTag of a side output."
+            )
+        return ErrorPolicy(fails=action == "fail")
+
+
+def guarded(call: Callable[[Any, Any], Iterable[Any] | None], context: OperatorContext) -> Callable[[Any, Any], Any]:
+    """Return a function of record and context that heeds the operator's policy; ``call`` itself, if failures fail the job."""
+    policy = context.on_error
+    if policy is None or policy.fails:
+        return call
+    failed = context.metrics.counter(FAILED_RECORDS if policy.side_output is None else DEAD_LETTERS)
+    tag = None if policy.side_output is None else OutputTag[DeadLetter](policy.side_output)
+
+    def process(value: Any, ctx: Any) -> Iterable[Any] | None:
+        try:
+            made = call(value, ctx)
+            # A generator runs here, so that what it raises is caught and nothing of it is emitted.
+            return made if made is None or type(made) is tuple else list(made)
+        except FunkenError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the policy is about whatever the user's function raises
+            failed.inc()
+            return None if tag is None else ((tag, _letter(value, ctx.timestamp(), context, error)),)
+
+    return process
+
+
+def _letter(record: Any, at: int | None, context: OperatorContext, error: Exception) -> DeadLetter:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("funken.operators."):
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    stamp = None if at == MIN_TIMESTAMP else at
+    return DeadLetter(record, stamp, context.operator, context.subtask, type(error).__name__, str(error), text)
+
 
 _FLUSH = 4096
 """How many results of timers are held back at most: one that registers itself again may never come to an end."""
@@ -269,3 +362,122 @@ class KeyedProcessLogic(TimerOperator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
         self._run(self._process, self._context, values, timestamps, self._key)
+
+
+# ---- The head of a loop: what it is given it passes on, whether it comes for the first time or comes back.
+#
+# What it means that records come back is the runtime's (``runtime/exchange/gate.py``,
+# ``runtime/task/task.py``).
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """The head of a loop."""
+
+    traits = OperatorTraits(loop_head=True, stays_with_input=True)
+
+    def build(self) -> IterateLogic:
+        """Make the logic of one subtask."""
+        return IterateLogic()
+
+
+class IterateLogic(Operator):
+    """Passes blocks on as they are."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Pass a block on."""
+        self.output.emit(values, timestamps)
+
+
+# ---- map, flat_map and filter on a keyed stream with a function that has state: one key is current at each call.
+#
+# Functions without ``open`` cannot reach state, and are run by ``operators/stateless.py``.
+
+
+@dataclass(frozen=True)
+class KeyedMap:
+    """A function per record, with keyed state."""
+
+    function: UserFunction
+    key: UserFunction
+    kind: ResultKind
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key."""
+        return OperatorTraits(keys=(self.key,), keeps_type=self.kind is ResultKind.FILTER, catching=lambda: self)
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return KeyedMapLogic(self)
+
+
+class KeyedMapLogic(ProcessOperator):
+    """Calls the function with each record, whose key is current if there is one."""
+
+    def __init__(self, spec: KeyedMap | CatchingMap) -> None:
+        super().__init__(spec.function)
+        self._kind = spec.kind
+        self._key = spec.key.bind() if isinstance(spec, KeyedMap) else None
+        self._process = _ADAPTERS[spec.kind](spec.function.bind())
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._process = guarded(self._process, context)
+        self._context = ProcessContext(self, self._results)
+
+    def open(self) -> None:
+        """Open the user's function; warn of one that forgot its ``return``."""
+        super().open()
+        warn_of(self._function, self._kind, self.context)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block."""
+        self._run(self._process, self._context, values, timestamps, self._key)
+
+
+def warn_of(function: UserFunction, kind: ResultKind, context: OperatorContext) -> None:
+    """Warn of a function of ``map`` whose code returns nothing."""
+    warning = without_return(function.bind()) if kind is ResultKind.MAP else None
+    if warning is not None:
+        context.warn(KIND, warning)
+
+
+ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
+
+
+def _map(call: Callable[[Any], Any]) -> ElementFunction:
+    return lambda value, context: (call(value),)
+
+
+def _flat_map(call: Callable[[Any], Any]) -> ElementFunction:
+    return lambda value, context: call(value)
+
+
+def _filter(call: Callable[[Any], Any]) -> ElementFunction:
+    return lambda value, context: (value,) if call(value) else None
+
+
+_ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map, ResultKind.FILTER: _filter}
+
+
+__all__ = [
+    "DEAD_LETTERS",
+    "FAILED_RECORDS",
+    "DeadLetter",
+    "ElementFunction",
+    "ErrorPolicy",
+    "Iterate",
+    "KeyedMap",
+    "KeyedMapLogic",
+    "KeyedProcess",
+    "KeyedProcessLogic",
+    "Process",
+    "ProcessLogic",
+    "ProcessOperator",
+    "TimerOperator",
+    "guarded",
+    "process_call",
+    "warn_of",
+]

@@ -6,16 +6,29 @@ records of different inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 from funken.dataclass import dataclass
+from funken.errors import StateError
+from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
-from funken.operators.process.contexts import KeyedContext, ProcessContext
+from funken.operators.process.contexts import (
+    KeyedContext,
+    OnTimerContext,
+    ProcessContext,
+    TimerService,
+    UnkeyedTimerService,
+)
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
 from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import UserFunction
+from funken.state.backend import Table
+from funken.state.descriptors import MapStateDescriptor
+from funken.state.handles import SHARED
+from funken.state.maps import MapState
+from funken.types.callables import Generic, K, K_co, V
 
 
 def _two_keys(key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
@@ -145,3 +158,266 @@ class KeyedCoProcessLogic(TimerOperator):
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block of the second input."""
         self._run(self._function.target.process_element2, self._context, values, timestamps, self._key2)
+
+
+# ---- Broadcast process functions: a main input beside one that every subtask gets in full, and state made of the
+# latter.
+#
+# The first input is the main one, the second the broadcast one. Broadcast state is a map that only the broadcast
+# side may write; it lives in ``context.operator_state.broadcast`` as one dict per descriptor, by its name. In
+# ``BATCH`` the main input is held back until the broadcast input has ended; otherwise nothing is said about their
+# order.
+
+
+class ReadOnlyBroadcastState(Generic[K, V]):
+    """The reading half of a ``MapState``: what the main side sees of broadcast state.
+
+    >>> from funken import BroadcastProcessFunction
+    >>> from funken.testing import OperatorHarness
+    >>> PRICES = MapStateDescriptor("prices")
+    >>> class Priced(BroadcastProcessFunction):
+    ...     def process_broadcast_element(self, value, ctx):
+    ...         ctx.get_broadcast_state(PRICES).put(*value)
+    ...     def process_element(self, value, ctx):
+    ...         prices = ctx.get_broadcast_state(PRICES)
+    ...         if prices.is_empty() or not prices.contains(value):
+    ...             yield f"no price for {value} among {list(prices.items())}"
+    ...         else:
+    ...             yield value, prices.get(value), list(prices.keys()), sum(prices.values())
+    >>> harness = OperatorHarness(BroadcastProcess(UserFunction(Priced(), rich=True), (PRICES,)))
+    >>> harness.feed_second(("tea", 3))
+    >>> harness.feed("tea")
+    >>> harness.feed("milk")
+    >>> harness.output
+    [('tea', 3, ['tea'], 3), "no price for milk among [('tea', 3)]"]
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: MapState[K, V]) -> None:
+        self._state = state
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key of the map, or ``None``."""
+        return self._state.get(key)
+
+    def contains(self, key: object) -> bool:
+        """Return whether the map has a key."""
+        return self._state.contains(key)
+
+    def is_empty(self) -> bool:
+        """Return whether the map has no entries."""
+        return self._state.is_empty()
+
+    def keys(self) -> Iterator[K]:
+        """Iterate over the keys."""
+        yield from self._state.keys()
+
+    def values(self) -> Iterator[V]:
+        """Iterate over the values."""
+        yield from self._state.values()
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Iterate over pairs of key and value."""
+        yield from self._state.items()
+
+    def __getitem__(self, key: K) -> V | None:
+        return self._state.get(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self._state.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return self.keys()
+
+
+class BroadcastStates:
+    """The broadcast states of one operator subtask, by name."""
+
+    __slots__ = ("_operator", "_states")
+
+    def __init__(self, operator: Operator, descriptors: Iterable[MapStateDescriptor]) -> None:
+        self._operator = operator.context.operator
+        table = cast(Table, operator.context.operator_state.broadcast)
+        self._states = {d.name: MapState(d, table, _always(d.name)) for d in descriptors}
+        for state in self._states.values():  # read for every record of the main side, which only reads
+            state.plain = SHARED
+
+    def writable(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
+        """Return a state for the broadcast side."""
+        state = self._states.get(descriptor.name)
+        if state is None:
+            raise StateError(
+                f"operator {self._operator!r} asked for the broadcast state {descriptor.name!r}, which was not "
+                f"declared; declared: {', '.join(sorted(self._states)) or 'none'}. Pass the descriptor to "
+                "broadcast(...)."
+            )
+        return state
+
+    def readable(self, descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
+        """Return a state for the main side."""
+        return ReadOnlyBroadcastState(self.writable(descriptor))
+
+
+class _BroadcastView:
+    """What the contexts of both sides have in common."""
+
+    __slots__ = ()
+
+    _states: BroadcastStates
+    _timer_service: TimerService | UnkeyedTimerService
+
+    def current_processing_time(self) -> int:
+        """Return the processing time (ms since the epoch)."""
+        return self._timer_service.current_processing_time()
+
+    def current_watermark(self) -> int:
+        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        return self._timer_service.current_watermark()
+
+
+class _ReadOnlyView(_BroadcastView):
+    """What the contexts of the main side and of timers have in common."""
+
+    __slots__ = ()
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
+        """Return a broadcast state, to read only."""
+        return self._states.readable(state_descriptor)
+
+
+def _always(slot: str) -> Callable[[], str]:
+    return lambda: slot
+
+
+class BroadcastContext(_BroadcastView, ProcessContext):
+    """The context of ``process_broadcast_element``."""
+
+    __slots__ = ("_states",)
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
+        """Return a broadcast state, to read and write."""
+        return self._states.writable(state_descriptor)
+
+
+class ReadOnlyContext(_ReadOnlyView, ProcessContext):
+    """The context of ``process_element`` of a ``BroadcastProcessFunction``."""
+
+    __slots__ = ("_states",)
+
+
+class KeyedReadOnlyContext(_ReadOnlyView, KeyedContext[K_co]):
+    """The context of ``process_element`` of a ``KeyedBroadcastProcessFunction``."""
+
+    __slots__ = ("_states",)
+
+
+class ReadOnlyOnTimerContext(_ReadOnlyView, OnTimerContext[K_co]):
+    """The context of ``on_timer`` of a ``KeyedBroadcastProcessFunction``."""
+
+    __slots__ = ("_states",)
+
+
+@dataclass(frozen=True)
+class BroadcastProcess:
+    """``process_element`` and ``process_broadcast_element`` of a ``BroadcastProcessFunction``."""
+
+    function: UserFunction
+    states: tuple[MapStateDescriptor, ...]
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return BroadcastProcessLogic(self.function, self.states)
+
+
+class BroadcastProcessLogic(ProcessOperator):
+    """Calls the function for both sides, without a key; holds the main side back in ``BATCH``."""
+
+    def __init__(self, function: UserFunction, states: tuple[MapStateDescriptor, ...]) -> None:
+        super().__init__(function)
+        self._descriptors = states
+        self._holding = False
+        self._held: list[tuple[Values, Timestamps]] = []
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._holding = context.batch
+
+    def open(self) -> None:
+        """Make the contexts, now that operator state is restored, and open the user's function."""
+        self._make_contexts(BroadcastStates(self, self._descriptors))
+        super().open()
+
+    def _make_contexts(self, states: BroadcastStates) -> None:
+        self._broadcast_context = BroadcastContext(self, self._results)
+        self._broadcast_context._states = states
+        self._main_context = ReadOnlyContext(self, self._results)
+        self._main_context._states = states
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block of the main input, or hold it back."""
+        if self._holding:
+            self._held.append((values, timestamps))
+        else:
+            self._process_main(values, timestamps)
+
+    def _process_main(self, values: Values, timestamps: Timestamps) -> None:
+        self._run(self._function.target.process_element, self._main_context, values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block of the broadcast input."""
+        self._run(self._function.target.process_broadcast_element, self._broadcast_context, values, timestamps)
+
+    def end_input(self, index: int) -> None:
+        """Once the broadcast input has ended, process what was held back."""
+        if index == 1:
+            self._release()
+
+    def watermark(self, watermark: int) -> None:
+        """Pass the watermark on; at the last one, nothing is held back any more."""
+        if watermark == MAX_WATERMARK:
+            self._release()
+        super().watermark(watermark)
+
+    def _release(self) -> None:
+        self._holding = False
+        held, self._held = self._held, []
+        for values, timestamps in held:
+            self._process_main(values, timestamps)
+
+
+@dataclass(frozen=True)
+class KeyedBroadcastProcess:
+    """``process_element``, ``process_broadcast_element`` and ``on_timer`` of a ``KeyedBroadcastProcessFunction``."""
+
+    function: UserFunction
+    key: UserFunction
+    states: tuple[MapStateDescriptor, ...]
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The key of the main input."""
+        return OperatorTraits(keys=(self.key, None))
+
+    def build(self) -> Operator:
+        """Make the logic."""
+        return KeyedBroadcastProcessLogic(self.function, self.key, self.states)
+
+
+class KeyedBroadcastProcessLogic(BroadcastProcessLogic, TimerOperator):
+    """Calls the function with the key of each main record current; for broadcast records there is none."""
+
+    def __init__(self, function: UserFunction, key: UserFunction, states: tuple[MapStateDescriptor, ...]) -> None:
+        super().__init__(function, states)
+        self._key = key.bind()
+
+    def _make_contexts(self, states: BroadcastStates) -> None:
+        super()._make_contexts(states)
+        self._keyed_context = KeyedReadOnlyContext(self, self._results)
+        self._keyed_context._states = states
+        self._timer_context = on_timer = ReadOnlyOnTimerContext(self, self._results)
+        on_timer._states = states
+
+    def _process_main(self, values: Values, timestamps: Timestamps) -> None:
+        self._run(self._function.target.process_element, self._keyed_context, values, timestamps, self._key)

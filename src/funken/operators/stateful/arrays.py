@@ -6,23 +6,33 @@ first; what has changed goes back by way of the handles, before a snapshot and b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise, repeat
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, values_of_leaves
+from funken.columnar.kernels.columns import (
+    Array,
+    Column,
+    Columns,
+    Lists,
+    column_of,
+    columns_of,
+    joined,
+    values_of_leaves,
+)
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.kept import LEAF_TYPES, column_from, grown
-from funken.columnar.keyed.keys import Slots
-from funken.columnar.keyed.pairs import PairSlots
-from funken.columnar.keyed.record_log import RecordLog
+from funken.columnar.keyed.keys import PairSlots, Slots
+from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, RecordLog, column_from, grown
 from funken.columnar.records import fits
-from funken.columnar.stateful.traced import FIRST_STATE
-from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Type, atomic_fields
+from funken.columnar.stateful.changes import FIRST_STATE
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, ListOf, Type, atomic_fields
 from funken.state.backend import Table, may_hold
 from funken.state.descriptors import StateKind
 from funken.state.handles import State
+from funken.timing.timers import InternalTimerService
 
 _FEWEST = 64
 _FEW_RECORDS, _AT_ONCE = 4096, 1 << 16
@@ -252,4 +262,225 @@ def _log_of(first: Columns) -> RecordLog:
     return log
 
 
-__all__ = ["StateArrays"]
+# ---- A list by key in columns, in front of the table that its handle has.
+
+
+class StateLists:
+    """A state that is a list; its slots are those of the operator's keys."""
+
+    def __init__(self, kind: ListOf, keys: StateArrays) -> None:
+        self.kind = kind
+        self._keys = keys
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.log = ListLog(self.kind.element)
+        self._looked = 0
+        self._touched, self._emptied = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+
+    def load(self, table: Table) -> None:
+        """Take the lists of new keys out of the table; raises ``FallBackToRows`` if it has what no column can."""
+        begin, end = self._looked, len(self._keys)
+        if end > len(self._touched):
+            self._touched, self._emptied = (
+                np.concatenate((each, np.zeros(end, np.bool_))) for each in (self._touched, self._emptied)
+            )
+        self._looked = end
+        if begin == end or not may_hold(table):
+            return
+        found = {slot: stored for slot in range(begin, end) if (stored := table.get(self._keys.key(slot)))}
+        items = [item for stored in found.values() for item in stored]
+        if not all(fits(item, self.kind.element) for item in items):
+            self._looked = begin
+            raise FallBackToRows("a state of another type")
+        if found:
+            counts = np.array(list(map(len, found.values())))
+            self.log.append(np.array(list(found)), counts, columns_of(items, self.kind.element), stored=True)
+
+    def change(self, emptied: Array, slots: Array, counts: Array, items: Columns) -> None:
+        """Empty the lists at ``emptied``, then add items to those at ``slots``."""
+        self.log.empty(emptied)
+        self._emptied[emptied] = True
+        self.log.append(slots, counts, items)
+        self._touched[emptied] = True
+        self._touched[slots] = True
+
+    def __len__(self) -> int:
+        """Return how many items are in memory."""
+        return len(self.log)
+
+    def mark_live(self, keys: Array) -> None:
+        """Mark the slots of keys that have items."""
+        keys |= self.log.lengths(np.arange(len(keys))) > 0
+
+    def store(self, handle: Any, set_key: Any) -> None:
+        """Hand what has changed to the handle; ``set_key`` is called with each key before."""
+        slots = np.flatnonzero(self._touched)
+        for anew in (True, False):
+            some = slots[self._emptied.take(slots) == anew]
+            counts, items = self.log.lists(some, new=not anew)
+            values, ends = items.to_list(), accumulate(counts.tolist(), initial=0)
+            for slot, (start, stop) in zip(some.tolist(), pairwise(ends), strict=True):
+                set_key(self._keys.key(slot))
+                (handle.update if anew else handle.add_all)(values[start:stop])
+        self.log.mark_stored(slots)
+        self._touched[slots] = self._emptied[slots] = False
+
+
+class ListsBefore(Lists):
+    """A list before each record of a block: what there was, unless it was emptied, and what the block has added since.
+
+    They are put together for those records only that are asked for.
+    """
+
+    __slots__ = ("_added", "_firsts", "_kept", "_lasts", "_log", "_slots")
+
+    def __init__(
+        self, kind: ListOf, log: ListLog, slots: Array, kept: Array, added: Columns, firsts: Array, lasts: Array
+    ) -> None:  # fmt: skip
+        """``kept``: whether it was not emptied; ``firsts`` and ``lasts``: where what is added begins and ends in ``added``."""
+        self.kind, self.constant = kind, False
+        self.low = self.high = None
+        self._log, self._slots, self._kept = log, slots, kept
+        self._added, self._firsts, self._lasts = added, firsts, lasts
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("offsets", "items"):
+            return super().__getattr__(name)
+        whole = self._made(np.arange(len(self._slots)))
+        self.offsets, self.items = whole.offsets, whole.items
+        return getattr(self, name)
+
+    def take(self, positions: Array) -> Column:
+        """Return the lists of some records."""
+        return self._made(positions)
+
+    def _made(self, positions: Array) -> Lists:
+        kept = self._kept.take(positions)
+        stored, items = self._log.lists(self._slots.take(positions)[kept])
+        before = np.zeros(len(positions), np.int64)
+        before[kept] = stored
+        firsts = self._firsts.take(positions)
+        since = self._lasts.take(positions) - firsts
+        counts = before + since
+        offsets = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        assert isinstance(self.kind, ListOf)
+        if not since.any():
+            return Lists(self.kind, offsets, items)
+        # First all that there was, then all that was added; and of each record one after the other.
+        places = np.arange(int(since.sum())) - np.repeat(np.cumsum(since) - since, since) + np.repeat(firsts, since)
+        both = joined([items, self._added.take(places)]) if items.length else self._added.take(places)
+        owners = np.concatenate((np.repeat(np.arange(len(counts)), before), np.repeat(np.arange(len(counts)), since)))
+        return Lists(self.kind, offsets, both.take(np.argsort(owners, kind="stable")))
+
+
+# ---- Event-time timers of operators on columns: many are set at once, and those that are due become blocks of
+# times and keys.
+#
+# The timers themselves are where they always are (``timing/timers.py``): a snapshot knows nothing of columns.
+
+
+AT_ONCE = 1 << 14
+"""How many timers fire in a block at most."""
+_MOST_WAVES = 16
+"""So many timers of a key may be due at once if timers set others: each is a block of its own."""
+MOST_BLOCKS = 64
+"""So many blocks are held back at one watermark if timers set others."""
+
+
+class DueTimers:
+    """The timers that are due at a watermark, in the order in which they fire."""
+
+    def __init__(self, timers: InternalTimerService, watermark: int) -> None:
+        self._timers, self._watermark = timers, watermark
+        self._times: list[int] = []
+        self._keys: list[Any] = []
+
+    def take(self) -> bool:
+        """Remove them from the service; return whether there are any."""
+        times, keys = self._times, self._keys = [], []
+
+        def fire(timestamp: int, key: Any, namespace: Any) -> None:
+            times.append(timestamp)
+            keys.append(key)
+
+        self._timers.advance_watermark(self._watermark, fire)
+        return bool(times)
+
+    def take_firsts(self) -> bool:
+        """Remove the first one of each key from the service; raise ``FallBackToRows`` if there are many of a key."""
+        if not self.take():
+            return False
+        counts = Counter(self._keys)
+        if max(counts.values()) > _MOST_WAVES:
+            raise FallBackToRows("many timers of a key")
+        if len(counts) < len(self._keys):
+            seen: set[Any] = set()
+            is_first = [not (key in seen or seen.add(key)) for key in self._keys]  # type: ignore[func-returns-value]
+            firsts, others = (
+                [(at, key) for at, key, first in zip(self._times, self._keys, is_first, strict=True) if first == wanted]
+                for wanted in (True, False)
+            )
+            self._times, self._keys = [at for at, _ in others], [key for _, key in others]
+            self.put_back()
+            self._times, self._keys = [at for at, _ in firsts], [key for _, key in firsts]
+        return True
+
+    def put_back(self) -> None:
+        """Give those to the service again that were not fired."""
+        set_timers(self._timers, zip(self._times, self._keys, repeat(False)))
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def block(self, kind: Type) -> tuple[Columns, list[Column]]:
+        """Return the times of the next ones as a block, and the leaves of their keys.
+
+        Raises ``FallBackToRows`` if they are no columns.
+        """
+        keys, some = self._keys[:AT_ONCE], self._times[:AT_ONCE]
+        if not all(fits(at, INT) for at in some) or not all(fits(key, kind) for key in keys):
+            raise FallBackToRows("times or keys of another type")
+        times = np.array(some, np.int64)
+        return Columns(INT, [Column(INT, times)], len(times), times), columns_of(keys, kind).leaves
+
+    def fired(self, count: int) -> None:
+        """Forget the next ones."""
+        del self._times[:count], self._keys[:count]
+
+
+def set_timers(timers: InternalTimerService, changes: Iterable[tuple[int, Any, bool]]) -> None:
+    """Register timers (a time, a key), or delete them where the third is true, one after the other."""
+    register, delete = timers.register_event_time_timer, timers.delete_event_time_timer
+    for at, key, deletes in changes:
+        (delete if deletes else register)(key, None, at)
+
+
+def check_later(block: Columns, records: Array, times: list[int], deletes: list[bool]) -> None:
+    """Raise ``FallBackToRows`` if timers set others that are not later: these fire behind them, though their time is before."""
+    if times and any(
+        at <= now and not is_deleted
+        for at, is_deleted, now in zip(times, deletes, block.leaves[0].data.take(records).tolist(), strict=True)
+    ):
+        raise FallBackToRows("a timer in the past")
+
+
+def in_order_of_time(blocks: list[Columns]) -> Columns:
+    """Return results of timers in the order of their times; of one time, in that of the blocks."""
+    whole = joined([each for each in blocks if each.length])
+    assert whole.timestamps is not None
+    return whole.take(np.argsort(whole.timestamps, kind="stable"))
+
+
+__all__ = [
+    "MOST_BLOCKS",
+    "DueTimers",
+    "ListsBefore",
+    "StateArrays",
+    "StateLists",
+    "check_later",
+    "in_order_of_time",
+    "set_timers",
+]

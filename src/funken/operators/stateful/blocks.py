@@ -15,24 +15,20 @@ from funken.columnar.flat_maps.emissions import Emission
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, columns_of, joined, joined_columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.kernels.rowwise import Value, flattened
-from funken.columnar.keyed.changes import Participants, added, added_rounded, check_sums, most, toggled, united
-from funken.columnar.keyed.groups import Groups
-from funken.columnar.keyed.kept import column_from, objects
+from funken.columnar.keyed.groups import Groups, Participants, added, added_rounded, check_sums, most, toggled, united
+from funken.columnar.keyed.logs import column_from, objects
 from funken.columnar.recurrence import ADD, ADD_ROUNDED, MOST, SET, UNITE
-from funken.columnar.stateful.changes import StateChange
-from funken.columnar.stateful.lifetimes import Guards
+from funken.columnar.stateful.changes import Guards, StateChange, TimerChange
 from funken.columnar.stateful.steps import Appends, Best, Presence, Rounds, Scan, Step, Unit
-from funken.columnar.stateful.traced import TimerChange
 from funken.expr.types import ARRAYS, INT, STR, Atomic, ListOf, Type, atomic_fields
-from funken.operators.columnar.flat_map import Made, combined
-from funken.operators.stateful.arrays import StateArrays
-from funken.operators.stateful.best import kept_records
-from funken.operators.stateful.evaluating import BlockEvaluation, RecordsWhere
-from funken.operators.stateful.lists import ListsBefore, StateLists
-from funken.operators.stateful.records import RecordsAround, brought_by, set_leaves
+from funken.operators.columnar.stateless import Made, combined
+from funken.operators.stateful.arrays import ListsBefore, StateArrays, StateLists
+from funken.operators.stateful.records import RecordsAround, brought_by, kept_records, set_leaves
 from funken.operators.stateful.units import (
+    BlockEvaluation,
     ChangeLayout,
     Picked,
+    RecordsWhere,
     UnitOfLists,
     UnitOfValues,
     check_kept,
@@ -49,7 +45,7 @@ By whether it is one of lists.
 
 
 class BlockOfStates:
-    """A block of the records of ``columnar/stateful/traced.py``; ``where`` has the arrays and groups of each state."""
+    """A block of the records of ``columnar/stateful/changes.py``; ``where`` has the arrays and groups of each state."""
 
     def __init__(self, block: Columns, where: Sequence[tuple[StateArrays | StateLists, Groups]]) -> None:
         self._block = block

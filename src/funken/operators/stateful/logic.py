@@ -26,12 +26,18 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
 from funken.operators.context import OperatorContext
-from funken.operators.process.keyed_map import KeyedMapLogic
-from funken.operators.process.one_input import KeyedProcessLogic
+from funken.operators.process.one_input import KeyedMapLogic, KeyedProcessLogic
 from funken.operators.process.two_inputs import CoMapLogic, KeyedCoProcessLogic
-from funken.operators.stateful.arrays import StateArrays
+from funken.operators.stateful.arrays import (
+    MOST_BLOCKS,
+    DueTimers,
+    StateArrays,
+    StateLists,
+    check_later,
+    in_order_of_time,
+    set_timers,
+)
 from funken.operators.stateful.blocks import BlockOfStates
-from funken.operators.stateful.lists import StateLists
 from funken.operators.stateful.specs import (
     ColumnarCoFlatMap,
     ColumnarCoMap,
@@ -41,7 +47,6 @@ from funken.operators.stateful.specs import (
     FunctionOnColumns,
     StatesOnColumns,
 )
-from funken.operators.stateful.timers import MOST_BLOCKS, DueTimers, check_later, in_order_of_time, set_timers
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateKind

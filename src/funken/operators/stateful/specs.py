@@ -1,6 +1,6 @@
 """The specs of operators with state that work on columns: each is the spec it replaces, and what was traced of its functions.
 
-``plan/columns/states.py`` makes them. Lists, and blocks that the kernels cannot compute, go to the functions themselves.
+``plan/columns/functions.py`` makes them. Lists, and blocks that the kernels cannot compute, go to the functions themselves.
 """
 
 from __future__ import annotations
@@ -8,19 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.stateful.lifetimes import Guards
+from funken.columnar.stateful.changes import Guards, TracedState
 from funken.columnar.stateful.opening import DeclaredState
 from funken.columnar.stateful.steps import Step
-from funken.columnar.stateful.traced import TracedState
 from funken.columnar.stateful.typed import TypedState
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
 from funken.expr.types import INT, Type
 from funken.operators.columnar.specs import OnColumns
-from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.join.window_join import WindowJoin
-from funken.operators.process.keyed_map import KeyedMap
-from funken.operators.process.one_input import KeyedProcess
+from funken.operators.join import IntervalJoinSpec, WindowJoin
+from funken.operators.process.one_input import KeyedMap, KeyedProcess
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
 
@@ -101,7 +98,7 @@ class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
 class ColumnarIntervalJoin(OnColumns, IntervalJoinSpec):
     """An interval join of blocks: of each side the schema and the key, what the function gives, and the schema of that."""
 
-    logic = "stateful.interval_join:ColumnarIntervalJoinLogic"
+    logic = "stateful.joins:ColumnarIntervalJoinLogic"
     schemas: tuple[Type, Type] = (INT, INT)
     traced_keys: tuple[Traced, ...] = ()
     given: TracedFlatMap = TracedFlatMap(())
@@ -112,7 +109,7 @@ class ColumnarIntervalJoin(OnColumns, IntervalJoinSpec):
 class ColumnarWindowJoin(OnColumns, WindowJoin):
     """A join of aligned windows over blocks, with the same fields."""
 
-    logic = "stateful.window_join:ColumnarWindowJoinLogic"
+    logic = "stateful.joins:ColumnarWindowJoinLogic"
     schemas: tuple[Type, Type] = (INT, INT)
     traced_keys: tuple[Traced, ...] = ()
     given: TracedFlatMap = TracedFlatMap(())

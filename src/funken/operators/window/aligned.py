@@ -16,8 +16,8 @@ from typing import Any
 from funken.columnar.block import TupleBlock
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.codegen.fields import rows_of_fields
-from funken.operators.strides import MANY, Stride
+from funken.operators.codegen.loops import rows_of_fields
+from funken.operators.results import MANY, Stride
 from funken.operators.window.driver import WindowDriver, Windows
 from funken.operators.window.spec import Strategy, one_key
 from funken.state.delta_tables import DeltaTable, PaneTable

@@ -13,8 +13,8 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import StateError
+from funken.operators.base import OutputTag
 from funken.operators.results import Results
-from funken.operators.tags import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import ContentsLogic, Pane
 from funken.state.descriptors import (
@@ -27,7 +27,7 @@ from funken.state.descriptors import (
 )
 from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
 from funken.state.maps import MapState
-from funken.types.generics import Generic, K, R, S, V, W_co
+from funken.types.callables import Generic, K, R, S, V, W_co
 
 
 class CallStyle(enum.Enum):

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from funken.operators.base import Operator
-from funken.operators.codegen.fields import by_field, names_of_fields
-from funken.operators.codegen.loops import LoopText
+from funken.operators.codegen.loops import LoopText, by_field, names_of_fields
 from funken.state.delta_tables import DeltaTable
 from funken.state.keys.normal import PLAIN, normal_key
 

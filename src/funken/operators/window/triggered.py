@@ -17,18 +17,16 @@ from typing import Any
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.strides import FEW, MANY, Stride
+from funken.operators.results import FEW, MANY, Stride
 from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
 from funken.operators.window.driver import WindowDriver, Windows
-from funken.operators.window.migration import migrate, register_former_states
+from funken.operators.window.spec import migrate, register_former_states
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from funken.state.keys.normal import PLAIN, normal_key
-from funken.windowing.assigners import MergingWindowAssigner
+from funken.windowing.assigners import MergingWindowAssigner, MergingWindowSet
 from funken.windowing.evictors import TimestampedValue
-from funken.windowing.firing import TriggerResult
-from funken.windowing.merging import MergingWindowSet
 from funken.windowing.triggers import PurgingTrigger
-from funken.windowing.windows import WINDOW_STATE
+from funken.windowing.windows import WINDOW_STATE, TriggerResult
 
 _MERGING = ValueStateDescriptor(f"{WINDOW_STATE}merging")
 _EVICTABLE = ListStateDescriptor(f"{WINDOW_STATE}elements")

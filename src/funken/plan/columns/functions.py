@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import reduce
 from itertools import repeat
-from types import MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from funken.columnar.declared.rows import named_rows, named_rows_of_all
-from funken.columnar.expressions import Argument, NotVectorizable
+from funken.columnar.bytecode import names_changed
+from funken.columnar.declared import bits_of_leaves, named_rows, named_rows_of_all
+from funken.columnar.dependencies import Dependency, InlinedFunction, same
+from funken.columnar.expressions import Argument, Expression, NotVectorizable
 from funken.columnar.flat_maps.conventions import drops_none, trace_maybe, trace_process
-from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.flat_maps.emissions import TracedFlatMap, either
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.folds import FIRST, LAST
 from funken.columnar.records import has_documents
+from funken.columnar.stateful.changes import TracedState, renewals_of, with_floats
+from funken.columnar.stateful.opening import DeclaredState, declared_states
+from funken.columnar.stateful.steps import all_steps
+from funken.columnar.stateful.tracing import trace_with_state
+from funken.columnar.stateful.typed import fills_of, shared_parts, typed_states
 from funken.columnar.tracing import Traced, trace
-from funken.columnar.typed.aliases import changeable
+from funken.columnar.typed.calls import Parsed
+from funken.columnar.typed.values import changeable
 from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields
+from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
     ColumnarFilter,
     ColumnarFlatMap,
@@ -26,15 +37,180 @@ from funken.operators.columnar.specs import (
     ColumnarProcess,
     ColumnarReduce,
 )
-from funken.operators.process.one_input import Process, process_call
+from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, process_call
+from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
-from funken.operators.stateless import Filter, FlatMap, Map
+from funken.operators.stateful.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
+    FunctionOnColumns,
+    StatesOnColumns,
+)
+from funken.operators.stateless import Filter, FlatMap, Map, ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.declared import declared_folds
-from funken.plan.columns.documents import gives_documents
 from funken.plan.columns.windows import check_arrays, shows_order, traced_key
+from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
+from funken.types.convert import converter
 from funken.types.info import TypeInformation
+
+# ---- Variables that functions of one program change: a function that uses one of them sees each change at once,
+# record by record.
+#
+# On columns, a function is asked once for a block whether its variables are what they were. So what another
+# function of the program assigns (a global, an attribute of a module or class, a variable of an enclosing function)
+# or changes in place (a list, a dict) is not read as a constant. Functions are looked at, not run; what goes
+# through ``setattr`` or another thread is not seen, and the change counts from the next block on.
+
+
+_DEEPEST = 6
+
+
+class ProgramChanges:
+    """What the functions of a plan change: names they assign, and names of what they change in place."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._assigned: dict[str, str] = {}
+        self._changed: dict[str, str] = {}
+        self._seen: set[int] = set()
+        self._kept: list[Any] = []
+        for function in _functions([*(node.spec for node in plan.nodes), *(edge.partitioning for edge in plan.edges)]):
+            self._look_at(function)
+
+    def check(self, spec: Any) -> None:
+        """Raise ``NotVectorizable`` if functions that were read use what another one changes."""
+        for each in _dependencies(spec, set()):
+            self._check(each)
+
+    def _check(self, used: Dependency) -> None:
+        if isinstance(used.value, InlinedFunction):
+            for each in used.value.dependencies:
+                self._check(each)
+        if used.kind not in ("global", "closure", "attribute"):
+            return
+        name = used.name.rpartition(".")[2]
+        changes = self._assigned.get(name)
+        if changes is None and type(used.value) in (list, dict, set):
+            changes = self._changed.get(name)
+        if changes is not None:
+            raise NotVectorizable(f"uses {name!r}, which {changes}() changes")
+
+    def _look_at(self, function: FunctionType, depth: int = 0) -> None:
+        code = function.__code__
+        if id(code) in self._seen or depth > _DEEPEST:
+            return
+        self._seen.add(id(code))
+        self._kept.append(code)
+        for inner in _codes(code):
+            self._look_into(inner, function.__qualname__)
+        names = {name for inner in _codes(code) for name in inner.co_names}
+        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
+        for called in [*(function.__globals__.get(name) for name in names), *cells]:
+            if type(called) is FunctionType and not _is_ours(called):
+                self._look_at(called, depth + 1)
+
+    def _look_into(self, code: CodeType, function: str) -> None:
+        assigned, changed = names_changed(code)
+        for name in assigned:
+            self._assigned.setdefault(name, function)
+        for name in changed:
+            self._changed.setdefault(name, function)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _is_ours(function: FunctionType) -> bool:
+    return (function.__module__ or "").partition(".")[0] == "funken"
+
+
+def _functions(parts: Iterable[Any]) -> Iterator[FunctionType]:
+    """Yield the functions of the program that specs have, and the methods of its objects."""
+    seen: set[int] = set()
+    todo = list(parts)
+    while todo:
+        part = todo.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, FunctionType):
+            if not _is_ours(part):
+                yield part
+        elif isinstance(part, MethodType):
+            todo += [part.__func__, part.__self__]
+        elif isinstance(part, UserFunction):
+            todo.append(part.target)
+        elif isinstance(part, tuple | list):
+            todo += part
+        elif isinstance(part, type | ModuleType | BuiltinFunctionType | str | int | float | bytes) or part is None:
+            continue
+        elif type(part).__module__.partition(".")[0] == "funken":
+            todo += getattr(part, "__dict__", {}).values()
+        else:
+            for cls in type(part).__mro__:
+                if cls.__module__.partition(".")[0] not in ("funken", "builtins", "abc", "typing"):
+                    todo += [
+                        each
+                        for name, each in vars(cls).items()
+                        if isinstance(each, FunctionType) and name != "__init__"
+                    ]
+            todo += [each for each in getattr(part, "__dict__", {}).values() if callable(each)]
+
+
+def _dependencies(part: Any, seen: set[int]) -> Iterator[Dependency]:
+    """Yield what the functions use that were read for a spec."""
+    if isinstance(part, Dependency):
+        yield part
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _dependencies(each, seen)
+    elif type(part).__module__.startswith("funken.") and not isinstance(part, UserFunction) and id(part) not in seen:
+        seen.add(id(part))
+        for each in getattr(part, "__dict__", {}).values():
+            yield from _dependencies(each, seen)
+
+
+# ---- Which functions give the documents that ``json.loads`` makes of their argument, and of which fields these are
+# made.
+
+
+def gives_documents(traced: Traced | TracedFlatMap) -> bool:
+    """Whether the results of a function are such documents.
+
+    >>> from funken.columnar.tracing import trace
+    >>> gives_documents(trace(lambda record: record, None, 1))
+    False
+    """
+    if isinstance(traced, Traced):
+        return isinstance(traced.result, Parsed)
+    return all(isinstance(each.result, Parsed) for each in traced.emissions if each.emits)
+
+
+def with_fields(traced: Any, wanted: tuple[int, ...]) -> Any:
+    """Return a function whose documents have these fields only, by their numbers."""
+
+    def of(part: Expression) -> Expression:
+        return replace(part, wanted=wanted) if isinstance(part, Parsed) else part
+
+    if isinstance(traced, Traced):
+        return replace(traced, result=of(traced.result))
+    return replace(traced, emissions=tuple(each.replaced(of) for each in traced.emissions))
+
 
 OTHER_FIELDS = (
     "which may have other fields than the documents looked at; declare the record type: JsonSchema(record_type)"
@@ -162,15 +338,158 @@ def _of_call(call: UserFunction) -> Traced:
     return trace(call.target, call.method, 1)
 
 
+# ---- Which functions with keyed state work on columns: those whose state is read and written in ways that are
+# followed.
+#
+# ``columnar/stateful`` has these ways. In ``BATCH`` the records of a key are sorted by time, which columns are not
+# brought into.
+
+
+_GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILTER: "truth"}
+
+
+def columnar_process(
+    spec: KeyedProcess, schema: Type, declared: TypeInformation | None = None
+) -> tuple[ColumnarKeyedProcess, Type | None]:
+    """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
+    made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
+    return ColumnarKeyedProcess(spec.function, spec.key, made), made.results
+
+
+def columnar_keyed_map(
+    spec: KeyedMap, schema: Type, declared: TypeInformation | None = None
+) -> tuple[ColumnarKeyedMap, Type | None]:
+    """Return the operator of a function with ``open()``, and the schema of its results (``None``: it gives none)."""
+    method = spec.function.method
+    if method is None:
+        raise NotVectorizable("calls a function with open(), which is no object with methods")
+    made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema], declared)
+    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), made.results
+
+
+def columnar_of_two(
+    spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[Type], declared: TypeInformation | None = None
+) -> tuple[OperatorSpec, Type | None]:
+    """Return the operator of a function over two keyed streams, and the schema of its results (``None``: it gives none)."""
+    if spec.key1 is None or spec.key2 is None:
+        raise NotVectorizable("has two inputs without keys")
+    names, context, gives = _OF_TWO[type(spec)]
+    keys = (spec.key1, spec.key2)
+    made = _made(spec.function, [(name, context, gives) for name in names], keys, schemas, declared)
+    given = made.results
+    match spec:
+        case KeyedCoProcess():
+            return ColumnarKeyedCoProcess(spec.function, *keys, made), given
+        case CoMap():
+            return ColumnarCoMap(spec.function, *keys, made), given
+    return ColumnarCoFlatMap(spec.function, *keys, made), given
+
+
+_OF_TWO: dict[Any, tuple[tuple[str, str], bool, str]] = {
+    KeyedCoProcess: (("process_element1", "process_element2"), True, "several"),
+    CoMap: (("map1", "map2"), False, "one or none"),
+    CoFlatMap: (("flat_map1", "flat_map2"), False, "several"),
+}
+
+
+def _made(
+    function: UserFunction, methods: Sequence[tuple[str, bool, str]], keys: Sequence[UserFunction],
+    schemas: Sequence[Type], declared: TypeInformation | None = None,
+) -> StatesOnColumns:  # fmt: skip
+    """Return the states of an object, its methods, one per input, and its ``on_timer()`` if it has one."""
+    target = _object_of(function, methods[0][0])
+    timed = _has_timers(target)
+    called = [*methods, ("on_timer", True, "several")] if timed else methods
+    traced, states = _traced(called, target, declared_states(target))
+    traced = [replace(each, given=named_rows_of_all(each.given, declared)) for each in traced]
+    known = keys_of(keys, schemas)
+    records = [*schemas, INT] if timed else schemas  # a timer is its time
+    given = [(each, schema, known[0][1]) for each, schema in zip(traced, records, strict=True)]
+    typed, kinds = typed_states(given, states)
+    fills = list(map(with_floats, fills_of(given, states), kinds))
+    for each, fill in zip(states, fills, strict=True):
+        if each.type_info is not None and fill is not None and not same(converter(each.type_info)(fill), fill):
+            raise NotVectorizable(f"has a state {each.attribute!r} with a declared type, which converts values")
+    bits = [bits_of_leaves(each.type_info) for each in states]
+    typed = list(map(shared_parts, typed))
+    whole, steps = all_steps(typed, kinds, fills, bits)
+    lifetimes = [each.lifetime for each in states]
+    renewals = [renewals_of(each.writes, each.accesses, lifetimes) for each in typed]
+    of_key = [*zip(keys, [each for each, _ in known], strict=True), (None, None)][: len(called)]
+    made = [
+        FunctionOnColumns(method, key, traced_of, *of_function)
+        for (method, _, _), (key, traced_of), of_function in zip(
+            called, of_key, zip(traced, typed, steps, renewals, strict=True), strict=True
+        )
+    ]
+    kept = tuple(replace(each, function=None) for each in states)  # which has been read
+    functions, on_timer = tuple(made[: len(keys)]), made[-1] if timed else None
+    return StatesOnColumns(kept, tuple(kinds), tuple(fills), whole, functions, on_timer, _results(made))
+
+
+def _results(functions: Sequence[FunctionOnColumns]) -> Type | None:
+    """Return the schema of all results; ``None``: there are none."""
+    results = [each.typed.results for each in functions if each.typed.results is not None]
+    return reduce(either, sorted(results, key=str)) if results else None
+
+
+def _traced(
+    methods: Sequence[tuple[str, bool, str]], target: Any, states: tuple[DeclaredState, ...]
+) -> tuple[list[TracedState], tuple[DeclaredState, ...]]:
+    """Return the methods of an object, and the states that they use; the others stay where they are."""
+
+    def trace_all(states: tuple[DeclaredState, ...]) -> list[TracedState]:
+        return [trace_with_state(target, method, states, context, gives) for method, context, gives in methods]
+
+    traced = trace_all(states)
+    used = {number for each in traced for number in each.used}
+    if len(used) < len(states):
+        states = tuple(states[number] for number in sorted(used))
+        traced = trace_all(states)
+    return traced, states
+
+
+def _object_of(function: UserFunction, method: str) -> Any:
+    target = function.target
+    if getattr(type(target), method, None) is None:
+        raise NotVectorizable(f"calls a function without {method}()")
+    return target
+
+
+def _has_timers(target: Any) -> bool:
+    if "on_timer" in getattr(target, "__dict__", {}):
+        raise NotVectorizable("has an on_timer() that is replaced on the object")
+    found = getattr(type(target), "on_timer", None)
+    return found is not None and not (found.__module__ or "").startswith("funken.api.")
+
+
+def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple[Traced, Type]]:
+    """Return the keys of the inputs of an operator, and their schemas, all of which have to be alike."""
+    known = [
+        (traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1])
+        for key, schema in zip(keys, schemas, strict=True)
+    ]
+    if len({repr(kind) for _, kind in known}) > 1:
+        raise NotVectorizable(f"has keys of two kinds: {' and '.join(str(kind) for _, kind in known)}")
+    return known
+
+
 __all__ = [
     "OTHER_FIELDS",
+    "ProgramChanges",
     "check_documents",
     "columnar_filter",
     "columnar_flat_map",
+    "columnar_keyed_map",
     "columnar_map",
+    "columnar_of_two",
+    "columnar_process",
     "columnar_process_function",
     "columnar_reduce",
     "drops_missing",
+    "gives_documents",
+    "keys_of",
     "stamped",
     "traced_function",
+    "with_fields",
 ]

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funken.columnar.declared.rows import named_rows_of_all
+from funken.columnar.declared import named_rows_of_all
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps.conventions import pair_schema, trace_join_function, trace_pairs
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.expr.types import ListOf, Tuple, Type
-from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.join.window_join import CoGroup, JoinPairs, WindowJoin
+from funken.operators.join import CoGroup, IntervalJoinSpec, JoinPairs, WindowJoin
 from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.window.spec import Strategy
-from funken.plan.columns.states import keys_of
+from funken.plan.columns.functions import keys_of
 from funken.plan.columns.windows import check_arrays
 from funken.types.info import TypeInformation
 

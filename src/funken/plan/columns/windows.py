@@ -6,11 +6,13 @@ need folds that do not show the order of records.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MethodType
 from typing import Any
 
-from funken.columnar.declared.rows import named_rows_of_all
+from funken.columnar.declared import named_rows_of_all
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
-from funken.columnar.flat_maps.conventions import trace_window_function
+from funken.columnar.flat_maps.conventions import trace_window_function, trace_with_context
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import (
     EXTREME,
@@ -24,17 +26,19 @@ from funken.columnar.folds import (
     all_records,
     merge_folds,
 )
-from funken.columnar.lists.folds import ALL, ListFold
+from funken.columnar.lists.calls import ALL, ListFold
 from funken.columnar.tracing import Traced, trace
+from funken.connectors.base import declares
+from funken.connectors.sink import Sink
 from funken.expr.types import ARRAYS, INT, NAMED_TUPLE, STR, Record, Tuple, Type, atomic_fields, is_key, types_in
-from funken.operators.columnar.specs import ColumnarWindow
+from funken.operators.columnar.specs import ColumnarSink, ColumnarWindow
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
 from funken.plan.columns.declared import declared_folds
 from funken.types.info import TypeInformation
-from funken.windowing.sessions import DynamicEventTimeSessionWindows
+from funken.windowing.assigners import DynamicEventTimeSessionWindows
 from funken.windowing.windows import TimeWindow
 
 VECTORIZED = "vectorized"
@@ -222,4 +226,25 @@ def is_of_key(expression: Expression, key: Traced) -> bool:
     return expression == result or (isinstance(result, Make) and expression in result.items)
 
 
-__all__ = ["VECTORIZED", "check_arrays", "columnar_window", "is_of_key", "shows_order", "traced_key"]
+# ---- A sink that takes columns, and by what it wants them grouped.
+
+
+def columnar_sink(sink: Sink, schema: Type) -> ColumnarSink:
+    """Return the spec; raise ``NotVectorizable`` if the groups cannot be computed of columns: the sink needs records then."""
+    function = sink.grouped_by if declares(sink, "grouped_by", "writer") else None
+    if function is None:
+        return ColumnarSink(sink)
+    if not isinstance(function, MethodType):
+        raise NotVectorizable(f"is grouped by {function!r}, which is no method")
+    owner, name = function.__self__, function.__name__
+    try:
+        found = trace_with_context(owner, name)
+        traced, kind = found.traced.typed(schema, INT)
+    except NotVectorizable as reason:
+        raise NotVectorizable(f"its {type(owner).__qualname__}.{name} {reason}") from None
+    if kind != STR:
+        raise NotVectorizable(f"its {type(owner).__qualname__}.{name} gives no text")
+    return ColumnarSink(sink, replace(found, traced=traced))
+
+
+__all__ = ["VECTORIZED", "check_arrays", "columnar_sink", "columnar_window", "is_of_key", "shows_order", "traced_key"]

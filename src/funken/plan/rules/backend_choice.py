@@ -2,7 +2,7 @@
 
 The fast logics of ``operators/window/spec.py`` keep their contents as plain objects; the general one keeps everything
 in keyed state, and gives the same results. So it runs where state is in files, which hold more than memory does. It can start
-from what a fast one has saved (``operators/window/migration.py``); the other way round is not possible, so windows that are
+from what a fast one has saved (``operators/window/spec.py``); the other way round is not possible, so windows that are
 restored from the general logic's state go on with it, in all subtasks.
 """
 

@@ -14,7 +14,7 @@ from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, RuleNote
-from funken.state.settings import StateSettings
+from funken.state.backend import StateSettings
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from funken.operators.wrappers.converting import Converting
+from funken.operators.wrappers import Converting
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from funken.operators.process.dead_letters import ErrorPolicy
+from funken.operators.process.one_input import ErrorPolicy
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, RuleNote

@@ -4,7 +4,7 @@ Only where that provably changes nothing: in event-time windows over columns tha
 its records or is late for all of them), whose contents are folds that may be regrouped; and in a reduce of ``BATCH``, which
 gives one value per key, and is one pane. Ints may be added, and compared, in
 any grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A
-partial is a record (``columnar/keyed/partials.py``), so a leaf of the record plays one role, and no two.
+partial is a record (``columnar/keyed/groups.py``), so a leaf of the record plays one role, and no two.
 """
 
 from __future__ import annotations

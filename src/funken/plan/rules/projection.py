@@ -21,7 +21,7 @@ from typing import Any, cast
 from funken.columnar.expressions import Argument, Expression, Loop, Rowwise
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import Aggregate
-from funken.columnar.lists.reads import ITEMS
+from funken.columnar.lists.calls import ITEMS
 from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
 from funken.dataclass import dataclass
@@ -49,7 +49,7 @@ from funken.operators.stateful.specs import (
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
-from funken.plan.columns.documents import gives_documents, with_fields
+from funken.plan.columns.functions import gives_documents, with_fields
 from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes

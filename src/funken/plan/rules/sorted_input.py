@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from funken.errors import InvalidProgram
 from funken.operators.traits import BatchInput, traits_of
-from funken.operators.wrappers.sorted_input import SortedInput
+from funken.operators.wrappers import SortedInput
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes

@@ -18,7 +18,7 @@ from funken import config
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.faults import described, noted
 from funken.columnar.records import has_documents, name_of
-from funken.connectors.context import declares
+from funken.connectors.base import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
 from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields
@@ -31,10 +31,8 @@ from funken.operators.columnar.specs import (
     ColumnarTimestamps,
     VectorizedCall,
 )
-from funken.operators.join.interval_join import IntervalJoinSpec
-from funken.operators.join.window_join import WindowJoin
-from funken.operators.process.keyed_map import KeyedMap
-from funken.operators.process.one_input import KeyedProcess, Process
+from funken.operators.join import IntervalJoinSpec, WindowJoin
+from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
@@ -43,14 +41,17 @@ from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
-from funken.plan.columns.changes import ProgramChanges
 from funken.plan.columns.declared import declared_schema, type_given
 from funken.plan.columns.functions import (
     OTHER_FIELDS,
+    ProgramChanges,
     check_documents,
     columnar_filter,
     columnar_flat_map,
+    columnar_keyed_map,
     columnar_map,
+    columnar_of_two,
+    columnar_process,
     columnar_process_function,
     columnar_reduce,
     drops_missing,
@@ -58,9 +59,7 @@ from funken.plan.columns.functions import (
     traced_function,
 )
 from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
-from funken.plan.columns.sinks import columnar_sink
-from funken.plan.columns.states import columnar_keyed_map, columnar_of_two, columnar_process
-from funken.plan.columns.windows import VECTORIZED, columnar_window, traced_key
+from funken.plan.columns.windows import VECTORIZED, columnar_sink, columnar_window, traced_key
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes

@@ -12,8 +12,7 @@ from funken import config
 from funken.errors import RequestRejected
 from funken.rest.views.jobs import Json, setting, vertex_id, vertices
 from funken.rest.views.vertices import find_vertex
-from funken.runtime.job.checkpoint_history import CheckpointsSnapshot, CheckpointStats, SubtaskCheckpointStats
-from funken.runtime.job.snapshot import JobSnapshot
+from funken.runtime.job.snapshot import CheckpointsSnapshot, CheckpointStats, JobSnapshot, SubtaskCheckpointStats
 
 _SAVEPOINT = "savepoint"
 

@@ -10,10 +10,8 @@ from funken import config
 from funken.config.options import Option
 from funken.rest.jobs import digest, public_id
 from funken.rest.throwable import serialized_throwable
-from funken.runtime.job.graph import JobGraph, VertexInfo
-from funken.runtime.job.history import FailureRecord
-from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexSnapshot
-from funken.runtime.job.states import ExecutionState, JobStatus
+from funken.runtime.job.snapshot import JobGraph, JobSnapshot, SubtaskSnapshot, VertexInfo, VertexSnapshot
+from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus
 
 T = TypeVar("T")
 Json = dict[str, Any]

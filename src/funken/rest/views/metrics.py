@@ -8,9 +8,8 @@ from math import isfinite
 from funken.errors import RequestRejected
 from funken.rest.views.jobs import Json
 from funken.rest.views.vertices import find_subtask, find_vertex
-from funken.runtime.job.graph import VertexInfo
 from funken.runtime.job.points import numbers, operator_records
-from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot
+from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexInfo
 
 _USUAL = ("min", "max", "avg", "sum")
 AGGREGATIONS = (*_USUAL, "skew")

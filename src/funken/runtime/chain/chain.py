@@ -6,20 +6,39 @@ chained to it and to the writers of the edges that leave it, main and side outpu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
+from funken.checkpoint.restart_strategy import fault_of
 from funken.columnar.block import Block, RowBlock
 from funken.dataclass import dataclass
-from funken.ids import OperatorId
+from funken.errors import FunkenError, JobExecutionError, OperatorFailed, StateTooLarge, TaskLost
+from funken.ids import MAX_WATERMARK, Millis, OperatorId
+from funken.io.shapes import record_repr
+from funken.metrics.registry import MetricGroup
 from funken.operators.base import Operator, Output, Timestamps, Values
+from funken.operators.codegen.loops import add_frames, step_at
 from funken.operators.context import OperatorContext
+from funken.operators.results import TaskTime
 from funken.operators.stateless import MapLogic, UserFunctionOperator
 from funken.plan.columnar_edges import wants_columns
+from funken.plan.nodes import Node
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
-from funken.runtime.exchange.hash_writer import HashWriter
-from funken.runtime.messages import RecordCounts
+from funken.runtime.exchange.writers import HashWriter
+from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
+from funken.runtime.settings import TaskSettings
+from funken.state.backend import HashMapBackend, StateBackend, StateSettings
+from funken.state.keyed import KeyedStateStore
+from funken.state.keygroups import key_groups_of
+from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
+from funken.timing.clock import Clock
+from funken.timing.timers import InternalTimerService
 from funken.types.copying import can_change, copies_of
 
 Emit = Callable[[Values, Timestamps], None]
@@ -374,4 +393,368 @@ class OperatorChain:
         return raised
 
 
-__all__ = ["EdgeOutput", "OperatorChain"]
+# ---- Failure attribution: operator, subtask and record of an exception, read from the frames it passed through.
+#
+# Nothing of this costs anything until something is raised. Operators take part by the names of their locals:
+# ``value`` is the record at hand, and ``rest`` the iterator of a comprehension over a block, which from Python 3.12
+# on has no frame of its own, and takes its variable with it when something is raised.
+
+
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
+_LIST_ITERATOR: type = type(iter([]))
+
+
+class FailureAttribution:
+    """Turns an exception of user code into ``OperatorFailed``; no cost per record."""
+
+    __slots__ = ("_subtask",)
+
+    def __init__(self, subtask: int) -> None:
+        self._subtask = subtask
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            self.attribute(error)
+
+    def attribute(self, error: BaseException) -> None:
+        """Raise ``OperatorFailed`` from an error of user code, or return: the error is to be raised as it is."""
+        if is_failure(error) and not isinstance(error, JobExecutionError):
+            raise attribute_failure(error, self._subtask) from error
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return True if user code has failed; else the error ends the job or a generator, and is to be raised as it is.
+
+    Ctrl-C does, and an interruption. ``GeneratorExit`` is what closes a generator of the engine, or what a function has raised.
+    """
+    if not isinstance(error, GeneratorExit):
+        return not isinstance(error, KeyboardInterrupt)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
+    """Find in which operator, and at which record, an exception was raised, from the frames it passed through."""
+    operator, record, found = None, "", error.__traceback__
+    while found is not None:
+        frame = found.tb_frame
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, FusedOperators):
+            owner = owner.last
+        if isinstance(owner, Operator) and hasattr(owner, "context"):
+            operator = owner.context.operator
+            record = ""
+        step = step_at(found)
+        if step is not None:
+            operator = step.operator.context.operator
+            record = f" at the record {record_repr(step.values(frame.f_locals)[-1])}"
+        if operator is not None and not record and _is_ours(frame.f_code.co_filename):
+            record = "".join(f" at the record {record_repr(value)}" for value in _current_record(frame.f_locals))
+        found = found.tb_next
+    add_frames(error)
+    text = "".join(traceback.format_exception(error))
+    where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
+    remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
+    said = f"{type(error).__name__}: {_text(error).removesuffix('.')}"
+    failure = OperatorFailed(f"{where} failed{record}: {said}.{remedy}", operator, subtask, text)
+    failure.fault = fault_of(error)
+    return failure
+
+
+def _current_record(names: Mapping[str, Any]) -> list[Any]:
+    """Return the record that a frame is processing, if that can be read."""
+    if "value" in names:
+        return [names["value"]]
+    rest = names.get("rest")
+    if isinstance(rest, _LIST_ITERATOR):
+        match rest.__reduce__():  # its position; an exhausted iterator has none
+            case (_, (list(values),), int(position)) if position:
+                return [values[position - 1]]
+    return []
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as other:  # noqa: BLE001 - the error to report is the first one
+        return f"<its text raises {type(other).__name__}>"
+
+
+def _is_ours(filename: str) -> bool:
+    return "funken" in filename and "operators" in filename
+
+
+def failure_event(task: TaskId, error: BaseException) -> TaskFailed:
+    """Make the report of a failure; an error that cannot travel is replaced by its text."""
+    if not isinstance(error, JobExecutionError):
+        error = attribute_failure(error, task.subtask)
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever the user's class raises when it is pickled
+        fault = error.fault
+        error = JobExecutionError(str(error))
+        error.fault = fault
+    return TaskFailed(task, error=error, secondary=isinstance(error, TaskLost))
+
+
+# ---- The chain of a subtask that had finished when the checkpoint was made that it starts from: it does not run
+# again.
+#
+# No user function is opened. It only ends its output edges, once its inputs have ended: so no subtask downstream
+# ends before the job has begun. Its state stays part of every checkpoint, for a job with another parallelism may
+# need it.
+
+
+class FinishedOperatorChain(OperatorChain):
+    """Takes the place of the chain; its inputs only end, and no operator is called."""
+
+    def open(self) -> None:
+        """Open nothing."""
+
+    def process(self, index: int, block: Block) -> None:
+        """Refuse records: what was before a finished subtask has finished, so that they would be lost silently."""
+        context = self.head.context
+        raise JobExecutionError(
+            f"operator {context.operator!r} (subtask {context.subtask}) had finished when the checkpoint was made that the job "
+            "started from, and receives records now. This is a defect of Funken; please report it with the program."
+        )
+
+    def watermark(self, watermark: int) -> None:
+        """Pass the last watermark on; the others were sent before."""
+        if watermark == MAX_WATERMARK:
+            for end in self._outputs:
+                end.watermark(watermark)
+
+    def watermark_input(self, index: int, watermark: int) -> None:
+        """Not passed on: its operators have ended."""
+
+    def idle(self, idle: bool) -> None:
+        """A finished subtask is never idle."""
+
+    def end_input(self, index: int) -> None:
+        """Not passed on: its operators have ended."""
+
+    def drain(self, inputs: int) -> None:
+        """Nothing is held back."""
+
+    def handle_operator_event(self, number: OperatorId, payload: Any) -> None:
+        """Not passed on: its operators were not opened."""
+
+    def notify_checkpoint_complete(self, checkpoint: int) -> None:
+        """Not passed on: its operators were not opened."""
+
+    def notify_checkpoint_aborted(self, checkpoint: int) -> None:
+        """Not passed on: its operators were not opened."""
+
+    def awaits_results(self) -> bool:
+        """No operator has anything to come."""
+        return False
+
+    def next_tick(self) -> int | None:
+        """No operator waits for anything."""
+        return None
+
+    def close(self) -> list[BaseException]:
+        """Nothing was opened."""
+        return []
+
+
+# ---- Where the operators of one task keep their state, and how much memory the task's process may use for it.
+
+
+_LOOK_MILLIS = 1000
+_FREE_SHARE = 0.03
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+class TaskBackends:
+    """The backends of one task, and the watch over its memory."""
+
+    def __init__(self, settings: StateSettings, subtask: int, read: Callable[[str], str] | None = None) -> None:
+        self._settings = settings
+        self._databases = TaskDatabases(
+            settings.memory, settings.write_buffer_ratio, settings.directory(subtask), settings.min_free_space
+        )
+        self._made: list[RocksDBBackend] = []
+        self._contexts: list[OperatorContext] = []
+        self._next_look = Millis(0)
+        self._read = read or _read
+
+    def make(self, context: OperatorContext, key_groups: range) -> StateBackend:
+        """Return the backend of an operator."""
+        self._contexts.append(context)
+        if not self._settings.in_files:
+            return HashMapBackend(tracked=context.checkpointing)
+        owner = f"operator {context.operator!r} (subtask {context.subtask})"
+        backend = RocksDBBackend(self._databases, context.max_parallelism, key_groups, owner)
+        self._made.append(backend)
+        return backend
+
+    def close(self) -> None:
+        """Close the databases and remove their files, except for snapshots that are still to be written."""
+        for backend in self._made:
+            backend.close()
+        self._databases.close()
+
+    # ---- memory
+
+    def watch(self, now: int) -> None:
+        """Look once in a while whether there is memory left; raises ``StateTooLarge`` before the machine swaps."""
+        if self._next_look <= now and self._contexts:
+            self._next_look = Millis(now + _LOOK_MILLIS)
+            used = self._used()
+            limit = self._settings.process_memory
+            if limit:
+                if used > limit:
+                    raise self._too_large(f"this process uses {_mib(used)}, it may use {_mib(limit)}")
+                return
+            for total, free in self._machine():
+                if free < total * _FREE_SHARE:
+                    raise self._too_large(
+                        f"of {_mib(total)} of the machine's or the container's memory {_mib(free)} are free, "
+                        f"this process uses {_mib(used)}"
+                    )
+
+    def _used(self) -> int:
+        with suppress(OSError, ValueError, IndexError):
+            return int(self._read("/proc/self/statm").split()[1]) * _PAGE
+        return 0
+
+    def _machine(self) -> list[tuple[int, int]]:
+        """Return what there is of memory and what is free of it: of the machine, and of the container if there is one."""
+        found = []
+        with suppress(OSError, ValueError, KeyError):
+            lines = dict(line.split(":", 1) for line in self._read("/proc/meminfo").splitlines() if ":" in line)
+            total, free = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
+            found.append((total, free))
+        for limit, usage in _LIMITS:
+            with suppress(OSError, ValueError):
+                most = int(self._read(limit))  # "max", where there is none, is no number
+                if found and most < found[0][0]:
+                    cached = self._reclaimable(os.path.join(os.path.dirname(usage), "memory.stat"))
+                    found.append((most, most - int(self._read(usage)) + cached))
+        return found
+
+    def _reclaimable(self, path: str) -> int:
+        with suppress(OSError, ValueError, KeyError):
+            lines = dict(line.split() for line in self._read(path).splitlines())
+            prefix = "total_" if "total_inactive_file" in lines else ""
+            return int(lines[f"{prefix}inactive_file"]) + int(lines[f"{prefix}active_file"])
+        return 0
+
+    def _too_large(self, fact: str) -> StateTooLarge:
+        held = sorted(((_entries(context), context.operator) for context in self._contexts), reverse=True)
+        entries = ", ".join(f"{name!r} {count:,} entries" for count, name in held[:3])
+        remedy = (
+            "Its timers are in memory: set fewer of them, or give it more subtasks"
+            if self._settings.in_files
+            else "Set state.backend.type: rocksdb, which keeps state on disk, or give the job more subtasks"
+        )
+        return StateTooLarge(
+            f"there is too little memory left for the state of operator {held[0][1]!r}: {fact}. The state of this task: "
+            f"{entries}. {remedy}, or raise taskmanager.memory.process.size."
+        )
+
+
+def _entries(context: OperatorContext) -> int:
+    """Return how many slots and timers an operator has in memory."""
+    timers = 0 if context.timers is None else context.timers.pending()
+    tables = [] if context.keyed is None else list(context.keyed.tables)
+    own = 0 if context.keyed is None else context.keyed.own_entries
+    return timers + own + sum(len(table) for table in tables if isinstance(table, dict))
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+# ---- Between a task and its operators: the context each is given, and what becomes of what it reports through it.
+#
+# An operator reaches its driver only by ``report(kind, payload)``; here that becomes an event with operator and
+# subtask.
+
+
+class OperatorContexts:
+    """Makes the contexts of one task; ``wake`` gets its loop to look at it again."""
+
+    def __init__(
+        self, task: TaskId, settings: TaskSettings, backends: TaskBackends, clock: Clock, time: TaskTime,
+        event: Callable[[TaskEvent], None], wake: Callable[[], None] | None, stable_ids: Mapping[OperatorId, str],
+    ) -> None:  # fmt: skip
+        self._stable_ids = stable_ids
+        self._task = task
+        self._settings = settings
+        self._backends = backends
+        self._clock = clock
+        self._time = time
+        self._report = event
+        self._wake = wake
+        #: the metrics that functions of the user count, by operator
+        self.metrics: dict[int, MetricGroup] = {}
+
+    def make(self, vertex: Vertex, node: Node) -> OperatorContext:
+        """Make the context of one operator."""
+        subtask, width, limit = self._task.subtask, vertex.parallelism, vertex.max_parallelism
+        checkpoints = self._settings.checkpoints
+        self.metrics[node.id] = metrics = MetricGroup(self._clock.monotonic)
+        context = OperatorContext(
+            operator=node.name,
+            subtask=subtask,
+            parallelism=width,
+            max_parallelism=limit,
+            processing_time=self._clock.now,
+            monotonic=self._clock.monotonic,
+            attempt=self._settings.attempt,
+            job_id=self._settings.job_id,
+            batch=self._settings.batch,
+            pausing=self._settings.pausing,
+            object_reuse=self._settings.object_reuse,
+            inlining=self._settings.inlining,
+            auto_watermark_interval=self._settings.auto_watermark_interval,
+            job_parameters=self._settings.job_parameters,
+            checkpointing=checkpoints is not None,
+            operator_uid=self._stable_ids[node.id],
+            restored_checkpoint_id=None if checkpoints is None else checkpoints.restored_checkpoint_id,
+            metrics=metrics,
+            report=lambda payload, output: self._pass_on(node, payload, output),
+            warn=lambda kind, text: self._report(OperatorWarning(self._task, node.id, subtask, kind, text)),
+            wake=self._wake,
+            on_error=node.on_error,
+        )
+        context.next_time = self._time.read
+        if node.keyed:
+            groups, time = key_groups_of(subtask, limit, width), self._time
+            backend, copies = self._backends.make(context, groups), not self._settings.object_reuse
+            context.keyed = KeyedStateStore(limit, groups, lambda: time.latest, backend, copies)
+            context.timers = InternalTimerService(self._clock.now, limit, groups, context.checkpointing)
+        return context
+
+    def _pass_on(self, node: Node, payload: Any, output: bool) -> None:
+        self._report(CoordinatorEvent(self._task, node.id, self._task.subtask, payload, output))
+
+
+__all__ = [
+    "EdgeOutput",
+    "FailureAttribution",
+    "FinishedOperatorChain",
+    "OperatorChain",
+    "OperatorContexts",
+    "TaskBackends",
+    "attribute_failure",
+    "failure_event",
+    "is_failure",
+]

@@ -6,28 +6,169 @@ Their methods are called with the job master's lock, but for ``start``, output, 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from funken.config import Configuration
-from funken.errors import JobExecutionError
+from funken.errors import CommitError, JobExecutionError
 from funken.ids import OperatorId
-from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
-from funken.operators.coordinators.commit_counts import CommitCounts
+from funken.operators.coordinators.base import CommitCounts, OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.coordinators.committing import CommitCoordinator
 from funken.operators.coordinators.source import SourceCoordinator
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, Vertex
-from funken.runtime.driver.workers import CoordinatorWorker
 from funken.runtime.messages import CoordinatorEvent, OperatorEvent, TaskCommand, TaskId
 from funken.runtime.settings import TaskSettings
+from funken.timing.clock import SystemClock, came
+
+# ---- Work that may hang, as storage can: done in order in a thread of its own, so that the job and the program do
+# not hang.
+
 
 logger = logging.getLogger(__name__)
+
+
+class BackgroundWorker:
+    """Runs what is submitted, one after the other, in a daemon thread that the first call starts.
+
+    Python waits for the threads of a ``ThreadPoolExecutor`` when the program ends, for ever if one hangs; not for this one.
+
+    >>> background, done = BackgroundWorker("tidying"), []
+    >>> background.submit(lambda: done.append("tidied up"))
+    >>> background.close(seconds=30), done
+    (True, ['tidied up'])
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._ended = threading.Event()
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Have work done after what was given before; what comes after ``close`` is dropped, unless work itself gives it."""
+        with self._lock:
+            if self._closed and threading.current_thread() is not self._thread:
+                return
+            self._work.put(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def close(self, seconds: float) -> bool:
+        """Wait until all is done that was given, at most so long; returns whether it is."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._work.put(None)
+                if self._thread is None:
+                    self._ended.set()
+        return came(self._ended, seconds)
+
+    def _run(self) -> None:
+        try:
+            while not (self._closed and self._work.empty()):
+                work = self._work.get()
+                if work is None:  # closed: what is left is done, and what follows from it
+                    continue
+                try:
+                    work()
+                except Exception:
+                    logger.exception("%s: what was to be done in the background failed", self._name)
+        finally:
+            self._ended.set()
+
+
+# ---- The worker threads of operator coordinators: I/O with a bound, apart from the threads that carry events.
+
+
+T = TypeVar("T")
+
+_LOOK_SECONDS = 0.1
+_GRACE_SECONDS = 30.0
+
+
+class CoordinatorWorker:
+    """The worker of one coordinator; its thread begins with the first call.
+
+    ``stopping`` is set when the attempt has failed or the job is cancelled: pauses end, and calls get 30 s more. With
+    ``threaded=False`` everything runs in the calling thread, and pauses take no time.
+
+    >>> worker = CoordinatorWorker("commits", threading.Event(), threading.RLock(), print)
+    >>> worker.call(lambda: threading.current_thread().name, 10.0, "a test")
+    'commits'
+    >>> worker.close()
+    """
+
+    def __init__(
+        self, name: str, stopping: threading.Event, lock: threading.RLock, fail: Callable[[BaseException], None],
+        threaded: bool = True,
+    ) -> None:  # fmt: skip
+        self._stopping = stopping
+        self._lock = lock
+        self._fail = fail
+        self._name = name
+        self._thread = BackgroundWorker(name) if threaded else None
+
+    def call(self, work: Callable[[], T], seconds: float, what: str) -> T:
+        """Run work on the worker thread and wait for its result."""
+        if self._thread is None:
+            return work()
+        result: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                result.set_exception(error)
+
+        self._thread.submit(run)
+        now = SystemClock().monotonic
+        end, stopping = now() + seconds, False
+        while not result.done() and now() < end:
+            wait([result], _LOOK_SECONDS)
+            if self._stopping.is_set() and not stopping:
+                stopping, end = True, min(end, now() + _GRACE_SECONDS)
+        if not result.done():
+            raise CommitError(f"{what} has not returned within {seconds:.0f} s. Can what it writes to be reached?")
+        return result.result()
+
+    def call_async(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Run work on the worker thread, then ``done`` with its result under the lock."""
+
+        def run() -> None:
+            try:
+                found = work()
+                with self._lock:
+                    done(found)
+            except Exception as error:  # noqa: BLE001 - it fails the job
+                self._fail(error)
+
+        if self._thread is None:
+            run()
+        else:
+            self._thread.submit(run)
+
+    def pause(self, seconds: float) -> bool:
+        """Wait; false at once when the attempt has ended."""
+        if self._thread is None:
+            return True
+        return not came(self._stopping, seconds)
+
+    def close(self) -> None:
+        """End the thread; what runs in it is not waited for. Work that comes later gets another one."""
+        if self._thread is not None:
+            self._thread.close(0)
+            self._thread = BackgroundWorker(self._name)
 
 
 class Coordinators:
@@ -236,4 +377,4 @@ class Coordinators:
                         coordinator.tick(now)
 
 
-__all__ = ["Coordinators"]
+__all__ = ["BackgroundWorker", "CoordinatorWorker", "Coordinators"]

@@ -9,11 +9,10 @@ import logging
 import random
 from collections.abc import Callable
 
-from funken.checkpoint.events import Outcome
+from funken.checkpoint.machine import Outcome
 from funken.errors import JobCancelled, JobExecutionError, RescaleDue
 from funken.runtime.driver.job import Job, Runner
-from funken.runtime.interruption import Interrupted
-from funken.runtime.job.events import (
+from funken.runtime.job.states import (
     AttemptRaised,
     AttemptReturned,
     AttemptSettled,
@@ -30,7 +29,8 @@ from funken.runtime.job.events import (
     SettleAttempt,
     WaitForRestart,
 )
-from funken.timing.waiting import came
+from funken.runtime.process import Interrupted
+from funken.timing.clock import came
 
 logger = logging.getLogger(__name__)
 

@@ -6,50 +6,67 @@ found by name and imported when first used: the API refers to Spark only by the 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import json
 import logging
+import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import field, replace
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 from funken import config, extras
-from funken.checkpoint.restart import restart_strategy
+from funken.checkpoint.restart_strategy import restart_strategy
 from funken.checkpoint.restore import Restoration
 from funken.config import Configuration
 from funken.dataclass import dataclass
-from funken.errors import InvalidProgram
+from funken.errors import (
+    CheckpointIncompatible,
+    EnvironmentNotReady,
+    InvalidProgram,
+    JobExecutionError,
+    RescaleDue,
+    TooFewTaskSlots,
+)
 from funken.ids import Millis
+from funken.io.temporary import cache_folder
 from funken.plan.physical import PhysicalPlan
 from funken.plan.rules.backend_choice import saved_in_keyed_state
 from funken.plan.rules.stage import RewriteStage
-from funken.runtime.driver.checkpoints import JobCheckpoints
-from funken.runtime.driver.diagnosis import JobDiagnosis, JobWarning
-from funken.runtime.driver.job_logs import JobLogs
+from funken.runtime.chain.log_capture import FORWARDED
+from funken.runtime.driver.diagnosis import JobDiagnosis, JobStacks, JobWarning
+from funken.runtime.driver.job_checkpoints import JobCheckpoints
 from funken.runtime.driver.master import JobMaster
-from funken.runtime.driver.rescaling import Elasticity, Recompile, Rescaling
-from funken.runtime.driver.stacks import JobStacks
-from funken.runtime.interruption import Interruption
-from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
-from funken.runtime.job.events import (
+from funken.runtime.job.machine import JobMachine
+from funken.runtime.job.masking import masked, masked_text, secrets_of
+from funken.runtime.job.scaling import Begun, ChangeScale, LoadObserved, Refused, ScalingMachine, ScalingSettings
+from funken.runtime.job.snapshot import (
+    CheckpointsSnapshot,
+    JobSnapshot,
+    LogPage,
+    MetricsHistory,
+    SubtaskMetrics,
+    job_graph,
+    vertices_of,
+)
+from funken.runtime.job.states import (
     CancelRequested,
     ExecutionMoved,
     ExecutionsCreated,
+    ExecutionState,
     JobCommand,
     JobEvent,
+    JobStatus,
     SourcesChecked,
     StopAttempt,
 )
-from funken.runtime.job.graph import job_graph
-from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.masking import masked
-from funken.runtime.job.scaling import ScalingSettings
-from funken.runtime.job.snapshot import JobSnapshot, vertices_of
-from funken.runtime.job.states import ExecutionState, JobStatus
-from funken.runtime.job.vertex_metrics import MetricsHistory
+from funken.runtime.log_entries import LogEntry, level_name, on_lines
 from funken.runtime.messages import (
     MetricsReport,
     OperatorWarning,
@@ -64,10 +81,413 @@ from funken.runtime.messages import (
     TaskStarted,
     ThreadsDumped,
 )
+from funken.runtime.process import Interruption
 from funken.runtime.settings import TaskSettings
 from funken.timing.clock import SystemClock
 
+# ---- Another parallelism for a job that runs: a checkpoint, then another attempt that starts from it.
+#
+# The new plan is made before anything stops, so that a parallelism that is not possible is refused while the job
+# runs. If there are too few slots for the attempt, or its state cannot be distributed so, the job goes back to the
+# parallelism that it had. Operators whose parallelism the program sets keep it. While a job is being rescaled it
+# cannot be rescaled again.
+#
+# What may want that is whoever operates the job, or ``Elasticity``: it observes slots and load, and does what its
+# machine (``runtime/job/scaling.py``) decides.
+
+
 logger = logging.getLogger(__name__)
+
+_LOOK_MS = 1_000
+_UNBOUNDED = 1 << 30
+_NEVER = 1 << 31
+
+Recompile = Callable[[int], RewriteStage]
+
+
+@dataclass(slots=True)
+class RescaleRequest:
+    """One change of the parallelism; ``begun``: the attempt with it has been made."""
+
+    parallelism: int
+    stage: RewriteStage
+    former: RewriteStage
+    future: Future[int]
+    begun: bool = False
+
+
+class Rescaling:
+    """The changes of the parallelism of one job, one at a time; thread-safe."""
+
+    def __init__(self, name: str, recompile: Recompile | None) -> None:
+        self._name = name
+        self._recompile = recompile
+        self._lock = threading.Lock()
+        self._current: RescaleRequest | None = None
+
+    def prepare(self, parallelism: int, former: RewriteStage) -> RescaleRequest:
+        """Plan a change; raises ``InvalidProgram`` if it is not possible, or another is under way."""
+        if self._recompile is None:
+            raise InvalidProgram(
+                f"job {self._name!r} cannot be rescaled while it runs: it has no checkpoints, or a runner that makes its own "
+                "attempts. Stop it, and start it with another parallelism."
+            )
+        stage = self._recompile(parallelism)
+        self._check(stage, former)
+        future: Future[int] = Future()
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            if self._current is not None:
+                raise InvalidProgram(
+                    f"job {self._name!r} is being rescaled to {self._current.parallelism} already; wait until that is done."
+                )
+            self._current = RescaleRequest(parallelism, stage, former, future)
+            return self._current
+
+    def _check(self, stage: RewriteStage, former: RewriteStage) -> None:
+        """Refuse what the job's checkpoints cannot be distributed to."""
+        limits = {node.id: node.max_parallelism for node in former.compiled.nodes}
+        for node in stage.compiled.nodes:
+            if node.max_parallelism != limits[node.id]:
+                raise InvalidProgram(
+                    f"job {self._name!r}: operator {node.name!r} has {limits[node.id]} key groups, so its parallelism cannot be "
+                    f"{node.parallelism}. A job keeps the maximum parallelism that it began with."
+                )
+
+    def saved(self, rescale: RescaleRequest, made: Future[str], fail: Callable[[JobExecutionError], None]) -> None:
+        """The checkpoint is complete, or has failed: let the attempt end, or give the change up."""
+        error = made.exception()
+        if error is not None:
+            self.give_up(JobExecutionError(f"job {self._name!r} is not rescaled: {error}"))
+        else:
+            fail(RescaleDue(f"the job goes on with parallelism {rescale.parallelism}"))
+
+    def begin(self) -> RewriteStage | None:
+        """Return what the next attempt is planned with, if that changes."""
+        with self._lock:
+            if self._current is None or self._current.begun or self._current.future.done():
+                return None
+            self._current.begun = True
+            return self._current.stage
+
+    def started(self) -> None:
+        """All tasks of an attempt run."""
+        with self._lock:
+            current = self._current
+            if current is None or not current.begun:
+                return
+            self._current = None
+        current.future.set_result(current.parallelism)
+
+    def revert(self, error: BaseException) -> RewriteStage | None:
+        """Return the stage to go back to, if an attempt with another parallelism could not begin: slots or state forbid it."""
+        with self._lock:
+            current = self._current
+            if (
+                current is None
+                or not current.begun
+                or not isinstance(error, EnvironmentNotReady | CheckpointIncompatible)
+            ):
+                return None
+        self.give_up(error)
+        return current.former
+
+    def give_up(self, error: BaseException) -> None:
+        """The change under way is not made."""
+        with self._lock:
+            current, self._current = self._current, None
+        if current is not None:
+            current.future.set_exception(error)
+
+
+class Elasticity:
+    """The parallelism of one job as slots and load have it; ``rescale`` begins a change, ``recompile`` plans one.
+
+    Called by the thread that runs the job, and by callbacks of the changes that it began.
+    """
+
+    def __init__(
+        self, name: str, configuration: Configuration, stage: RewriteStage, recompile: Recompile,
+        rescale: Callable[[int], Future[int]], now: Callable[[], Millis],
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._recompile = recompile
+        self._now = now
+        self._limits = {node.id: node.max_parallelism for node in stage.compiled.nodes}
+        one, other = (recompile(each).compiled.nodes for each in (1, 2))
+        #: the ids of the nodes whose parallelism is not the program's choice
+        self._scalable = frozenset(a.id for a, b in zip(one, other, strict=True) if a.parallelism != b.parallelism)
+        settings = ScalingSettings.of(configuration, self._parallelism(stage.compiled))
+        assert settings is not None
+        self._settings = settings
+        self._rescale = rescale
+        self._machine = ScalingMachine(settings)
+        self._lock = threading.Lock()
+        self._next = 0
+        self._slots: dict[int, int] = {}
+
+    def begun(self, plan: PhysicalPlan) -> None:
+        """All tasks of an attempt run."""
+        self._tell(Begun(self._parallelism(plan)))
+
+    def _parallelism(self, plan: PhysicalPlan) -> int:
+        return max((node.parallelism or 1 for node in plan.nodes if node.id in self._scalable), default=1)
+
+    def look(self, plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], slots: int | None) -> None:
+        """Look at the job, which runs, and begin a change if that is due.
+
+        ``slots``: how many its session has; ``None``: as many as are wanted.
+        """
+        busy, pressed = load_of(plan, metrics, self._scalable)
+        possible = self.possible(slots)
+        command = self._tell(LoadObserved(possible, busy, pressed))
+        if command is None:
+            return
+        logger.warning("job %r: goes on with parallelism %d: %s", self._name, command.parallelism, command.reason)
+        try:
+            begun = self._rescale(command.parallelism)
+        except InvalidProgram as error:  # another change is under way, or there are too few key groups
+            self._refused(error)
+        else:
+            begun.add_done_callback(self._done)
+
+    def _done(self, future: Future[int]) -> None:
+        error = future.exception()
+        if error is not None:
+            self._refused(error)
+
+    def _refused(self, error: BaseException) -> None:
+        logger.warning("job %r keeps its parallelism: %s", self._name, error)
+        self._tell(Refused())
+
+    def _tell(self, event: LoadObserved | Begun | Refused) -> ChangeScale | None:
+        with self._lock:
+            return self._machine.handle(event, self._now())
+
+    def due(self) -> bool:
+        """Return whether it is time to look again."""
+        now = self._now()
+        if now < self._next:
+            return False
+        self._next = now + _LOOK_MS
+        return True
+
+    def possible(self, slots: int | None) -> int:
+        """Return the highest parallelism within the bounds for which so many slots suffice; 0 if not even the lowest does."""
+        low, high = self._settings.lowest - 1, self._settings.highest
+        while low < high:  # the number of slots rises with the parallelism
+            middle = (low + high + 1) // 2
+            if self._needed(middle) <= (_UNBOUNDED if slots is None else slots):
+                low = middle
+            else:
+                high = middle - 1
+        return low if low >= self._settings.lowest else 0
+
+    def fitting(self, former: RewriteStage, error: BaseException) -> RewriteStage | None:
+        """Return the stage for fewer slots, if an attempt could not begin for lack of them; ``None`` if that is not possible."""
+        if not isinstance(error, TooFewTaskSlots) or not error.available:
+            return None
+        parallelism = self.possible(error.available)
+        if not parallelism or self._needed(parallelism) >= former.plan().slots:
+            return None
+        stage = self._recompile(parallelism)
+        logger.warning(
+            "job %r: begins with parallelism %d, there are %d slots", self._name, parallelism, error.available
+        )
+        return stage
+
+    def _needed(self, parallelism: int) -> int:
+        """Return how many slots a parallelism takes; ``_NEVER`` for one that the job's key groups do not allow."""
+        if parallelism not in self._slots:
+            try:
+                stage = self._recompile(parallelism)
+            except InvalidProgram:
+                self._slots[parallelism] = _NEVER
+            else:
+                kept = all(self._limits[node.id] == node.max_parallelism for node in stage.compiled.nodes)
+                self._slots[parallelism] = stage.plan().slots if kept else _NEVER
+        return self._slots[parallelism]
+
+
+def load_of(
+    plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], scalable: Collection[int]
+) -> tuple[float, float]:
+    """Return how busy the busiest vertex of scalable nodes is, and how far the sources are held back.
+
+    Both are shares, and means of the subtasks of a vertex.
+    """
+    busy = pressed = 0.0
+    for vertex in plan.vertices:
+        found = [metrics[vertex.id, each] for each in range(vertex.parallelism) if (vertex.id, each) in metrics]
+        if not found:
+            continue
+        if any(node.id in scalable for node in vertex.nodes):
+            busy = max(busy, sum(each.busy_ms_per_second for each in found) / len(found) / 1000)
+        if vertex.stage == 0:
+            pressed = max(pressed, sum(each.back_pressured_ms_per_second for each in found) / len(found) / 1000)
+    return busy, pressed
+
+
+# ---- The log of a job, in one place: what its tasks have logged, and what became of the job itself.
+#
+# The newest entries are kept in memory, numbered, for whoever asks; all of them go to a file, a JSON object per
+# line, which is begun with the first and goes on in a new file when it is large (``.1`` is the newest of the older
+# ones). Secrets are masked before anything is kept. A file that cannot be written costs a warning, not the job.
+
+
+_KEPT = 5_000
+_FILES = 200
+_OWN = "funken.job"
+
+
+class LogFiles:
+    """A file and the older ones; private to the user."""
+
+    def __init__(self, path: Path, size: int, older: int) -> None:
+        self.path = path
+        self._size = size
+        self._older = older
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append lines; raises ``OSError``. The file is closed in between: a job by hand has no end that is certain."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = "".join(f"{line}\n" for line in lines)
+        with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as file:
+            file.write(text)
+            full = file.tell() >= self._size
+        if full:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        names = [self.path, *(Path(f"{self.path}.{number}") for number in range(1, self._older + 1))]
+        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+            if newer.exists():
+                newer.replace(older)
+        if not self._older:
+            self.path.unlink(missing_ok=True)
+
+
+class JobLogs:
+    """The log of one job, from any thread; without ``from_workers`` that of a job in this process."""
+
+    def __init__(self, job_id: str, configuration: Configuration, now: Callable[[], int]) -> None:
+        self._now = now
+        self._job_id = job_id
+        self._configuration = configuration
+        self._secrets = secrets_of(configuration.to_dict())
+        self._forward = False
+        self._lock = threading.Lock()
+        self._entries: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._count = 0
+        folder = configuration.get(config.LOG_DIR)
+        self._files = self._files_in(Path(folder)) if folder else None
+
+    def _files_in(self, folder: Path) -> LogFiles:
+        name = "".join(each if each.isalnum() or each in "_-" else "_" for each in self._job_id)
+        size, older = self._configuration.get(config.LOG_FILE_SIZE), self._configuration.get(config.LOG_MAX)
+        return LogFiles(folder / f"{name}.log", size, older)
+
+    def from_workers(self) -> None:
+        """The tasks run in other processes: the program's own logging gets what they log, and there is a file by default."""
+        self._forward = True
+        cache = cache_folder() if self._files is None else None
+        if cache is not None:
+            self._files = self._files_in(cache / "logs")
+            _prune(self._files.path.parent)
+
+    def masked(self, text: str) -> str:
+        """Return a text without the secrets of the job's configuration."""
+        return masked_text(text, self._secrets)
+
+    @property
+    def path(self) -> str:
+        """The file, which is there when something was logged; empty if there is none."""
+        return "" if self._files is None else str(self._files.path)
+
+    def tell(self, level: int, text: str) -> None:
+        """Add an entry of the driver's about the job."""
+        self._add([LogEntry(self._now(), level, _OWN, text)], "", 0)
+
+    def take(self, entries: Iterable[LogEntry], host: str = "", pid: int = 0) -> None:
+        """Add what a task has logged."""
+        for entry in self._add(entries, host, pid):
+            if self._forward:
+                _forward(entry)
+
+    def _add(self, entries: Iterable[LogEntry], host: str, pid: int) -> list[LogEntry]:
+        known = [
+            entry._replace(message=self.masked(entry.message), host=entry.host or host, pid=entry.pid or pid)
+            for entry in entries
+        ]
+        found = [_shown(entry) for entry in known]
+        failure: OSError | None = None
+        with self._lock:
+            for each in found:
+                self._entries.append(each | {"number": self._count})
+                self._count += 1
+            path = self.path
+            if self._files is not None:
+                try:
+                    self._files.write(json.dumps(each) for each in found)
+                except OSError as error:
+                    failure, self._files = error, None
+        if failure is not None:  # without the lock, which a handler of this very log may wait for
+            logger.warning("the log of a job cannot be written to %s, and is kept in memory only: %s.", path, failure)
+        return known
+
+    def read(
+        self, after: int | None, limit: int, fits: Callable[[dict[str, Any]], bool] = lambda entry: True
+    ) -> LogPage:
+        """Return the oldest entries from number ``after`` on, or the newest ones, of those that fit."""
+        with self._lock:
+            first = self._count - len(self._entries)
+            if after is None:
+                newest = islice((entry for entry in reversed(self._entries) if fits(entry)), limit)
+                return LogPage(list(newest)[::-1], self._count, 0)
+            found: list[dict[str, Any]] = []
+            for entry in islice(self._entries, max(0, after - first), None):
+                if len(found) == limit:
+                    return LogPage(found, int(entry["number"]), max(0, first - after))
+                if fits(entry):
+                    found.append(entry)
+            return LogPage(found, self._count, max(0, min(first, self._count) - after))
+
+
+def _prune(folder: Path) -> None:
+    """Remove the oldest files of a folder that has the logs of many jobs."""
+    with contextlib.suppress(OSError):  # another driver does the same
+        files = sorted(folder.glob("*.log*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in files[_FILES:]:
+            path.unlink(missing_ok=True)
+
+
+def _shown(entry: LogEntry) -> dict[str, Any]:
+    """Return an entry as the REST API and the files have it."""
+    return {
+        "timestamp": entry.time,
+        "level": level_name(entry.level),
+        "logger": entry.logger,
+        "message": entry.message,
+        "operator": entry.operator,
+        "operator-id": entry.operator_id,
+        "subtask": entry.subtask,
+        "attempt": entry.attempt,
+        "host": entry.host,
+        "pid": entry.pid,
+    }
+
+
+def _forward(entry: LogEntry) -> None:
+    """Hand an entry of a worker to the logging of this process, where the program's own handlers and levels hold."""
+    target = logging.getLogger(entry.logger)
+    if target.isEnabledFor(entry.level):
+        who = f"{entry.operator or 'task'} ({entry.subtask})"
+        record = target.makeRecord(
+            entry.logger, entry.level, "(worker)", 0, "%s: %s", (who, on_lines(entry.message)), None
+        )
+        record.created, record.msecs = entry.time / 1000, float(entry.time % 1000)
+        setattr(record, FORWARDED, True)
+        target.handle(record)
 
 
 @dataclass
@@ -327,9 +747,9 @@ class Runner(Protocol):
 
 
 RUNNERS = {
-    "local": "funken.runtime.driver.local:LocalRunner",
+    "local": "funken.runtime.driver.local_runner:LocalRunner",
     "batch": "funken.spark.submit:BatchRunner",
-    "micro-batch": "funken.spark.microbatch:MicroBatchRunner",
+    "micro-batch": "funken.spark.submit:MicroBatchRunner",
     "continuous": "funken.spark.submit:ContinuousRunner",
 }
 

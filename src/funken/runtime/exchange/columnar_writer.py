@@ -13,9 +13,8 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.keyed.codec import encode_block
-from funken.columnar.keyed.keys import key_of
-from funken.columnar.keyed.owners import KeyTargets
-from funken.columnar.keyed.partials import Combiner, joined_alike
+from funken.columnar.keyed.groups import Combiner, joined_alike
+from funken.columnar.keyed.keys import KeyTargets, key_of
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.plan.columnar_edges import (
@@ -25,8 +24,7 @@ from funken.plan.columnar_edges import (
     ColumnarRebalance,
     ColumnarRescale,
 )
-from funken.runtime.exchange.hash_writer import HashWriter
-from funken.runtime.exchange.writers import EdgeWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
+from funken.runtime.exchange.writers import EdgeWriter, HashWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
 
 _FACTOR = 8
 """A block of columns for columns holds so many times the records of a piece, if the bytes allow."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
-from funken.runtime.exchange.hash_writer import HashWriter
 from funken.runtime.exchange.writers import (
     BroadcastWriter,
     CustomWriter,
     EdgeWriter,
+    HashWriter,
     IngestionTime,
     OneTargetWriter,
     RebalanceWriter,

@@ -7,17 +7,18 @@ order, control blocks (watermark, barrier, end) included, because a control bloc
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
-from funken.columnar.block import Block, RowBlock
-from funken.errors import InvalidProgram
+from funken.columnar.block import Block, RowBlock, TupleBlock
+from funken.errors import InvalidProgram, KeyNotHashable
 from funken.operators.base import Timestamps, Values
-from funken.plan.nodes import Custom, Global
+from funken.plan.nodes import Custom, Global, Hash
 from funken.plan.physical import Edge
-from funken.runtime.exchange.wire import BlockKind, encode_records, pack_header
+from funken.runtime.exchange.wire import BlockKind, encode_fields, encode_records, pack_header
 from funken.runtime.settings import PIECE_RECORDS
+from funken.state.keygroups import KeyRouter
 
 Send = Callable[[int, bytes], None]
 
@@ -278,4 +279,400 @@ class CustomWriter(EdgeWriter):
         self._send_full()
 
 
-__all__ = ["EdgeWriter", "IngestionTime"]
+# ---- Where records belong while there are more keys than a cache can hold: computed for the keys of a block at
+# once.
+#
+# A key that ``KeyRouter`` has not cached costs 0.4 us. If it forgets what it has before each key came a few times,
+# it is left alone: an array of keys takes a fifth of that time. How many keys there are is counted on, so that
+# their cache is used again when there are few. NumPy is loaded only then.
+
+
+_USES = 8
+"""A cache pays if a key that is put into it is used so often."""
+_FEWEST = 100
+"""Blocks of fewer records are not dealt out: the calls take 20 us, as looking up 50 keys that are not there."""
+_BITS = 1 << 20
+"""Keys are counted by so many bits: enough to tell some hundred thousands from few."""
+
+
+class ManyKeys:
+    """Knows of the records of a writer whether their keys are many, and deals them out if so.
+
+    >>> many = ManyKeys(max_parallelism=128, targets=2, limit=3)
+    >>> many.note(records=4, cleared=1)  # a cache of three keys was full after four records
+    >>> many.takes(1000), many.takes(10), many.deal([10, 11, 12, 13])
+    (True, False, [[0, 1, 3], [2]])
+    """
+
+    def __init__(self, max_parallelism: int, targets: int, limit: int) -> None:
+        self._found = False
+        self._max_parallelism = max_parallelism
+        self._targets = targets
+        self._limit = limit
+        self._records = 0
+        self._owners: Any = None
+
+    def takes(self, records: int) -> bool:
+        """Whether to deal out a block of so many records."""
+        return self._found and records >= _FEWEST
+
+    def note(self, records: int, cleared: int) -> None:
+        """Take note of a block whose keys were looked up in a cache, and how often that was cleared."""
+        if self._found:
+            return
+        self._records += records
+        if cleared:
+            self._found = self._records < _USES * self._limit * cleared
+            self._records = 0
+
+    def deal(self, keys: list[Any]) -> list[list[int]]:
+        """Return the positions of the records of each target; raises ``KeyNotHashable``."""
+        if self._owners is None:
+            from funken.columnar.keyed.keys import KeyOwners  # noqa: PLC0415 - NumPy, only where it pays
+
+            self._owners = KeyOwners(self._max_parallelism, self._targets, _BITS)
+        self._records += len(keys)
+        dealt: list[list[int]] = self._owners.deal(keys)
+        if self._records >= 2 * _USES * self._limit:
+            self._found = self._owners.count() > self._limit // 2
+            self._records = 0
+        return dealt
+
+
+# ---- The edge writer of ``key_by``: records go where their keys belong, one by one, or tuples field by field.
+#
+# A loop over a block's records looks each key up in a cache that holds the bound ``append`` of its target's buffer.
+# Where keys are more than the cache holds, the loop keeps them instead, and where they belong is computed for the
+# block (``many_keys.py``).
+
+
+CACHED_KEYS = 200_000
+"""For so many keys it is known where they belong."""
+
+_TEXTS = frozenset({str, bytes})
+"""Types whose equal objects differ in nothing but where they are, and are pickled once if they are one."""
+
+Loop: TypeAlias = Callable[..., None]
+"""Appends the records of a block, and their timestamps if there are any.
+
+``loop(known, find, values[, timestamps])``: to what a router knows of their keys, or finds. ``loop(keep, appends, values[,
+timestamps])``: all to the same lists, and each key is given to ``keep``.
+"""
+Loops: TypeAlias = Callable[[bool, bool, bool], Loop]
+"""Returns the loop over records with timestamps or without, the one that keeps keys or that looks them up, and the one to which
+a router gives one object for all equal texts or not."""
+
+
+class FieldRouter(KeyRouter):
+    """A router to what appends the fields of tuples; with ``one_text`` also the key, and the type of those that it may stand for.
+
+    A field that is the key then becomes the key that is here: of equal texts one object remains, which is pickled in a third of
+    the time and read in half of it. Of numbers it would save nothing, and a look at their types costs a quarter of the loop.
+
+    >>> texts = FieldRouter(128, 1, lambda target: ([].append,), one_text=True)
+    >>> [texts[key][1:] for key in ("to", b"be", 0.5)]
+    [('to', <class 'str'>), (b'be', <class 'bytes'>), (0.5, None)]
+    >>> numbers = FieldRouter(128, 1, lambda target: "append")
+    >>> numbers[1], numbers.texts, numbers["to"], numbers.texts
+    ('append', False, 'append', True)
+    """
+
+    __slots__ = ("one_text", "texts")
+
+    def __init__(
+        self, max_parallelism: int, parallelism: int, choose: Callable[[int], Any], limit: int = CACHED_KEYS,
+        one_text: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(max_parallelism, parallelism, choose, limit)
+        self.one_text = one_text
+        self.texts = False
+        """Whether any key was a text."""
+
+    def choice(self, key: Any) -> Any:
+        """Return them."""
+        kind = type(key)
+        if kind in _TEXTS:
+            self.texts = True
+        found = super().choice(key)
+        return (*found, key, kind if kind in _TEXTS else None) if self.one_text else found
+
+
+class HashWriter(EdgeWriter):
+    """Records with equal keys to one target, by key group."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        partitioning = self.edge.partitioning
+        assert isinstance(partitioning, Hash)
+        self.key = partitioning.key.bind()
+        # Hot: a dict from key to the bound append of its target's buffer, so that a record costs the key function,
+        # one dict lookup and one append.
+        self._append = self._router(lambda target: self._values[target].append)
+        self._appends = self._router(lambda target: (self._values[target].append, self._stamps[target].append))
+        self._many_keys = ManyKeys(self.edge.target_max_parallelism, self.targets, CACHED_KEYS)
+        self._known_keys = CACHED_KEYS
+
+        #: tuples that wait field by field, of each target; empty unless ``take_fields`` was called
+        self._fields: list[list[list[Any]]] = []
+        #: the fields that all of these tuples have in common
+        self._constants: Mapping[int, Any] = {}
+        self._has_key = False
+
+    def _router(self, choose: Callable[[int], Any]) -> KeyRouter:
+        return KeyRouter(self.edge.target_max_parallelism, self.targets, choose, CACHED_KEYS)
+
+    def take_fields(self, count: int, constants: Mapping[int, Any], has_key: bool) -> bool:
+        """Be ready for tuples field by field; whether that is possible.
+
+        ``count`` fields of theirs are appended, at least one; ``constants`` are the others, by their place in the tuples.
+        ``has_key``: whether one of the former is the key.
+        """
+        if type(self) is not HashWriter:
+            return False
+        self._constants, self._has_key = constants, has_key
+        self._fields = [[[] for _ in range(count)] for _ in range(self.targets)]
+        self._route_fields(one_text=False)
+        return True
+
+    def _route_fields(self, *, one_text: bool) -> None:
+        """Make the routers to what appends fields; a single one is no tuple."""
+        appends = [[each.append for each in lists] for lists in self._fields]
+        alone = len(appends[0]) == 1 and not one_text
+
+        def of(target: int) -> Any:
+            return appends[target][0] if alone else (*appends[target],)
+
+        def of_stamped(target: int) -> Any:
+            return (*appends[target], self._stamps[target].append)
+
+        groups, keys = self.edge.target_max_parallelism, self._known_keys
+        self._field_appends = FieldRouter(groups, self.targets, of, keys, one_text)
+        self._stamped_field_appends = FieldRouter(groups, self.targets, of_stamped, keys, one_text)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records are buffered, in either form."""
+        return any(fields[0] for fields in self._fields) or super().waiting
+
+    def emit(self, values: Values, timestamps: Timestamps) -> None:
+        """Spread a block by key."""
+        self._flush_fields()
+        stamps, key = self._align(timestamps), self.key
+        if self._many_keys.takes(len(values)):
+            block = [values] if stamps is None else [values, stamps]
+            self._deal([key(value) for value in values], block, [[each] for each in self._values])
+        else:
+            try:
+                self._route(self._own_loop, self._append if stamps is None else self._appends, values, stamps)
+            except KeyNotHashable as error:
+                raise self.refused(error) from None
+        self._send_full()
+
+    def _own_loop(self, stamped: bool, gathered: bool, one_text: bool) -> Loop:
+        return self._by_key_stamped if stamped else self._by_key
+
+    def _by_key(self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values) -> None:
+        key = self.key
+        for value in values:
+            of = key(value)
+            try:
+                append = known[of]
+            except (KeyError, TypeError):  # as NumPy's ints and decimals cannot be compared
+                append = find(of)
+            append(value)
+
+    def _by_key_stamped(
+        self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values, stamps: list[int]
+    ) -> None:  # fmt: skip
+        key = self.key
+        for value, timestamp in zip(values, stamps, strict=True):
+            of = key(value)
+            try:
+                append, stamp = known[of]
+            except (KeyError, TypeError):
+                append, stamp = find(of)
+            append(value)
+            stamp(timestamp)
+
+    def spread(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
+        """Let a loop append the records of a block where they belong."""
+        stamps = self._align(timestamps)
+        if self._many_keys.takes(len(values)):
+            self._gather(loops, 1, values, stamps, [[each] for each in self._values])
+        else:
+            self._route(loops, self._append if stamps is None else self._appends, values, stamps)
+        self._send_full()
+
+    def spread_fields(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
+        """``spread`` of loops that append the fields of tuples."""
+        if any(self._values):
+            super().flush()
+        stamps = self._align(timestamps)
+        if self._many_keys.takes(len(values)):
+            self._gather(loops, len(self._fields[0]), values, stamps, self._fields)
+        else:
+            router = self._field_appends if stamps is None else self._stamped_field_appends
+            self._route(loops, router, values, stamps, router.one_text)
+            if router.texts and self._has_key and not router.one_text:
+                self._route_fields(one_text=True)
+        at, limit = self._ingestion_time.at, self._limit
+        for target, fields in enumerate(self._fields):
+            if fields[0]:
+                if not self._since[target]:
+                    self._since[target] = at
+                if len(fields[0]) >= limit:
+                    self._send_fields(target)
+
+    def _route(
+        self, loops: Loops, router: KeyRouter, values: Values, stamps: list[int] | None, one_text: bool = False
+    ) -> None:  # fmt: skip
+        before = router.cleared
+        given = (values,) if stamps is None else (values, stamps)
+        loops(stamps is not None, False, one_text)(router.known, router.find, *given)
+        self._many_keys.note(len(values), router.cleared - before)
+
+    def _gather(
+        self, loops: Loops, columns: int, values: Values, stamps: list[int] | None, buffers: list[list[list[Any]]]
+    ) -> None:  # fmt: skip
+        """Let a loop append the records to lists of their own, and deal them out."""
+        given = (values,) if stamps is None else (values, stamps)
+        keys: list[Any] = []
+        block: list[list[Any]] = [[] for _ in range(columns + len(given) - 1)]
+        loops(stamps is not None, True, False)(keys.append, [each.append for each in block], *given)
+        self._deal(keys, block, buffers)
+
+    def _deal(self, keys: list[Any], block: list[list[Any]], buffers: list[list[list[Any]]]) -> None:
+        """Deal a block, and its timestamps if there are any, to the ``buffers`` of the targets."""
+        try:
+            dealt = self._many_keys.deal(keys)
+        except KeyNotHashable as error:
+            raise self.refused(error) from None
+        for target, positions in enumerate(dealt):
+            for column, to in zip(block, [*buffers[target], self._stamps[target]], strict=False):
+                to.extend(map(column.__getitem__, positions))
+
+    def _send_fields(self, target: int) -> None:
+        fields, stamps = self._fields[target], self._stamps[target]
+        block = TupleBlock(fields, stamps if self._stamped else None, self._constants)
+        payload = encode_fields(block, self._operator, self._subtask)
+        count = len(fields[0])
+        self._adapt(len(payload), count)
+        self.records += count
+        self._send_data(target, payload, self._since[target] or self._ingestion_time.at)
+        for each in (*fields, stamps):  # emptied, not replaced: bound append methods of these lists are cached per key
+            each.clear()
+        self._since[target] = 0.0
+
+    def _flush_fields(self) -> None:
+        for target, fields in enumerate(self._fields):
+            if fields[0]:
+                self._send_fields(target)
+
+    def flush(self) -> None:
+        """Send every record that waits."""
+        self._flush_fields()
+        super().flush()
+
+    def overtaking_barrier(self, number: int, content: bytes) -> list[Block]:
+        """Send a barrier to every target, ahead of the records that wait; return these."""
+        waiting: list[Block] = [
+            TupleBlock([list(each) for each in fields], list(stamps) if self._stamped else None, self._constants)
+            for fields, stamps in zip(self._fields, self._stamps, strict=False)
+            if fields[0]
+        ]
+        return waiting + super().overtaking_barrier(number, content)
+
+    def refused(self, error: KeyNotHashable) -> KeyNotHashable:
+        """Return the error for a key that cannot be one, with the operator whose records it is of."""
+        return KeyNotHashable(f"key_by after operator {self._operator!r}: {error}")
+
+
+# ---- When partly filled blocks are flushed: by the buffer timeout of the operator that emits them, else the
+# environment's.
+#
+# The environment's timeout is kept by the loops: they call ``Task.flush`` when it has passed, or earlier when there
+# is nothing else to do; with -1 that sends nothing. An operator that has one of its own (``set_buffer_timeout``) is
+# looked after here: 0 sends after every block, by way of a writer whose blocks are full at one record; -1 never
+# sends but full blocks and what a control block pushes; n sends n ms after the first record was seen to wait.
+# Looked at once per turn of the loop, never per record.
+
+
+_SOON = 100
+
+
+def all_flush_soon(edges: Iterable[Edge], default: int) -> bool:
+    """Whether every buffer timeout is short (ms), so that a record's age is due to queueing and processing."""
+    timeouts = [default if edge.buffer_timeout is None else edge.buffer_timeout for edge in edges]
+    return all(0 <= timeout <= _SOON for timeout in timeouts)
+
+
+def _no_flush() -> None:
+    """Do not flush."""
+
+
+class FlushTimers:
+    """The writers of one task."""
+
+    def __init__(self, default: int) -> None:
+        self._default = default
+        self._timed: list[tuple[EdgeWriter, int]] = []
+        self._untimed: list[EdgeWriter] = []
+        #: since when (ms) records were seen to wait, by position in ``_timed``
+        self._since: dict[int, int] = {}
+        self._urgent = False
+
+    def add(self, writer: EdgeWriter) -> Callable[[], None]:
+        """Register a writer; return what ``Task.flush`` calls for it."""
+        timeout = writer.edge.buffer_timeout
+        if timeout is not None and timeout > 0:
+            self._timed.append((writer, timeout))
+        if timeout is not None or self._default < 0:
+            return _no_flush
+        self._untimed.append(writer)
+        return writer.flush
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records wait for the environment's timeout."""
+        return any(writer.waiting for writer in self._untimed)
+
+    @property
+    def oldest(self) -> float:
+        """When the oldest record that waits for a timeout was ingested (wall clock, s), ``inf``: none waits."""
+        writers = [*self._untimed, *(writer for writer, _ in self._timed)]
+        return min((writer.oldest for writer in writers), default=inf)
+
+    def request_urgent_flush(self) -> None:
+        """Request that what was sent waits in no buffer on its way."""
+        self._urgent = True
+
+    def take_urgent_flush(self) -> bool:
+        """Return whether an urgent flush was requested since the last call."""
+        pressed, self._urgent = self._urgent, False
+        return pressed
+
+    def flush_timed(self) -> None:
+        """Flush the writers that have a timeout of their own."""
+        for writer, _ in self._timed:
+            if writer.waiting:
+                writer.flush()
+        self._since.clear()
+
+    def advance(self, now: int) -> int | None:
+        """Flush writers whose timeout has passed; return when (ms) the next is due, ``None`` if no record waits."""
+        due: int | None = None
+        for position, (writer, timeout) in enumerate(self._timed):
+            if not writer.waiting:
+                self._since.pop(position, None)
+                continue
+            at = self._since.setdefault(position, now) + timeout
+            if at <= now:
+                del self._since[position]
+                writer.flush()
+                self._urgent = True
+            else:
+                due = at if due is None else min(due, at)
+        return due
+
+
+__all__ = ["EdgeWriter", "FlushTimers", "HashWriter", "IngestionTime", "Loops", "ManyKeys", "all_flush_soon"]

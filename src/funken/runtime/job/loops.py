@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import field
 
-from funken.checkpoint.events import Stop
+from funken.checkpoint.machine import Stop
 from funken.dataclass import dataclass
 from funken.errors import CheckpointError
 from funken.plan.physical import LoopHead, PhysicalPlan

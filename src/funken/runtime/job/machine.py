@@ -40,27 +40,32 @@ from __future__ import annotations
 
 from collections import deque
 
-from funken.checkpoint.events import Outcome
-from funken.checkpoint.restart import NoRestart, RestartStrategy, fault_of, is_retried, outcome_of
+from funken.checkpoint.machine import Outcome
+from funken.checkpoint.restart_strategy import NoRestart, RestartStrategy, fault_of, is_retried, outcome_of
 from funken.errors import JobExecutionError, RescaleDue, RestoreFailed
 from funken.ids import Millis
-from funken.runtime.interruption import Interrupted
-from funken.runtime.job.events import (
+from funken.runtime.job.states import (
+    JOB_MOVES,
     AttemptRaised,
     AttemptReturned,
     AttemptSettled,
     CancelRequested,
     CommitResults,
     EndJob,
+    Execution,
     ExecutionMoved,
     ExecutionsCreated,
     ExecutionsDeployed,
+    ExecutionState,
+    FailureRecord,
     JobClosed,
     JobCommand,
     JobEvent,
     JobScheduled,
+    JobStatus,
     JobSubmitted,
     RestartDue,
+    RestartRecord,
     ResultsCommitted,
     RunAttempt,
     RunRaised,
@@ -68,10 +73,11 @@ from funken.runtime.job.events import (
     SourcesChecked,
     StopAttempt,
     WaitForRestart,
+    failure_record,
+    headline,
 )
-from funken.runtime.job.history import Execution, FailureRecord, RestartRecord, failure_record, headline
-from funken.runtime.job.states import JOB_MOVES, ExecutionState, JobStatus
 from funken.runtime.messages import TaskId
+from funken.runtime.process import Interrupted
 
 _RESTARTS = 100
 _LINES = 500

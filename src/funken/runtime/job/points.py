@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from funken.metrics.reporter import MetricPoint
-from funken.runtime.job.snapshot import JobSnapshot
-from funken.runtime.job.vertex_metrics import SubtaskMetrics
+from funken.runtime.job.snapshot import JobSnapshot, SubtaskMetrics
 from funken.runtime.process import ProcessStatus
 
 

@@ -7,23 +7,660 @@ which comes twice a second.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
-from dataclasses import field, fields, is_dataclass
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import field, fields, is_dataclass, replace
 from math import isfinite
 from typing import Any
 
 from funken import config
+from funken.checkpoint.machine import (
+    Acknowledged,
+    AttemptFailed,
+    AttemptStarted,
+    CheckpointMachine,
+    Command,
+    Event,
+    JobStopped,
+    NotifyAborted,
+    Prune,
+    Stored,
+    TaskFinished,
+    TaskKey,
+    Tick,
+    TriggerSources,
+)
+from funken.checkpoint.store.blobs import StopHandles, SubtaskHandle
+from funken.checkpoint.store.completed import Manifest
 from funken.dataclass import dataclass
-from funken.ids import Millis
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, Millis
 from funken.io.durations import in_words
-from funken.runtime.job.checkpoint_history import CheckpointsSnapshot
-from funken.runtime.job.graph import JobGraph
-from funken.runtime.job.history import Execution, FailureRecord, RestartRecord, headline
+from funken.metrics.registry import percentile
+from funken.plan.physical import PhysicalPlan
 from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.states import ExecutionState, JobStatus
-from funken.runtime.job.vertex_metrics import SubtaskMetrics
-from funken.runtime.messages import TaskId
+from funken.runtime.job.pressure import HELD_BACK, Bottleneck, FlowGraph
+from funken.runtime.job.states import Execution, ExecutionState, FailureRecord, JobStatus, RestartRecord, headline
+from funken.runtime.messages import MetricsReport, RecordCounts, SubtaskCheckpoint, TaskId, VertexMetrics
+from funken.runtime.process import ProcessStatus
+from funken.timing.clock import Clock, SystemClock
+
+# ---- What the tasks of a job report of their vertices, with rates: about the last few seconds, computed once per
+# report.
+
+
+_SPAN_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
+_MEASURABLE = 0.01
+"""From which share of time on a subtask is busy enough for the rate at which it would be always busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRecords:
+    """How many records one subtask of an operator has read and emitted, and how many per second of late.
+
+    ``None``: nobody counts them, because they pass between two functions of one loop.
+    """
+
+    records_in: int | None = None
+    records_out: int | None = None
+    records_in_per_second: float | None = None
+    records_out_per_second: float | None = None
+
+    def named(self) -> dict[str, int | float]:
+        """Return those that are known by Flink's names.
+
+        >>> OperatorRecords(records_in=3, records_in_per_second=1.5).named()
+        {'numRecordsIn': 3, 'numRecordsInPerSecond': 1.5}
+        """
+        found = {
+            "numRecordsIn": self.records_in,
+            "numRecordsInPerSecond": self.records_in_per_second,
+            "numRecordsOut": self.records_out,
+            "numRecordsOutPerSecond": self.records_out_per_second,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskMetrics:
+    """The metrics of one subtask of a vertex; rates are about the last five seconds.
+
+    ``user`` has the metrics of its operators' functions, by the operator's stable id, and ``labels`` those that are below a key
+    and a value, as ``MetricGroup.labels`` returns them; watermarks are ``None`` before the first.
+    Busy, back-pressured and idle time are ms per second, and their sum is 1000. A subtask is back-pressured while its output
+    waits, and while the sources before it are held back because of a vertex behind it (``pressure.py``).
+    """
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    records_in_per_second: float = 0.0
+    records_out_per_second: float = 0.0
+    bytes_in_per_second: float = 0.0
+    bytes_out_per_second: float = 0.0
+    busy_ms_per_second: float = 0.0
+    back_pressured_ms_per_second: float = 0.0
+    idle_ms_per_second: float = 1000.0
+    busy_ms: float = 0.0
+    back_pressured_ms: float = 0.0
+    input_watermark: int | None = None
+    output_watermark: int | None = None
+    latency_p50: float | None = None
+    latency_p99: float | None = None
+    user: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, tuple[str, dict[str, str]]]] = field(default_factory=dict)
+    markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The ages (ms) of the newest latency markers, by where they come from."""
+    queued: int = 0
+    """How many blocks wait for it in its task."""
+    process: ProcessStatus | None = None
+    """What the process that the subtask is in uses of its machine."""
+    operators: Mapping[str, OperatorRecords] = field(default_factory=dict)
+    """What each of its operators has read and emitted, by the operator's stable id."""
+
+    @property
+    def true_processing_rate(self) -> float | None:
+        """How many records per second it could take if it were always busy; ``None`` if it is too idle to tell."""
+        busy = self.busy_ms_per_second / 1000
+        return round(self.records_in_per_second / busy, 3) if busy >= _MEASURABLE else None
+
+    def lag(self, now: int) -> int | None:
+        """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
+        mark = self.output_watermark if self.input_watermark is None else self.input_watermark
+        return None if mark is None or mark >= MAX_WATERMARK else now - mark
+
+    def named(self, now: int) -> dict[str, int | float]:
+        """Return them by Flink's names.
+
+        >>> SubtaskMetrics(records_in=3, input_watermark=400).named(1000)["numRecordsIn"]
+        3
+        """
+        found: dict[str, int | float | None] = {
+            name: getattr(self, attribute) for name, attribute in _NAMES.items()
+        } | {
+            "watermarkLag": self.lag(now),
+            "trueProcessingRate": self.true_processing_rate,
+            "isBackPressured": int(self.back_pressured_ms_per_second > 1000 * HELD_BACK),
+        }  # fmt: skip
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _held_back(metrics: SubtaskMetrics, held: float) -> SubtaskMetrics:
+    """Return the metrics of a subtask whose input is held back for so many ms per second because of a vertex behind it."""
+    pressed = min(1000.0 - metrics.busy_ms_per_second, max(held, metrics.back_pressured_ms_per_second))
+    idle = round(1000.0 - metrics.busy_ms_per_second - pressed, 3)
+    return replace(metrics, back_pressured_ms_per_second=pressed, idle_ms_per_second=idle)
+
+
+_NAMES = {
+    "numRecordsIn": "records_in",
+    "numRecordsInPerSecond": "records_in_per_second",
+    "numRecordsOut": "records_out",
+    "numRecordsOutPerSecond": "records_out_per_second",
+    "numBytesIn": "bytes_in",
+    "numBytesInPerSecond": "bytes_in_per_second",
+    "numBytesOut": "bytes_out",
+    "numBytesOutPerSecond": "bytes_out_per_second",
+    "busyTimeMsPerSecond": "busy_ms_per_second",
+    "backPressuredTimeMsPerSecond": "back_pressured_ms_per_second",
+    "idleTimeMsPerSecond": "idle_ms_per_second",
+    "accumulateBusyTimeMs": "busy_ms",
+    "accumulateBackPressuredTimeMs": "back_pressured_ms",
+    "currentInputWatermark": "input_watermark",
+    "currentOutputWatermark": "output_watermark",
+    "inputQueueLength": "queued",
+    "latencyP50": "latency_p50",
+    "latencyP99": "latency_p99",
+}
+
+
+class MetricsHistory:
+    """The newest metrics of every subtask of the attempt that runs; ``take`` a report, ``current`` for all."""
+
+    def __init__(self, plan: PhysicalPlan, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._names = {vertex.id: vertex.name for vertex in plan.vertices}
+        self._sources = {vertex.id for vertex in plan.vertices if vertex.source is not None}
+        self._flow = FlowGraph(
+            self._names,
+            [(edge.source, edge.target) for edge in plan.edges if not edge.feedback],
+        )
+        #: since when (wall clock, ms) each bottleneck holds sources back
+        self._since: dict[int, Millis] = {}
+        self._bottlenecks: list[Bottleneck] = []
+        self._due = 0.0
+        self._lock = threading.Lock()
+        self._samples: dict[TaskId, deque[MetricsReport]] = {}
+        self._current: dict[tuple[int, int], SubtaskMetrics] = {}
+
+    def clear(self) -> None:
+        """Another attempt begins."""
+        with self._lock:
+            self._samples.clear()
+            self._current.clear()
+            self._since.clear()
+            self._due = 0.0
+            self._bottlenecks = []
+
+    def take(self, report: MetricsReport) -> None:
+        """Take a report; with the second of a task there are rates."""
+        with self._lock:
+            samples = self._samples.setdefault(report.task, deque())
+            if samples and report.at < samples[-1].at:  # Spark has started the task again
+                samples.clear()
+            samples.append(report)
+            while len(samples) > 2 and samples[1].at <= report.at - _SPAN_SECONDS:
+                samples.popleft()
+            oldest = samples[0]
+            for vertex, now in report.vertices.items():
+                then = oldest.vertices.get(vertex, now)
+                place = vertex, report.task.subtask
+                self._current[place] = self._metrics(vertex, now, then, report.at - oldest.at, report.process)
+            if report.vertices.keys() & self._sources:
+                at = self._clock.monotonic()
+                if at >= self._due:  # not with the report of every source's task: it looks at all subtasks
+                    self._due = at + _LOOK_SECONDS
+                    self._find_bottlenecks()
+
+    def current(self) -> dict[tuple[int, int], SubtaskMetrics]:
+        """Return the metrics of each subtask, by vertex and subtask."""
+        with self._lock:
+            found, held = dict(self._current), dict[int, float]()
+            for each in self._bottlenecks:
+                for vertex in each.between:
+                    held[vertex] = max(held.get(vertex, 0.0), each.held_back)
+        for (vertex, subtask), metrics in found.items():
+            if vertex in held and vertex not in self._sources:
+                found[vertex, subtask] = _held_back(metrics, held[vertex] * 1000)
+        return found
+
+    def bottlenecks(self) -> tuple[Bottleneck, ...]:
+        """Return the vertices that the job waits for, the one that holds back most first."""
+        with self._lock:
+            return tuple(self._bottlenecks)
+
+    def _find_bottlenecks(self) -> None:
+        busy: dict[int, tuple[float, int]] = {}
+        pressed: dict[int, float] = {}
+        for (vertex, subtask), metrics in self._current.items():
+            if vertex in self._sources:
+                pressed[vertex] = max(pressed.get(vertex, 0.0), metrics.back_pressured_ms_per_second / 1000)
+            busy[vertex] = max(busy.get(vertex, (0.0, 0)), (metrics.busy_ms_per_second / 1000, subtask))
+        shares = {vertex: share for vertex, (share, _) in busy.items()}
+        behind = {vertex: share for vertex, share in shares.items() if vertex not in self._sources}
+        pressure = self._flow.pressure(pressed, behind)
+        pressure |= {source: (0.0, ()) for source in self._flow.busy_sources(pressed, shares)}
+        now = Millis(self._clock.now())
+        self._since = {vertex: self._since.get(vertex, now) for vertex in pressure}
+        self._bottlenecks = sorted(
+            (
+                Bottleneck(
+                    vertex, self._names[vertex], busy[vertex][1], busy[vertex][0], held, self._since[vertex], between
+                )
+                for vertex, (held, between) in pressure.items()
+            ),
+            key=lambda each: -each.held_back,
+        )
+
+    def _metrics(
+        self, vertex: int, now: VertexMetrics, then: VertexMetrics, seconds: float, process: ProcessStatus | None
+    ) -> SubtaskMetrics:
+        def rate(value: float) -> float:
+            return round(value / seconds, 3) if seconds > 0 else 0.0
+
+        busy = min(1000.0, rate((now.busy - then.busy) * 1000))
+        pressed = min(1000.0 - busy, rate((now.back_pressured - then.back_pressured) * 1000))
+        recent = {bucket: count - then.latency.get(bucket, 0) for bucket, count in now.latency.items()}
+        latency = recent if any(recent.values()) else {}
+        return SubtaskMetrics(
+            now.records_in,
+            now.records_out,
+            now.bytes_in,
+            now.bytes_out,
+            rate(now.records_in - then.records_in),
+            rate(now.records_out - then.records_out),
+            rate(now.bytes_in - then.bytes_in),
+            rate(now.bytes_out - then.bytes_out),
+            busy,
+            pressed,
+            round(1000.0 - busy - pressed, 3),
+            round(now.busy * 1000, 3),
+            round(now.back_pressured * 1000, 3),
+            None if vertex in self._sources or now.watermark <= MIN_TIMESTAMP else now.watermark,
+            None if now.watermark_out <= MIN_TIMESTAMP else now.watermark_out,
+            percentile(latency, 0.5),
+            percentile(latency, 0.99),
+            {operator: found.values for operator, found in now.user.items()},
+            {operator: found.labels for operator, found in now.user.items() if found.labels},
+            now.markers,
+            now.queued,
+            process,
+            {
+                operator: _records(counts, then.operators.get(operator, counts), rate)
+                for operator, counts in now.operators.items()
+            },
+        )
+
+
+def _records(now: RecordCounts, then: RecordCounts, rate: Callable[[float], float]) -> OperatorRecords:
+    read, emitted = (
+        None if value is None else rate(value - (before or 0)) for value, before in zip(now, then, strict=True)
+    )
+    return OperatorRecords(now.read, now.emitted, read, emitted)
+
+
+# ---- The checkpoints of a job as a history: which there were, how they ended, and how each subtask took its part.
+#
+# Fed with the events and commands of the coordinator; it decides nothing. Bounded: the newest few, and the newest
+# of each kind.
+
+
+_KEPT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskCheckpointStats:
+    """The part of one subtask of a vertex; durations in ms.
+
+    ``start_delay`` is from the trigger to its first barrier, ``alignment`` until the last, ``sync_duration`` until its snapshot
+    was taken, ``async_duration`` until that was written. A subtask that had finished has a size only.
+    """
+
+    vertex: int
+    subtask: int
+    acknowledged: Millis
+    size: int
+    start_delay: float = 0.0
+    alignment: float = 0.0
+    sync_duration: float = 0.0
+    async_duration: float = 0.0
+    unaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStats:
+    """One checkpoint or savepoint; ``status`` is ``IN_PROGRESS``, ``COMPLETED`` or ``FAILED``. Times are wall-clock ms."""
+
+    id: int
+    kind: str
+    status: str
+    triggered: Millis
+    tasks: int
+    acknowledged: int = 0
+    latest_ack: Millis | None = None
+    ended: Millis | None = None
+    size: int = 0
+    path: str = ""
+    failure: str = ""
+    subtasks: tuple[SubtaskCheckpointStats, ...] = ()
+    discarded: bool = False
+    """Whether its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
+    held_up_by: tuple[tuple[int, int], ...] = ()
+    """The vertices and subtasks that have not acknowledged it although everything before them has; of a failed one, then."""
+
+    @property
+    def duration(self) -> int | None:
+        """How long (ms) it took, if it has ended."""
+        return None if self.ended is None else self.ended - self.triggered
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredCheckpoint:
+    """What an attempt started from."""
+
+    id: int
+    kind: str
+    path: str
+    restored: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsSnapshot:
+    """The checkpoints of a job: how many there were, the newest of each kind, and the newest few, newest first."""
+
+    completed: int = 0
+    failed: int = 0
+    in_progress: int = 0
+    restores: int = 0
+    latest_completed: CheckpointStats | None = None
+    latest_savepoint: CheckpointStats | None = None
+    latest_failed: CheckpointStats | None = None
+    restored: RestoredCheckpoint | None = None
+    history: tuple[CheckpointStats, ...] = ()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A checkpoint that has not ended."""
+
+    id: int
+    kind: str
+    triggered: Millis
+    missing: set[TaskKey]
+    tasks: int
+    path: str
+    latest_ack: Millis | None = None
+    subtasks: list[SubtaskCheckpointStats] = field(default_factory=list)
+
+    def stats(
+        self, status: str, ended: Millis | None = None, failure: str = "", held_up_by: tuple[tuple[int, int], ...] = ()
+    ) -> CheckpointStats:
+        done = self.tasks - len(self.missing)
+        size = sum(subtask.size for subtask in self.subtasks)
+        parts = tuple(self.subtasks)
+        return CheckpointStats(
+            self.id, self.kind, status, self.triggered, self.tasks, done, self.latest_ack, ended, size, self.path,
+            failure, parts, status == "FAILED", held_up_by,
+        )  # fmt: skip
+
+
+class CheckpointHistory:
+    """Keeps the history; ``observe`` is called with each event of the coordinator and the commands that followed."""
+
+    def __init__(self, plan: PhysicalPlan, root: str, wall: Callable[[], int], kept: int = _KEPT) -> None:
+        self._root = root
+        self._wall = wall
+        self._kept = kept
+        self._lock = threading.Lock()
+        self.replan(plan)
+        self._open: dict[int, _Open] = {}
+        self._final: dict[TaskKey, list[SubtaskCheckpointStats]] = {}
+        self._ended: list[CheckpointStats] = []
+        self._times: dict[tuple[TaskKey, int], Mapping[int, SubtaskCheckpoint]] = {}
+        self._counts = {"COMPLETED": 0, "FAILED": 0}
+        self._latest: dict[str, CheckpointStats] = {}
+        self._restored: RestoredCheckpoint | None = None
+        self._restores = 0
+
+    # ---- what happens
+
+    def replan(self, plan: PhysicalPlan) -> None:
+        """The job has another plan from now on."""
+        self._plan = plan
+        self._vertex_of = {
+            plan.stable_ids[node.id]: vertex.id for vertex in plan.vertices for node in vertex.nodes
+            if node.id in plan.stable_ids
+        }  # fmt: skip
+
+    def restored(self, manifest: Manifest, path: str) -> None:
+        """An attempt starts from a checkpoint or savepoint."""
+        with self._lock:
+            self._restores += 1
+            now = Millis(self._wall())
+            self._restored = RestoredCheckpoint(manifest.checkpoint, manifest.kind.value, path, now)
+
+    def timed(self, task: TaskId, checkpoint: int, times: Mapping[int, SubtaskCheckpoint]) -> None:
+        """A task has reported its times; its acknowledgement follows."""
+        with self._lock:
+            if checkpoint in self._open:
+                self._times[task, checkpoint] = times
+
+    def observe(self, machine: CheckpointMachine, event: Event, commands: Iterable[Command]) -> None:
+        """Follow the coordinator: an event, what it commands, and its machine after that."""
+        if isinstance(event, Tick) and not commands:
+            return
+        with self._lock:
+            self._observe(event, commands, machine.tasks, machine.pending.keys(), Millis(self._wall()))
+
+    def _observe(
+        self, event: Event, commands: Iterable[Command], tasks: Iterable[TaskKey], pending: Collection[int], wall: Millis
+    ) -> None:  # fmt: skip
+        match event:
+            case Acknowledged(task=task, checkpoint=checkpoint, handles=handles) if checkpoint in self._open:
+                found = self._open[checkpoint]
+                found.subtasks += self._parts(found, task, handles, wall)
+                found.missing.discard(task)
+                found.latest_ack = wall
+            case TaskFinished(task=task, handles=handles):
+                for found in self._open.values():
+                    if task in found.missing:
+                        found.missing.discard(task)
+                        found.subtasks += self._parts(found, task, handles, wall)
+                self._final[task] = self._parts(None, task, handles, wall)
+            case Stored(checkpoint=checkpoint) if checkpoint in self._open:
+                self._end(checkpoint, "COMPLETED", wall)
+            case AttemptFailed() | AttemptStarted():
+                self._final.clear()
+        reasons: dict[int, str] = {}
+        for command in commands:
+            match command:
+                case TriggerSources(checkpoint=checkpoint, kind=kind, target=target):
+                    names, missing = set(tasks), set(tasks) - self._final.keys()
+                    path = target or f"{self._root}/chk-{checkpoint}"
+                    begun = _Open(checkpoint, kind.value, wall, missing, len(names), path)
+                    begun.subtasks += [part for parts in self._final.values() for part in parts]
+                    self._open[checkpoint] = begun
+                case NotifyAborted(checkpoint=checkpoint, reason=reason):
+                    reasons[checkpoint] = reason
+                case Prune(checkpoint=checkpoint):
+                    self._discard(checkpoint)
+        for gone in [number for number in self._open if number not in pending]:
+            self._end(gone, "FAILED", wall, reasons.get(gone) or _reason(event))
+
+    def _parts(self, found: _Open | None, task: TaskKey, handles: Any, wall: Millis) -> list[SubtaskCheckpointStats]:
+        if isinstance(handles, StopHandles):
+            handles = handles.checkpoint
+        times = {} if found is None else self._times.pop((task, found.id), {})
+        sizes: dict[tuple[int, int], int] = {}
+        if isinstance(handles, Mapping):
+            for (operator, subtask), handle in handles.items():
+                place = self._vertex_of.get(operator, -1), subtask
+                sizes[place] = sizes.get(place, 0) + (handle.size if isinstance(handle, SubtaskHandle) else 0)
+        parts = []
+        for (vertex, subtask), size in sizes.items():
+            at = times.get(vertex)
+            if at is None or found is None:
+                parts.append(SubtaskCheckpointStats(vertex, subtask, wall, size))
+                continue
+            delay = max(0, at.begin - found.triggered)
+            parts.append(
+                SubtaskCheckpointStats(
+                    vertex, subtask, wall, size, delay, at.alignment, at.sync, at.written, at.unaligned
+                )
+            )
+        return parts
+
+    def _end(self, checkpoint: int, status: str, wall: Millis, failure: str = "") -> None:
+        found = self._open.pop(checkpoint, None)
+        if found is None:
+            return
+        stats = found.stats(status, wall, failure, self._holding_up(found))
+        self._counts[status] += 1
+        self._latest[status if status == "FAILED" else found.kind] = stats
+        self._ended.append(stats)
+        del self._ended[: -self._kept]
+        self._times = {key: times for key, times in self._times.items() if key[1] in self._open}
+
+    def _holding_up(self, found: _Open) -> tuple[tuple[int, int], ...]:
+        missing = {
+            vertex.id: [place for place in range(vertex.parallelism) if TaskId(vertex.stage, place) in found.missing]
+            for vertex in self._plan.vertices
+        }
+        waiting = {edge.target for edge in self._plan.edges if missing[edge.source] and not edge.feedback}
+        return tuple((vertex, place) for vertex, places in missing.items() if vertex not in waiting for place in places)
+
+    def folder_removed(self) -> None:
+        """The folder of the job's checkpoints is removed, with all that are in it."""
+        with self._lock:
+            self._discard(None)
+
+    def _discard(self, checkpoint: int | None) -> None:
+        def changed(each: CheckpointStats) -> CheckpointStats:
+            concerned = each.kind == "checkpoint" and checkpoint in (None, each.id)
+            return replace(each, discarded=True) if concerned else each
+
+        self._ended = [changed(each) for each in self._ended]
+        self._latest = {name: changed(each) for name, each in self._latest.items()}
+
+    # ---- what is seen of it
+
+    def snapshot(self) -> CheckpointsSnapshot:
+        """Return the history as it is."""
+        with self._lock:
+            return self._snapshot()
+
+    def _snapshot(self) -> CheckpointsSnapshot:
+        under_way = [found.stats("IN_PROGRESS", held_up_by=self._holding_up(found)) for found in self._open.values()]
+        return CheckpointsSnapshot(
+            self._counts["COMPLETED"],
+            self._counts["FAILED"],
+            len(under_way),
+            self._restores,
+            self._latest.get("checkpoint"),
+            self._latest.get("savepoint"),
+            self._latest.get("FAILED"),
+            self._restored,
+            tuple(reversed(self._ended + under_way)),
+        )
+
+
+def _reason(event: Event) -> str:
+    """Return why an event ends a checkpoint of which no task is notified any more."""
+    if isinstance(event, JobStopped):
+        return f"the job has ended ({event.outcome.value})"
+    return str(getattr(event, "reason", "")) or "aborted"
+
+
+# ---- The graph of a job as plain data: what a picture of it is drawn from.
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInfo:
+    """An operator of a chain: ``id`` is its stable id, by which its state and its metrics are found.
+
+    ``inputs`` are the ids of the operators that it reads from; ``description`` is what it does, of SQL its line in the plan.
+    """
+
+    id: str
+    name: str
+    kind: str
+    uid: str | None
+    description: str = ""
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VertexInfo:
+    """A vertex: its chained operators, and where it runs."""
+
+    id: int
+    name: str
+    parallelism: int
+    max_parallelism: int
+    stage: int
+    operators: tuple[OperatorInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeInfo:
+    """An edge: from vertex to vertex, and how its records are spread; ``local``: within the task."""
+
+    source: int
+    target: int
+    input: int
+    ship_strategy: str
+    side_output: str | None
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """The vertices, in topological order, and the edges."""
+
+    vertices: tuple[VertexInfo, ...]
+    edges: tuple[EdgeInfo, ...]
+
+
+def job_graph(plan: PhysicalPlan) -> JobGraph:
+    """Return the graph of a plan."""
+    ids = {node.id: plan.stable_ids.get(node.id, str(node.id)) for vertex in plan.vertices for node in vertex.nodes}
+    return JobGraph(
+        tuple(
+            VertexInfo(
+                vertex.id,
+                vertex.name,
+                vertex.parallelism,
+                vertex.max_parallelism,
+                vertex.stage,
+                tuple(
+                    OperatorInfo(
+                        ids[node.id],
+                        node.name,
+                        node.kind,
+                        node.uid,
+                        node.description or "",
+                        tuple(ids[given.upstream] for given in (*node.inputs, *node.feedback) if given.upstream in ids),
+                    )
+                    for node in vertex.nodes
+                ),
+            )
+            for vertex in plan.vertices
+        ),
+        tuple(EdgeInfo(edge.source, edge.target, edge.index, edge.label, edge.side, edge.local) for edge in plan.edges),
+    )
+
 
 _STUCK_MILLIS = 10_000
 _NAMED = 4
@@ -59,7 +696,7 @@ class JobSnapshot:
     """A job at one moment, as ``JobClient.snapshot()`` returns it; times are wall-clock ms.
 
     >>> import json
-    >>> from funken.runtime.driver.local import LocalRunner
+    >>> from funken.runtime.driver.local_runner import LocalRunner
     >>> from funken import JobClient, StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     >>> _ = env.from_collection(["to", "be"]).map(str.upper).rebalance().print()
@@ -323,3 +960,15 @@ def _subtask(number: int, execution: Execution | None, metrics: SubtaskMetrics) 
         None if execution.error is None else headline(execution.error),
         metrics,
     )
+
+
+# ---- A part of the log of a job, as whoever reads it gets it.
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Some entries in their order; ``next`` is the number to resume at, ``lost`` how many before them are not kept any more."""
+
+    records: list[dict[str, Any]]
+    next: int
+    lost: int

@@ -6,6 +6,15 @@
 from __future__ import annotations
 
 import enum
+import traceback
+from dataclasses import field
+from itertools import pairwise
+
+from funken.checkpoint.machine import Outcome
+from funken.dataclass import dataclass
+from funken.errors import JobExecutionError
+from funken.ids import Millis
+from funken.runtime.messages import TaskId
 
 
 class JobStatus(enum.Enum):
@@ -104,3 +113,272 @@ EXECUTION_MOVES: dict[ExecutionState, frozenset[ExecutionState]] = {
 
 STARTING = (_E.CREATED, _E.SCHEDULED, _E.DEPLOYING, _E.INITIALIZING, _E.RUNNING)
 """The states that an execution goes through until it runs, in this order; one whose beginning was not seen has no length."""
+
+
+# ---- What a job remembers of itself: the executions of its tasks, its failures and its restarts.
+
+
+_MESSAGE = 10_000
+_TRACEBACK = 50_000
+
+
+@dataclass(slots=True)
+class Execution:
+    """One execution of a task: its state, and since when; ``number`` counts what Spark repeats within an attempt."""
+
+    task: TaskId
+    attempt: int
+    number: int
+    created: Millis
+    state: ExecutionState = ExecutionState.CREATED
+    pid: int = 0
+    host: str = ""
+    error: BaseException | None = None
+    #: when (wall-clock, ms) it came to each state
+    timestamps: dict[ExecutionState, Millis] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.timestamps[self.state] = self.created
+
+    @property
+    def was_opened(self) -> bool:
+        """Whether its process was there once."""
+        return ExecutionState.INITIALIZING in self.timestamps
+
+    def start(self, state: ExecutionState, now: Millis) -> None:
+        """Go on towards ``RUNNING``, through the states between; an execution that is further, or over, stays there."""
+        if self.state in STARTING:
+            for step in STARTING[STARTING.index(self.state) + 1 : STARTING.index(state) + 1]:
+                self.move(step, now)
+
+    def move(self, state: ExecutionState, now: Millis) -> bool:
+        """Go to another state if that is a move from this one; return whether it is."""
+        if state not in EXECUTION_MOVES[self.state]:
+            return False
+        self.state = state
+        self.timestamps[state] = now
+        return True
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests."""
+        steps = list(self.timestamps)
+        assert steps[0] is ExecutionState.CREATED and steps[-1] is self.state
+        assert all(after in EXECUTION_MOVES[before] for before, after in pairwise(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """A failure of an attempt, or of the job: when, where, and the user's traceback."""
+
+    time: Millis
+    attempt: int
+    error: str
+    message: str
+    operator: str | None = None
+    subtask: int | None = None
+    task: str | None = None
+    host: str | None = None
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRecord:
+    """A restart: after which attempt, why, and how long (ms) it was put off."""
+
+    time: Millis
+    attempt: int
+    delay: Millis
+    reason: str
+
+
+def headline(error: BaseException) -> str:
+    """Return what an error says, without the traceback that it carries.
+
+    >>> headline(JobExecutionError("no disk", traceback_text="...")), headline(KeyError("orders"))
+    ('no disk', "KeyError: 'orders'")
+    """
+    if isinstance(error, JobExecutionError):
+        return str(error.args[0])
+    return f"{type(error).__name__}: {error}"
+
+
+def failure_record(error: BaseException, time: Millis, attempt: int, where: Execution | None = None) -> FailureRecord:
+    """Describe a failure; ``where`` is the execution that failed first, if it was one."""
+    known = isinstance(error, JobExecutionError)
+    text = error.traceback_text if isinstance(error, JobExecutionError) else None
+    return FailureRecord(
+        time,
+        attempt,
+        type(error).__name__,
+        headline(error)[:_MESSAGE],
+        error.operator if isinstance(error, JobExecutionError) else None,
+        error.subtask if isinstance(error, JobExecutionError) else None,
+        None if where is None else str(where.task),
+        (where.host or None) if where is not None else None,
+        (text or ("" if known else "".join(traceback.format_exception(error))))[-_TRACEBACK:],
+    )
+
+
+# ---- What happens to a job (events) and what is to be done about it (commands); plain data.
+#
+# ``machine.JobMachine`` takes the former and returns the latter. Of the commands, all but ``StopAttempt`` are for
+# the thread that runs the job: it executes one at a time, and its result is the next event.
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted(JobEvent):
+    """The job is to be run: who watches jobs may see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobScheduled(JobEvent):
+    """Everything is ready for the first attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionsCreated(JobEvent):
+    """An attempt has these tasks."""
+
+    attempt: int
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesChecked(JobEvent):
+    """The attempt has found its sources and sinks in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionsDeployed(JobEvent):
+    """All tasks of the attempt are being started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionMoved(JobEvent):
+    """A task is initializing, runs, has finished or has failed; ``repeated``: Spark may start it again by itself."""
+
+    attempt: int
+    task: TaskId
+    state: ExecutionState
+    pid: int = 0
+    host: str = ""
+    error: BaseException | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReturned(JobEvent):
+    """The runner has returned: the input has ended, or the job was stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRaised(JobEvent):
+    """The attempt has failed; nothing of it runs.
+
+    ``safe``: everything the job did is safe all the same; ``restartable``: another attempt makes sense to the runner.
+    ``repeats``: the program has records of ``execute_and_collect`` already, and another attempt would give it them again.
+    """
+
+    error: BaseException
+    jitter: float = 0.0
+    safe: bool = False
+    restartable: bool = True
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSettled(JobEvent):
+    """It is settled what another attempt would start from; ``another`` is false if there is nothing left for it to do.
+
+    If a checkpoint was to be rejected, ``another`` says whether there is one before it.
+    """
+
+    another: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDue(JobEvent):
+    """The delay before the next attempt is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsCommitted(JobEvent):
+    """What the sinks prepared is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRaised(JobEvent):
+    """Something besides an attempt has failed: a watcher, the settling of an attempt, the last commit."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested(JobEvent):
+    """The job is to be stopped; ``suspend``: because its program ends, so that it may be resumed."""
+
+    suspend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobClosed(JobEvent):
+    """Nothing is left to do for the job; ``abandoned``: but for a thread that does not come back."""
+
+    abandoned: bool = False
+
+
+# ---- commands
+
+
+@dataclass(frozen=True, slots=True)
+class JobCommand:
+    """A command to the shell of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAttempt(JobCommand):
+    """Run an attempt; answer ``AttemptReturned`` or ``AttemptRaised``."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopAttempt(JobCommand):
+    """Stop what runs, and end any wait for a restart; whoever executes it does not wait for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleAttempt(JobCommand):
+    """Abandon the attempt and settle what the next one starts from; answer ``AttemptSettled`` or ``RunRaised``.
+
+    With ``reject`` that is not what this attempt started from.
+    """
+
+    reason: str
+    delay: Millis | None = None
+    reject: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForRestart(JobCommand):
+    """Wait (ms), or until the job is to be stopped; answer ``RestartDue``."""
+
+    delay: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResults(JobCommand):
+    """Commit what the sinks prepared; answer ``ResultsCommitted`` or ``RunRaised``."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob(JobCommand):
+    """Clean up what the job leaves, by its outcome; answer ``JobClosed``, or ``RunRaised`` if it had finished."""
+
+    outcome: Outcome
+    error: BaseException | None = None

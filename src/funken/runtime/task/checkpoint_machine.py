@@ -33,37 +33,422 @@ that stops the job is *stopped* from then on, unless the savepoint is aborted.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping
+from dataclasses import field
 
+from funken.dataclass import dataclass
 from funken.ids import Millis
 from funken.runtime.exchange.wire import ChannelId
 from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint
 from funken.runtime.settings import OperatorSubtaskId
-from funken.runtime.task.barriers import Recording, SubtaskBarriers
-from funken.runtime.task.checkpoint_events import (
-    AddChannelState,
-    BarrierProcessed,
-    BarrierReceived,
-    BarrierRecorded,
-    BarrierRelayed,
-    ChannelEnded,
-    CheckpointAction,
-    CheckpointEvent,
-    DeliverSnapshot,
-    DropChannelState,
-    DropSnapshot,
-    LoopEnded,
-    LoopEnding,
-    ReleaseChannels,
-    SealSnapshot,
-    SnapshotSealed,
-    SnapshotTaken,
-    SourceEnded,
-    StateMaterialized,
-    TakeSnapshot,
-    TimePassed,
+
+# ---- The events of a task's checkpoint machine and its commands: plain data.
+#
+# The driver's ``TriggerCheckpoint`` and ``CheckpointAborted`` are events, too. A subtask is known by the number of
+# its vertex, a channel by its edge and upstream subtask.
+
+
+# ---- events
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierReceived:
+    """A barrier was received; records before it may still be queued. Aligned barriers of plain checkpoints need no such event."""
+
+    vertex: int
+    channel: ChannelId
+    checkpoint: int
+    unaligned: bool = False
+    savepoint: Savepoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierProcessed:
+    """A barrier has reached the gate: everything before it on its channel was processed."""
+
+    vertex: int
+    channel: ChannelId
+    checkpoint: int
+    unaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRecorded:
+    """The recording of a channel has reached a barrier; ``None``: the end of the channel."""
+
+    vertex: int
+    channel: ChannelId
+    checkpoint: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRelayed:
+    """A barrier has passed through the task on its way to a later stage."""
+
+    checkpoint: int
+    savepoint: Savepoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEnded:
+    """A channel has ended, and its end was processed."""
+
+    vertex: int
+    channel: ChannelId
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnded:
+    """A subtask without channels has ended."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnding:
+    """A head of a loop has sent its end: it takes no more snapshots."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnded:
+    """Everything that a head of a loop had sent has come back."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """``TakeSnapshot`` was executed, and the barrier was sent on."""
+
+    vertex: int
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSealed:
+    """``SealSnapshot`` was executed; ``open`` are the operators whose state is not materialized yet."""
+
+    checkpoint: int
+    open: frozenset[OperatorSubtaskId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StateMaterialized:
+    """The newest snapshot of an operator is materialized."""
+
+    place: OperatorSubtaskId
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Alignments may have taken longer than the aligned timeout."""
+
+
+CheckpointEvent = (
+    TriggerCheckpoint
+    | CheckpointAborted
+    | BarrierReceived
+    | BarrierProcessed
+    | BarrierRecorded
+    | BarrierRelayed
+    | ChannelEnded
+    | SourceEnded
+    | LoopEnding
+    | LoopEnded
+    | SnapshotTaken
+    | SnapshotSealed
+    | StateMaterialized
+    | TimePassed
 )
-from funken.runtime.task.checkpoint_story import InspectedMachine
+
+# ---- commands
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSnapshot:
+    """Take the snapshot of a subtask, and send the barrier on; then report ``SnapshotTaken``.
+
+    ``overtaken`` are the channels whose records the barrier has overtaken: they are recorded up to their own barrier, those that
+    are queued first. ``None``: the barrier is aligned. ``since`` is when its alignment began (ms), ``began`` the same
+    by a clock that never steps back (s). ``logged`` are the feedback channels of the head of a loop: they are recorded, whatever
+    the barrier does.
+    """
+
+    vertex: int
+    checkpoint: int
+    savepoint: Savepoint | None
+    overtaken: frozenset[ChannelId] | None
+    since: Millis
+    began: float = field(default=0.0, repr=False, compare=False)
+    logged: frozenset[ChannelId] = field(default=frozenset(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AddChannelState:
+    """Add what was recorded to the snapshot of a subtask."""
+
+    vertex: int
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropChannelState:
+    """Forget what was recorded."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseChannels:
+    """Process what the blocked channels of a subtask have held back."""
+
+    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class SealSnapshot:
+    """Every subtask has its snapshot, except ``ended`` ones: take theirs now, seal all, and report ``SnapshotSealed``."""
+
+    checkpoint: int
+    savepoint: Savepoint | None
+    ended: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverSnapshot:
+    """Deliver a sealed snapshot: it is materialized, and so are those before it."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropSnapshot:
+    """Drop the snapshots of an aborted checkpoint."""
+
+    checkpoint: int
+
+
+CheckpointAction = (
+    TakeSnapshot | AddChannelState | DropChannelState | ReleaseChannels | SealSnapshot | DeliverSnapshot | DropSnapshot
+)
+
+
+# ---- Where each subtask of a task is with its barriers: what ``checkpoint_machine.py`` keeps per subtask, and
+# changes.
+
+
+_BEGINNING = Millis(0)
+
+
+@dataclass(slots=True)
+class Count:
+    """The channels that have delivered the barrier of one checkpoint, and when the first did (ms, monotonic s)."""
+
+    since: Millis
+    began: float
+    arrived: set[ChannelId] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class SubtaskBarriers:
+    """The barriers of one subtask; without ``channels`` it is a source.
+
+    ``feedback`` are the feedback channels of the head of a loop: no barrier of theirs is waited for. A ``root`` has no input
+    from within the loop: when its inputs have ended, the driver triggers it like a source.
+
+    A barrier that another subtask of the head has sent may come back before this one has taken its snapshot. Its channel is
+    blocked until then, and has nothing to be logged: ``early`` has the checkpoint of each such channel.
+    """
+
+    vertex: int
+    channels: tuple[ChannelId, ...]
+    aligned_only: frozenset[ChannelId] = frozenset()
+    feedback: frozenset[ChannelId] = frozenset()
+    root: bool = False
+    #: the newest checkpoint that the driver has triggered at the root
+    triggered: int = -1
+    #: whether the head has sent its end
+    ending: bool = False
+    early: dict[ChannelId, int] = field(default_factory=dict)
+    ended_channels: set[ChannelId] = field(default_factory=set)
+    #: whether all its channels have ended, or the source
+    ended: bool = False
+    #: the newest checkpoint whose alignment began; at least once: whose snapshot was taken
+    newest: int = -1
+    aligning: int | None = None
+    #: when the alignment began: by the clock of the task (ms), and by one that never steps back (s)
+    since: Millis = _BEGINNING
+    began: float = 0.0
+    #: whether the barriers of the alignment overtake records, and whether they may when it takes too long
+    unaligned: bool = False
+    announced: bool = False
+    arrived: set[ChannelId] = field(default_factory=set)
+    #: the channels that the gate holds back
+    blocked: set[ChannelId] = field(default_factory=set)
+    #: the checkpoint whose ``TakeSnapshot`` is being executed
+    taking: int | None = None
+    #: at least once: by checkpoint, whose barriers have come; nothing is held back, so those of several may come at a time
+    counts: dict[int, Count] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> list[ChannelId]:
+        """The channels that have neither delivered their barrier nor ended."""
+        came = self.ended_channels | self.arrived
+        return [channel for channel in self.channels if channel not in came]
+
+    @property
+    def inputs_ended(self) -> bool:
+        """Whether all channels have ended that barriers are waited for."""
+        return len(self.ended_channels) == len(self.channels)
+
+    def count(self, channel: ChannelId, checkpoint: int, now: Millis, monotonic: float) -> None:
+        """Count a barrier."""
+        self.counts.setdefault(checkpoint, Count(now, monotonic)).arrived.add(channel)
+
+    def counted(self) -> list[int]:
+        """Return the checkpoints whose barriers every channel has delivered, or has ended instead, in order."""
+        rest = set(self.channels) - self.ended_channels
+        return sorted(checkpoint for checkpoint, count in self.counts.items() if rest <= count.arrived)
+
+    def begin_counted(self, checkpoint: int) -> None:
+        """Begin the snapshot of a checkpoint that was counted; no barrier of it, or of one before it, counts any more."""
+        count = self.counts[checkpoint]
+        self.newest, self.since, self.began = checkpoint, count.since, count.began
+        self.counts = {later: found for later, found in self.counts.items() if later > checkpoint}
+
+    def to_log(self, checkpoint: int) -> tuple[frozenset[ChannelId], bool]:
+        """Return the feedback channels that are logged from a snapshot on, and whether the barrier of one comes no more."""
+        logged = frozenset(channel for channel in self.feedback if channel not in self.early)
+        return logged, any(later > checkpoint for later in self.early.values())
+
+    def forget(self, checkpoint: int) -> bool:
+        """Forget an aborted checkpoint; return whether channels were blocked for it that were early."""
+        self.counts.pop(checkpoint, None)
+        self.triggered = -1 if self.triggered == checkpoint else self.triggered
+        found = {channel for channel, early in self.early.items() if early == checkpoint}
+        self.early = {channel: early for channel, early in self.early.items() if early != checkpoint}
+        self.blocked -= found
+        return bool(found)
+
+    def release(self) -> bool:
+        """Unblock the channels, but for those that are early for a checkpoint to come; return whether there are any."""
+        self.early = {channel: checkpoint for channel, checkpoint in self.early.items() if checkpoint > self.newest}
+        found = self.blocked - self.early.keys()
+        self.blocked -= found
+        return bool(found)
+
+    def end_alignment(self) -> None:
+        """Forget the alignment; channels stay blocked until they are released."""
+        self.aligning = None
+        self.unaligned = self.announced = False
+        self.arrived.clear()
+
+    def validate(self) -> None:
+        """Assert the invariants."""
+        assert self.blocked - self.feedback <= self.arrived or self.taking is not None, f"blocks for nothing: {self}"
+        assert self.arrived <= set(self.channels), f"a barrier of an unknown channel: {self}"
+        assert not (self.counts and self.ended), f"counts barriers, and has ended: {self}"
+        assert all(checkpoint > self.newest for checkpoint in self.counts), f"counts for an older checkpoint: {self}"
+        assert not self.counted(), f"counted every barrier, and took no snapshot: {self}"
+        if self.aligning is None:
+            assert not (self.arrived or self.announced or self.unaligned), f"does not align: {self}"
+        else:
+            assert self.aligning == self.newest, f"aligns what is not the newest: {self}"
+            assert not self.ended, f"aligns, and has ended: {self}"
+            assert self.waiting, f"has every barrier, and took no snapshot: {self}"
+
+
+@dataclass(slots=True)
+class Recording:
+    """The recording of what one barrier overtakes at one subtask; ``waiting``: the channels whose barrier was not reached."""
+
+    checkpoint: int
+    waiting: set[ChannelId]
+    #: whether a later barrier was reached instead: then the checkpoint was aborted upstream
+    void: bool = False
+    #: whether the snapshot was taken, and the barrier sent on
+    taken: bool = False
+
+
+# ---- What a task's checkpoint machine tells of itself: what it waits for, its newest events, and its invariants,
+# for tests.
+
+
+_LINES = 200
+
+
+class InspectedMachine:
+    """The part of ``TaskCheckpointMachine`` that only reads."""
+
+    subtasks: dict[int, SubtaskBarriers]
+    unaligned_after: int | None
+    recording: dict[int, Recording]
+    snapshotted: dict[int, set[int]]
+    sealed: dict[int, set[OperatorSubtaskId]]
+    stopped: dict[int, int]
+    aborted: set[int]
+    newest: int
+
+    def __init__(self) -> None:
+        self._log: deque[tuple[Millis, CheckpointEvent, list[CheckpointAction]]] = deque(maxlen=_LINES)
+
+    @property
+    def deadline(self) -> Millis | None:
+        """When the first alignment takes too long (ms), ``None`` if none is under way that may become unaligned."""
+        if not self.unaligned_after:
+            return None
+        after = self.unaligned_after
+        due = [Millis(each.since + after) for each in self.subtasks.values() if each.announced and not each.unaligned]
+        return min(due, default=None)
+
+    @property
+    def awaits_barriers(self) -> bool:
+        """Whether an unaligned checkpoint waits for barriers."""
+        overtaken = any(each.waiting - self.subtasks[vertex].feedback for vertex, each in self.recording.items())
+        return overtaken or (self.unaligned_after is not None and self.aligning)
+
+    @property
+    def aligning(self) -> bool:
+        """Whether some subtask has some barriers of a checkpoint, and not all."""
+        return any(each.aligning is not None or each.counts for each in self.subtasks.values())
+
+    def story(self) -> str:
+        """Return the newest events and what was commanded, a line each.
+
+        >>> from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine, TriggerCheckpoint
+        >>> machine = TaskCheckpointMachine({7: []})
+        >>> _ = machine.handle(TriggerCheckpoint(1), Millis(5))
+        >>> print(machine.story())
+                   5 ms  TriggerCheckpoint(checkpoint=1, savepoint=None)
+                            -> TakeSnapshot(vertex=7, checkpoint=1, savepoint=None, overtaken=None, since=5)
+        """
+        lines = []
+        for now, event, commands in self._log:
+            lines.append(f"{now:12} ms  {event}")
+            lines += [f"{'':21}-> {command}" for command in commands]
+        return "\n".join(lines)
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests and the simulation."""
+        for each in self.subtasks.values():
+            each.validate()
+            assert each.aligning is None or each.aligning not in self.aborted, f"{each} aligns what was aborted"
+            assert self.aborted.isdisjoint(each.counts), f"{each} counts for what was aborted"
+            assert not each.announced or self.unaligned_after is not None, f"{each} may not overtake"
+        for vertex, recording in self.recording.items():
+            assert recording.waiting or not recording.taken, f"vertex {vertex} has recorded all of {recording}"
+            assert recording.waiting.isdisjoint(self.subtasks[vertex].aligned_only)
+            assert recording.checkpoint <= self.subtasks[vertex].newest
+            assert vertex not in self.snapshotted.get(recording.checkpoint, ())
+        for checkpoint, done in self.snapshotted.items():
+            assert checkpoint > self.newest, f"{checkpoint} is kept although {self.newest} was sealed"
+            assert done and any(not self.subtasks[v].ended for v in self.subtasks.keys() - done)
+        assert list(self.sealed) == sorted(self.sealed), "sealed out of order"
+        assert all(by not in self.aborted for by in self.stopped.values())
+        assert next(iter(self.sealed.values()), {None}), "materialized, and not delivered"
 
 
 class TaskCheckpointMachine(InspectedMachine):

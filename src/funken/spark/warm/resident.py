@@ -26,7 +26,7 @@ from funken.connectors.datagen import DataGeneratorSource
 from funken.runtime.driver.job import Job
 from funken.spark import jvm, session
 from funken.spark.submit import ContinuousRunner
-from funken.spark.warm.protocol import accepted, folder, listen, remove, send_line
+from funken.spark.warm.client import accepted, folder, listen, remove, send_line
 from funken.timing.clock import SystemClock
 from funken.timing.watermarks import WatermarkStrategy
 

@@ -25,9 +25,7 @@ from operator import attrgetter, ne
 from typing import Any
 
 from funken.errors import KeyNotHashable
-from funken.state.keys.data_classes import key_fields
-from funken.state.keys.form import NAN, NAT, NO_TIME, Named
-from funken.state.keys.forms import form_of
+from funken.state.keys.forms import NAN, NAT, NO_TIME, Named, form_of, key_fields
 from funken.types.row import Row
 
 PLAIN: frozenset[type] = frozenset(
@@ -212,7 +210,7 @@ def _no_time(key: Any, each: Each) -> Any:
 
 
 def _time(key: Any, each: Each) -> Any:
-    from funken.state.keys.library_forms import attoseconds, microseconds  # noqa: PLC0415 - NumPy's times only
+    from funken.state.keys.forms import attoseconds, microseconds  # noqa: PLC0415 - NumPy's times only
 
     if attoseconds(key) is None:
         return _no_time(key, each)

@@ -10,20 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from funken.connectors.context import ConnectorContext
+from funken.connectors.base import ConnectorContext
 from funken.connectors.postgresql.database import PostgresDatabase
-from funken.connectors.rows import bytes_of
+from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sink import SinkWriter
-from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
-from funken.connectors.sql.engines import EngineDatabase
+from funken.connectors.sql.database import (
+    EngineDatabase,
+    SqlDatabase,
+    SqliteDatabase,
+    SqlProblem,
+    SqlSession,
+    patiently,
+)
 from funken.connectors.sql.sink import SqlSink, SqlWriter
 from funken.connectors.sql.source import SqlSource
-from funken.connectors.sql.sqlite import SqliteDatabase
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, SourceNotReadable
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.conditions import SourceCondition
-from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, TableContext
+from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, SourceCondition, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
 from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, one_of, text

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from funken.connectors.elasticsearch.client import ElasticsearchServer
-from funken.connectors.elasticsearch.sink import BulkAction, ElasticsearchSink
-from funken.connectors.files.buckets import BucketContext, DateTimeBucketAssigner
+from funken.connectors.elasticsearch import BulkAction, ElasticsearchServer, ElasticsearchSink
+from funken.connectors.files.sink import BucketContext, DateTimeBucketAssigner
 from funken.connectors.sink import DeliveryGuarantee
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram

@@ -17,8 +17,7 @@ from typing import Any
 
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
-from funken.connectors.formats.protobuf_schema import ProtobufSchema
-from funken.connectors.formats.protobuf_values import fields_of
+from funken.connectors.formats.protobuf_schema import ProtobufSchema, fields_of
 from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass

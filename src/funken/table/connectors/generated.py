@@ -10,14 +10,14 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from funken.connectors.datagen import DataGeneratorSource
-from funken.connectors.discard import DiscardingSink
+from funken.connectors.sink import DiscardingSink
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.operators.sink import PrintSink
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, one_of, text
-from funken.table.text import java_row
+from funken.table.values import java_row
 from funken.types.row import Row
 
 # ---- print

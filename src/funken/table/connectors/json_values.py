@@ -18,8 +18,8 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.table.text import java_text
 from funken.table.types import LogicalType, RowType
+from funken.table.values import java_text
 from funken.types.info import Types
 from funken.types.row import Row
 

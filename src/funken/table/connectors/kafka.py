@@ -10,8 +10,8 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
-from funken.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
-from funken.connectors.kafka.records import (
+from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from funken.connectors.kafka.reader import (
     ConsumerRecord,
     KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,

@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from funken.connectors.delta.sink import DeltaSink
-from funken.connectors.delta.source import DeltaSource
-from funken.connectors.iceberg.catalog import IcebergCatalog
-from funken.connectors.iceberg.sink import IcebergSink
-from funken.connectors.iceberg.source import IcebergSource
+from funken.connectors.delta import DeltaSink, DeltaSource
+from funken.connectors.iceberg import IcebergCatalog, IcebergSink, IcebergSource
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.conditions import SourceCondition
-from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
+from funken.table.connectors.contract import ScanTable, SinkTable, SourceCondition, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonReader, JsonRules

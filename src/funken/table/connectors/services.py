@@ -7,11 +7,8 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from funken.connectors.http.source import HttpSource
-from funken.connectors.http.webhook import WebhookSink
-from funken.connectors.redis.server import RedisServer
-from funken.connectors.redis.sink import RedisSink
-from funken.connectors.redis.source import RedisMessage, RedisStreamSource
+from funken.connectors.http import HttpSource, WebhookSink
+from funken.connectors.redis import RedisMessage, RedisServer, RedisSink, RedisStreamSource
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram

@@ -20,6 +20,7 @@ from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
     Boundedness,
+    ConnectorContext,
     NeedSplits,
     QueuedReader,
     Source,
@@ -27,7 +28,6 @@ from funken.connectors.base import (
     StaticSplits,
     Wait,
 )
-from funken.connectors.context import ConnectorContext
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram

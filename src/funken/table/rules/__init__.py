@@ -3,6 +3,6 @@
 May import the nodes of plans, catalogs, connectors, options and types of ``table``, ``expr``, and lower rooms; not the parser.
 """
 
-from funken.table.rules.optimizer import optimize
+from funken.table.rules.convert import optimize
 
 __all__ = ["optimize"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from funken.expr.ir import InputRef, Literal, Node, input_refs
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import null
+from funken.expr.sql.values import null
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (

@@ -13,7 +13,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.expr.ir import InputRef, Literal, Node
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import null
+from funken.expr.sql.values import null
 from funken.table import exec_nodes as nodes
 from funken.table.catalog import InvalidTable
 from funken.table.exec_nodes import ExecNode

@@ -6,15 +6,16 @@ needs is left to ``changes.py``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from funken.expr.ir import Call, Node, walk
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.resolved import scan_of, watermark_settings
-from funken.table.exec_nodes import ExecNode
+from funken.table.connectors.factory import scan_of, watermark_settings
+from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import (
     LogicalAggregate,
     LogicalCorrelate,
@@ -26,6 +27,7 @@ from funken.table.logical import (
     LogicalProject,
     LogicalScan,
     LogicalSetOperation,
+    LogicalSink,
     LogicalSort,
     LogicalStream,
     LogicalTableFunction,
@@ -54,14 +56,18 @@ from funken.table.rules.building import (
     refuse,
     updates,
 )
+from funken.table.rules.changes import Settler
 from funken.table.rules.conditions import is_deterministic, substituted
 from funken.table.rules.functions import table_function
 from funken.table.rules.joins import join, temporal_join
-from funken.table.rules.properties import (
-    NO_KEYS,
-    monotonic,
-)
+from funken.table.rules.multi_joins import with_multi_joins
+from funken.table.rules.phases import in_mini_batches
+from funken.table.rules.properties import NO_KEYS, monotonic
+from funken.table.rules.pruning import pruned
+from funken.table.rules.pushdown import with_filters, with_limits
 from funken.table.rules.ranks import over, ranked
+from funken.table.rules.rewrites import Rewriter
+from funken.table.rules.sinks import sink
 from funken.table.types import LocalZonedTimestampType, TimestampType
 from funken.types.row import RowKind
 
@@ -402,3 +408,18 @@ _RULES: dict[type, Any] = {
     LogicalMatch: Converter.match,
     LogicalTableFunction: table_function,
 }
+
+
+# ---- The whole way from logical sinks to optimized ones.
+
+
+def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
+    """Return the optimized plans of sinks; what they have in common is one object in all of them."""
+    rewriter, converter, settler = Rewriter(), Converter(config, batch), Settler()
+    relations = pruned([rewriter.push(root.input) for root in sinks])
+    plans = [converter.of(relation) for relation in relations]
+    if config.option("table.optimizer.multi-join.enabled") and not batch:
+        plans = with_multi_joins(plans)
+    roots = [sink(root, plan, settler, config, batch) for root, plan in zip(sinks, plans, strict=True)]
+    roots = with_limits(roots, config)
+    return with_filters(roots, config) if batch else in_mini_batches(roots, config)

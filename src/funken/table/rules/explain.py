@@ -13,9 +13,8 @@ from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.advice import Advice
-from funken.table.rules.notation import Notation
-from funken.table.rules.optimizer import optimize
-from funken.table.rules.printing import Printer
+from funken.table.rules.convert import optimize
+from funken.table.rules.printing import Notation, Printer
 from funken.table.rules.states import state_lines
 from funken.table.rules.trees import logical_lines
 

@@ -10,7 +10,7 @@ from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table import exec_nodes as nodes
-from funken.table.connectors.resolved import has_lookup
+from funken.table.connectors.factory import has_lookup
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (
     Hint,

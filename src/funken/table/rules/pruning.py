@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from funken.expr.ir import InputRef, Node, input_refs, shifted
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table import logical as nodes
 from funken.table.logical import LogicalNode, RelationType, project
 

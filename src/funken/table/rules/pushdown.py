@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from funken.table import exec_nodes as nodes
-from funken.table.connectors.conditions import SourceCondition, conjuncts
-from funken.table.connectors.resolved import scan_of
+from funken.table.connectors.contract import SourceCondition, conjuncts
+from funken.table.connectors.factory import scan_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 
 _ALL = 1 << 62

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal, null
+from funken.expr.sql.values import literal, null
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from funken.expr.ir import InputRef, Node, input_refs, shifted
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table.constants import fold
 from funken.table.logical import (
     AggregateCall,

@@ -7,7 +7,7 @@ from typing import Any
 
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.resolved import sink_of
+from funken.table.connectors.factory import sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.building import refuse

@@ -9,8 +9,7 @@ from funken.dataclass import dataclass
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import BoundKind
-from funken.table.rules.notation import length_text
-from funken.table.rules.printing import line
+from funken.table.rules.printing import length_text, line
 
 _NEVER = "never expires"
 _WINDOW = "until the watermark passes the end of the window"

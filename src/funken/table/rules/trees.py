@@ -7,7 +7,7 @@ from typing import Any
 
 from funken.table import logical as nodes
 from funken.table.logical import JoinType, LogicalNode
-from funken.table.rules.notation import Notation
+from funken.table.rules.printing import Notation
 
 _NOTATION = Notation(infix=False)
 _JOINS = {

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from funken.columnar.keyed.groups import Groups
 from funken.table.logical import AggregateCall, WindowKind, WindowShape
+from funken.table.runtime.aggregates import PartialCalls, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
-from funken.table.runtime.partials import PartialCalls, joined
 from funken.table.runtime.window_arrays import (
     PaneContents,
     SessionRows,

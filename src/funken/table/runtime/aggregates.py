@@ -6,14 +6,20 @@ there, and the function sees a value when it comes and when its last copy goes. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from funken.columnar.keyed.groups import Groups
 from funken.errors import InvalidProgram
 from funken.operators.context import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
+from funken.table.runtime.running import SUMS, GroupedRows, RunningCalls, SumResults
 
 Tuple = tuple[Any, ...]
 
@@ -118,4 +124,236 @@ class AggregateCalls:
                 close()
 
 
-__all__ = ["AggregateCalls", "accumulation_of"]
+# ---- Accumulators as columns: what some rows of each group come to, and what parts of a group come to together.
+#
+# Counts, sums and averages of numbers, least and greatest values. Unlike in ``running.py`` only the end of a group
+# counts, so that its parts may be added in any order, and as late as somebody asks: ``RowRuns`` gathers parts, and
+# adds them up now and then. As plain data, accumulators are those of the functions in ``expr.sql.aggregates``.
+
+
+Array = Any
+_FEWEST = 4096
+"""So many rows ``RowRuns`` keeps at least before it adds them up."""
+
+
+class _Count:
+    """COUNT: a number."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        self.args, self.filter = call.args, call.filter
+        self.types = [pa.int64()]
+
+    def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
+        """Return what the rows of each group come to."""
+        counts = scan.counted(self.args, self.filter)
+        if scan.signs is None and bool(counts.all()):
+            return [pa.array(scan.groups.counts.astype(np.int64))]
+        return [_added(scan.signed(counts.astype(np.int64)), scan.groups)]
+
+    def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Return what the parts of each group come to."""
+        return [_added(columns[0].to_numpy(), groups)]
+
+    def results(self, columns: list[pa.Array]) -> pa.Array:
+        """Return the result of each group."""
+        return columns[0]
+
+    def stored(self, columns: list[pa.Array]) -> list[Any]:
+        """Return accumulators as plain data."""
+        return list(columns[0].to_pylist())
+
+    def loaded(self, stored: list[Any]) -> list[pa.Array]:
+        """Return accumulators as columns."""
+        return [pa.array(stored, pa.int64())]
+
+
+class _Sum:
+    """SUM and AVG: a sum, and how many values are in it."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        self.args, self.filter = call.args, call.filter
+        self._sums = SumResults(call)
+        self.types = [pa.int64() if self._sums.whole else pa.float64(), pa.int64()]
+
+    def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
+        """Return what the rows of each group come to."""
+        counts = scan.counted(self.args, self.filter)
+        column = pc.fill_null(scan.batch.column(self.args[0]), 0)
+        values = column.to_numpy(zero_copy_only=False).astype(self._sums.dtype)
+        if not counts.all():
+            values = np.where(counts, values, 0)
+        return [_added(scan.signed(each), scan.groups) for each in (values, counts.astype(np.int64))]
+
+    def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Return what the parts of each group come to."""
+        return [_added(each.to_numpy(), groups) for each in columns]
+
+    def results(self, columns: list[pa.Array]) -> pa.Array:
+        """Return the result of each group."""
+        return self._sums(*(each.to_numpy() for each in columns))
+
+    def stored(self, columns: list[pa.Array]) -> list[Any]:
+        """Return accumulators as plain data."""
+        sums = self._sums.wrapped(columns[0].to_numpy()).tolist()
+        return [list(each) for each in zip(sums, columns[1].to_pylist(), strict=True)]
+
+    def loaded(self, stored: list[Any]) -> list[pa.Array]:
+        """Return accumulators as columns."""
+        return [pa.array([each[place] for each in stored], type_) for place, type_ in enumerate(self.types)]
+
+
+class _Extreme:
+    """MIN and MAX: a value, or NULL."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        self.args, self.filter, self.schema = call.args, call.filter, schema
+        self.greatest = call.function == "MAX"
+        self.types = [schema.arrow.field(call.args[0]).type]
+        self.result = BlockSchema(["value"], [call.type]).arrow.field(0).type
+
+    def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
+        """Return what the rows of each group come to."""
+        column = scan.batch.column(self.args[0])
+        if self.filter is not None:
+            column = pc.if_else(pa.array(scan.passing(self.filter)), column, pa.scalar(None, column.type))
+        return [self._most(column, scan.groups)]
+
+    def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Return what the parts of each group come to."""
+        return [self._most(columns[0], groups)]
+
+    def _most(self, column: pa.Array, groups: Groups) -> pa.Array:
+        encoded = None
+        if not pa.types.is_integer(column.type):
+            encoded = column.dictionary_encode("mask")
+            ranks = pc.rank(encoded.dictionary, tiebreaker="dense").to_numpy()
+            codes = pc.fill_null(encoded.indices, 0).to_numpy()
+            values = ranks.take(codes).astype(np.int64) if len(ranks) else np.zeros(len(column), np.int64)
+        else:
+            values = pc.fill_null(column, 0).to_numpy()
+        missing = None
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            bounds = np.iinfo(values.dtype)
+            values = np.where(missing, bounds.min if self.greatest else bounds.max, values)
+            missing = np.logical_and.reduceat(missing.take(groups.order), groups.begins)
+        most = (np.maximum if self.greatest else np.minimum).reduceat(values.take(groups.order), groups.begins)
+        if encoded is None:
+            return pa.array(most, mask=missing)
+        of_rank = np.zeros(len(ranks) + 1, np.int64)
+        of_rank[ranks] = np.arange(len(ranks))
+        places = most if missing is None else np.where(missing, 0, most)
+        return encoded.dictionary.take(pa.array(of_rank.take(places), mask=missing))
+
+    def results(self, columns: list[pa.Array]) -> pa.Array:
+        """Return the result of each group."""
+        return columns[0].cast(self.result)
+
+    def stored(self, columns: list[pa.Array]) -> list[Any]:
+        """Return accumulators as plain data."""
+        return [[] if each is None else [each] for each in self.schema.values(columns[0], self.args[0])]
+
+    def loaded(self, stored: list[Any]) -> list[pa.Array]:
+        """Return accumulators as columns."""
+        return [self.schema.array([each[0] if each else None for each in stored], self.args[0])]
+
+
+def _added(values: Array, groups: Groups) -> pa.Array:
+    return pa.array(np.add.reduceat(values.take(groups.order), groups.begins))
+
+
+class PartialCalls:
+    """The accumulators of several calls, in columns side by side; the first column says how many rows there are."""
+
+    def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema) -> None:
+        rows = _Count(AggregateCall("COUNT", (), None), schema)  # type: ignore[arg-type]
+        self._calls: list[Any] = [rows, *(_partial(call, schema) for call in calls)]
+        ends = np.cumsum([len(call.types) for call in self._calls]).tolist()
+        self._parts = [slice(end - len(call.types), end) for call, end in zip(self._calls, ends, strict=True)]
+        self.types: list[pa.DataType] = [type_ for call in self._calls for type_ in call.types]
+
+    @staticmethod
+    def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
+        """Whether these calls have accumulators that are columns."""
+        return not any(call.distinct for call in calls) and RunningCalls.serve(calls, schema, retracts)
+
+    def of_rows(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> list[pa.Array]:
+        """Return what the rows of each group come to."""
+        scan = GroupedRows(batch, groups, signs)
+        return [column for call in self._calls for column in call.of_rows(scan)]
+
+    def together(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Return what the parts of each group come to."""
+        return [each for call, part in self._each() for each in call.together(list(columns[part]), groups)]
+
+    def results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """Return the results of each call."""
+        return [call.results(list(columns[part])) for call, part in self._each()][1:]
+
+    def stored(self, columns: Sequence[pa.Array]) -> list[tuple[int, list[Any]]]:
+        """Return of each group how many rows there are, and accumulators as plain data."""
+        counts, *rest = (call.stored(list(columns[part])) for call, part in self._each())
+        lists: Any = zip(*rest, strict=True) if rest else [()] * len(counts)
+        return [(count, list(each)) for count, each in zip(counts, lists, strict=True)]
+
+    def loaded(self, stored: Sequence[tuple[int, list[Any]]]) -> list[pa.Array]:
+        """Return accumulators as columns."""
+        given = [[count for count, _ in stored]]
+        given += [[each[place] for _, each in stored] for place in range(len(self._calls) - 1)]
+        return [column for call, values in zip(self._calls, given, strict=True) for column in call.loaded(values)]
+
+    def _each(self) -> list[tuple[Any, slice]]:
+        return list(zip(self._calls, self._parts, strict=True))
+
+
+def _partial(call: AggregateCall, schema: BlockSchema) -> Any:
+    if call.function == "COUNT":
+        return _Count(call, schema)
+    return _Sum(call, schema) if call.function in SUMS else _Extreme(call, schema)
+
+
+class RowRuns:
+    """Batches of rows, which ``merge`` makes fewer of when there are twice as many as it left the last time.
+
+    >>> runs = RowRuns(lambda batch: batch.slice(0, 1))
+    >>> for at in range(5000):
+    ...     runs.add(pa.record_batch({"a": [at]}))
+    >>> len(runs), runs.whole().num_rows
+    (904, 1)
+    """
+
+    def __init__(self, merge: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        self._merge = merge
+        self._parts: list[pa.RecordBatch] = []
+        self._rows = self._kept = 0
+        self._merged = True
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def add(self, batch: pa.RecordBatch, merged: bool = False) -> None:
+        """Add rows; ``merged``: they are the result of a merge."""
+        self._merged = merged and not self._parts
+        self._parts.append(batch)
+        self._rows += batch.num_rows
+        if self._rows > max(_FEWEST, 2 * self._kept):
+            self.whole()
+
+    def whole(self) -> pa.RecordBatch:
+        """Return all rows, merged; there are some."""
+        if not self._merged:
+            self.replace(self._merge(joined(self._parts)))
+        return self._parts[0]
+
+    def replace(self, batch: pa.RecordBatch) -> None:
+        """Let merged rows take the place of all."""
+        self._parts, self._merged = [batch], True
+        self._rows = self._kept = batch.num_rows
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches of one schema as one."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+__all__ = ["AggregateCalls", "PartialCalls", "RowRuns", "accumulation_of", "joined"]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from funken.columnar.block import Block
-from funken.columnar.keyed.owners import KeyOwners, combined, hashes, hashes_of
+from funken.columnar.keyed.keys import KeyOwners, combined, hashes, hashes_of
 from funken.dataclass import dataclass
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Forward, Global, Hash, Rebalance
@@ -22,8 +22,8 @@ from funken.runtime.exchange.columnar_writer import (
     ColumnarRebalanceWriter,
     ColumnsWriter,
 )
-from funken.runtime.exchange.hash_writer import HashWriter
 from funken.runtime.exchange.wire import ITSELF
+from funken.runtime.exchange.writers import HashWriter
 from funken.state.keys.normal import normal_key
 from funken.table.runtime.block import TableBlock, block_of_rows, concatenated, plain_values
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.kept import grown
+from funken.columnar.keyed.logs import grown
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from funken.columnar.keyed.groups import Groups, running_sum
-from funken.columnar.keyed.kept import grown
+from funken.columnar.keyed.logs import grown
 from funken.state.delta_tables import StateRow, TableSnapshot
+from funken.table.runtime.aggregates import joined
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import KeyedRows
-from funken.table.runtime.partials import joined
 
 Array = Any
 Tuple = tuple[Any, ...]

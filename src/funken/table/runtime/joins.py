@@ -25,9 +25,8 @@ from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.join_rows import COUNT, PARTNERS, ROW, Entry, JoinRows, RowNames
-from funken.table.runtime.keyed_blocks import KeyedRows
+from funken.table.runtime.keyed_blocks import KeyedRows, predicate_of
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
-from funken.table.runtime.predicates import predicate_of
 from funken.table.runtime.stateless import Expressions
 
 Array = Any

@@ -16,8 +16,8 @@ from funken.operators.context import OperatorContext
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
+from funken.table.runtime.keyed_blocks import Predicate, predicate_of
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
-from funken.table.runtime.predicates import Predicate, predicate_of
 from funken.table.runtime.stateless import Expressions
 
 Tuple = tuple[Any, ...]

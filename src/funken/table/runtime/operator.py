@@ -24,10 +24,15 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.traits import BatchInput, OperatorTraits
 from funken.state.backend import FileSnapshotBackend
-from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
-from funken.state.isolation import SHARED
+from funken.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from funken.state.handles import SHARED
 from funken.state.keyed import NO_KEY
-from funken.state.ttl_config import StateTtlConfig
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock, as_table
 from funken.table.runtime.exchange import key_tuples
 

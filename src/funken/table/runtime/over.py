@@ -15,8 +15,8 @@ from funken.table.logical import BoundKind, FrameBound, OverGroup, TimeAttribute
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
+from funken.table.runtime.keyed_blocks import sort_key
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate
-from funken.table.runtime.order import sort_key
 from funken.table.runtime.stateless import NANOS
 
 Tuple = tuple[Any, ...]

@@ -19,8 +19,8 @@ from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, Va
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import TableArgument
 from funken.table.runtime.block import KINDS, BlockSchema, TableBlock
+from funken.table.runtime.keyed_blocks import sort_key
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, living, millis_of
-from funken.table.runtime.order import sort_key
 from funken.table.runtime.stateless import NANOS
 from funken.types.row import Row, RowKind
 

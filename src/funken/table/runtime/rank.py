@@ -19,9 +19,8 @@ from funken.columnar.keyed.groups import running_most
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.keyed_blocks import KeyedRows
+from funken.table.runtime.keyed_blocks import KeyedRows, places_of, sort_key
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
-from funken.table.runtime.order import places_of, sort_key
 
 Tuple = tuple[Any, ...]
 _NANOS = 1_000_000

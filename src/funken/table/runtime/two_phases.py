@@ -18,13 +18,12 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Output
 from funken.operators.context import OperatorContext
 from funken.table.logical import AggregateCall
-from funken.table.runtime.aggregates import AggregateCalls
+from funken.table.runtime.aggregates import AggregateCalls, PartialCalls, RowRuns
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.group import Bundle, GroupAggregate
 from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import TableOperator, is_accumulate
-from funken.table.runtime.partials import PartialCalls, RowRuns
 
 Tuple = tuple[Any, ...]
 _MANY = 256

@@ -23,12 +23,11 @@ from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
 from funken.table.logical import AggregateCall, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime.aggregate_arrays import AggregateArrays
-from funken.table.runtime.aggregates import AggregateCalls
+from funken.table.runtime.aggregates import AggregateCalls, PartialCalls, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
 from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
-from funken.table.runtime.partials import PartialCalls, joined
 from funken.table.runtime.running import GroupedRows, RunningCalls
 from funken.table.runtime.stateless import NANOS, times_of
 from funken.table.runtime.windows import WallTime, Window, panes_of, windows_of

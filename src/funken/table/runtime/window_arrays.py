@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from funken.columnar.keyed.groups import Groups
 from funken.state.delta_tables import StateRow, TableSnapshot
+from funken.table.runtime.aggregates import RowRuns, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of, joint_codes
 from funken.table.runtime.operator import millis_array
-from funken.table.runtime.partials import RowRuns, joined
 from funken.table.runtime.windows import WallTime, Window
 
 Array = Any

@@ -7,8 +7,8 @@ from typing import Any
 
 from funken.table.logical import SortKey, WindowKind, WindowShape
 from funken.table.runtime.block import TableBlock
+from funken.table.runtime.keyed_blocks import sort_key
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rowtimes
-from funken.table.runtime.order import sort_key
 from funken.table.runtime.stateless import NANOS, WindowTable
 from funken.table.runtime.windows import WallTime, Window
 

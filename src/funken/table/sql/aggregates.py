@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from funken.expr.ir import InputRef, Literal, Node
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table.logical import (
     AggregateCall,
     LogicalAggregate,

@@ -15,7 +15,7 @@ from sqlglot import exp
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import JSON_PLACE
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table.catalog import CatalogManager, CatalogView, ResolvedTable
 from funken.table.constants import fold
 from funken.table.logical import (

@@ -17,9 +17,9 @@ from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import AggregateRule, InvalidCall
-from funken.expr.sql import literals
+from funken.expr.sql import values as literals
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
 from funken.table.sql.dialect import DefaultArgument, TypeText
 from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from funken.config.configuration import warn
-from funken.config.parsing import integer
-from funken.config.values import boolean
+from funken.config.values import boolean, integer
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.table.logical import Hint, LookupRetry, LookupSettings

@@ -7,7 +7,7 @@ from typing import Any
 from funken.errors import FunkenError
 from funken.expr.ir import InputRef, Node
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal, null
+from funken.expr.sql.values import literal, null
 from funken.table.catalog import InvalidTable, ResolvedTable, TableColumn
 from funken.table.logical import LogicalNode, LogicalSink, project
 from funken.table.types import (

@@ -10,7 +10,7 @@ from sqlglot import exp
 from funken.expr.ir import Call, InputRef, Node
 from funken.expr.rules import InvalidCall
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import null
+from funken.expr.sql.values import null
 from funken.table.catalog import InvalidTable
 from funken.table.logical import (
     JoinType,
@@ -26,9 +26,8 @@ from funken.table.logical import (
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, SubQueryRef, has
 from funken.table.sql.hints import check_hints, lifetime, lookup_settings
-from funken.table.sql.match import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
-from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_table_function
+from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_match, bind_table_function
 from funken.table.sql.trees import hints_of, renamed
 from funken.table.types import ArrayType, IntType, MapType, MultisetType, RowType
 

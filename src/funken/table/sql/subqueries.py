@@ -7,7 +7,7 @@ from typing import Any
 
 from funken.expr.ir import InputRef, Literal, Node
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.literals import literal
+from funken.expr.sql.values import literal
 from funken.table.logical import (
     AggregateCall,
     BoundKind,

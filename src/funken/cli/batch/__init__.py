@@ -1,4 +1,0 @@
-"""What the command line shows of batch programs.
-
-May import what ``cli`` may.
-"""

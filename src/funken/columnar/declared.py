@@ -1,0 +1,474 @@
+"""What a declared type makes of columns of a schema: ``types/convert.py`` once more, with kinds in the place of values.
+
+A conversion is the schema of what comes out, and for each of its leaves from which leaf it comes and what is done with it. It is
+made only where that is what the converter does to every value that such columns may hold. Values of kinds that no array holds
+are converted one by one, by the converter itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from funken.columnar.expressions import (
+    Choose,
+    Expression,
+    GetItem,
+    Invoke,
+    Make,
+    MakeRecord,
+    NotVectorizable,
+    Rowwise,
+    Sequence,
+    Unpacked,
+)
+from funken.columnar.flat_maps.emissions import TracedFlatMap
+from funken.columnar.tracing import Traced
+from funken.dataclass import dataclass
+from funken.expr.python.numbers import AS_FLOAT_32, AS_INTS
+from funken.expr.python.objects import DATE, DATETIME, DECIMAL
+from funken.expr.types import (
+    BOOL,
+    DATACLASS,
+    DICT,
+    FLOAT,
+    INT,
+    NAMED_TUPLE,
+    NONE,
+    NUMBER,
+    ROW,
+    STR,
+    UNNAMED_ROW,
+    Atomic,
+    ListOf,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
+    optional,
+)
+from funken.types.info import (
+    BasicType,
+    BasicTypeInfo,
+    MapTypeInfo,
+    OfElements,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    SqlTimeTypeInfo,
+    TimeType,
+    TupleTypeInfo,
+    TypeInformation,
+)
+
+
+class How(enum.Enum):
+    """What is done with a leaf."""
+
+    SAME = "it stays as it is"
+    WRAP = "ints wrap to so many bits"
+    AS_INT = "bools become ints"
+    AS_BOOL = "ints become bools"
+    AS_FLOAT = "numbers become floats"
+    ROUND = "numbers become floats of 32 bits"
+    ITEMS = "the items of lists are converted"
+    ONE_BY_ONE = "the converter is called for each value"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf of the results: the number of the leaf it comes from, what is done, and the kind it has then."""
+
+    number: int
+    kind: Atomic
+    how: How = How.SAME
+    bits: int = 64
+    items: Conversion | None = None
+    type_info: TypeInformation | None = None
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The schema of what comes out, and its leaves from left to right."""
+
+    schema: Type
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether each leaf is one that was there, as it is."""
+        return all(each.how is How.SAME for each in self.leaves)
+
+
+BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+"""How many bits the whole numbers of a type have."""
+_NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC}
+_Made = tuple[Type, list[Leaf]]
+
+
+def conversion_of(schema: Type, type_info: TypeInformation) -> Conversion:
+    """Return what a declared type makes of columns; raise ``NotVectorizable`` where records have to be converted.
+
+    >>> from funken.types import Types
+    >>> made = conversion_of(Tuple((STR, INT)), Types.ROW([Types.STRING(), Types.INT()]))
+    >>> made.schema, [(each.how.name, each.bits) for each in made.leaves]
+    (Row(f0: str, f1: int), [('SAME', 64), ('WRAP', 32)])
+    >>> conversion_of(Tuple((STR, INT)), Types.TUPLE([Types.STRING(), Types.STRING()]))
+    Traceback (most recent call last):
+        ...
+    funken.columnar.expressions.NotVectorizable: declares String, and gives it int
+    """
+    made, leaves = _of(schema, type_info, range(len(atomic_fields(schema))), False)
+    return Conversion(made, tuple(leaves))
+
+
+def becomes(schema: Type, wanted: Type, type_info: TypeInformation) -> bool:
+    """Whether a declared type makes records of the schema ``wanted`` of others, with all their fields in their order.
+
+    >>> from funken.types import Types
+    >>> of = Types.ROW([Types.STRING(), Types.LONG()])
+    >>> wanted = conversion_of(Tuple((STR, INT)), of).schema
+    >>> becomes(Tuple((STR, INT)), wanted, of), becomes(Tuple((STR, BOOL)), wanted, of)
+    (True, False)
+    """
+    made = conversion_of(schema, type_info)
+    kinds = [kind for _, kind in atomic_fields(schema)]
+    return made.schema == wanted and [(each.number, each.kind) for each in made.leaves] == list(enumerate(kinds))
+
+
+def _refused(schema: Type, type_info: TypeInformation, why: str = "") -> NotVectorizable:
+    return NotVectorizable(f"declares {type_info!r}, and gives it {schema}{why}")
+
+
+def _of(schema: Type, type_info: TypeInformation, numbers: Iterable[int], nullable: bool) -> _Made:
+    numbers = list(numbers)
+    match type_info:
+        case BasicTypeInfo() | SqlTimeTypeInfo() | OfElements():
+            if not isinstance(schema, Atomic):
+                raise _refused(schema, type_info)
+            leaf = _of_kind(schema, type_info, numbers[0], nullable)
+            return leaf.kind, [leaf]
+        case TupleTypeInfo(types):
+            if isinstance(schema, Atomic) or (isinstance(schema, Record) and schema.form not in (NAMED_TUPLE, ROW)):
+                raise _refused(schema, type_info)
+            fields, leaves = _fields(_of_width(schema, type_info, len(types)), types, _split(schema, numbers), False)
+            return Tuple(fields), leaves
+        case RowTypeInfo(types):
+            names = tuple(type_info.get_field_names())
+            if isinstance(schema, Atomic) or len(set(names)) < len(names) or not names:
+                raise _refused(schema, type_info)
+            places = _places(schema, type_info, names)
+            parts = _split(schema, numbers)
+            fields, leaves = _fields([schema[at] for at in places], types, [parts[at] for at in places], True)
+            return Record(fields, ROW, names), leaves
+        case MapTypeInfo(keys, values):
+            if not isinstance(schema, Record) or schema.form != DICT or not _is_text(keys):
+                raise _refused(schema, type_info)
+            fields, leaves = _fields(list(schema), [values] * len(schema), _split(schema, numbers), True)
+            return Record(fields, DICT, schema.names), leaves
+    kinds = [kind for _, kind in atomic_fields(schema)]
+    return schema, [Leaf(number, kind) for number, kind in zip(numbers, kinds, strict=True)]
+
+
+def _split(schema: Any, numbers: Iterable[int]) -> list[list[int]]:
+    """Return the numbers of the leaves of each field."""
+    rest = iter(numbers)
+    return [[next(rest) for _ in atomic_fields(inner)] for inner in schema]
+
+
+def _fields(
+    schemas: Iterable[Any], types: Iterable[TypeInformation], parts: Iterable[list[int]], nullable: bool
+) -> Any:
+    made = [_of(*each, nullable) for each in zip(schemas, types, parts, strict=False)]
+    return [schema for schema, _ in made], [leaf for _, leaves in made for leaf in leaves]
+
+
+def _of_width(schema: Any, type_info: TypeInformation, width: int) -> Any:
+    if len(schema) < width or not width:
+        raise _refused(schema, type_info, f", which has {len(schema)} of {width} fields")
+    return schema
+
+
+def _places(schema: Any, type_info: RowTypeInfo, names: tuple[str, ...]) -> list[int]:
+    """Return which fields of a record become those of a row."""
+    form = getattr(schema, "form", NAMED_TUPLE)
+    if form == NAMED_TUPLE:
+        _of_width(schema, type_info, len(names))
+        return list(range(len(names)))
+    # The converter looks for the fields of an object in its ``__dict__``.
+    if form not in (ROW, DICT, DATACLASS) or any("__slots__" in vars(each) for each in _classes(schema)):
+        raise _refused(schema, type_info)
+    missing = [name for name in names if name not in schema.names]
+    if missing:
+        raise _refused(schema, type_info, f", which has no {missing[0]!r}")
+    return [schema.names.index(name) for name in names]
+
+
+def _classes(schema: Record) -> tuple[type, ...]:
+    return () if schema.cls is None else schema.cls.__mro__[:-1]
+
+
+def _is_text(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, BasicTypeInfo) and type_info.basic_type in (BasicType.STRING, BasicType.CHAR)
+
+
+def _of_kind(kind: Atomic, type_info: TypeInformation, number: int, nullable: bool) -> Leaf:
+    """Return what becomes of a leaf; ``nullable``: where it stands, ``None`` stays ``None``."""
+    if isinstance(type_info, OfElements):
+        return _of_list(kind, type_info, number)
+    basic = type_info.basic_type if isinstance(type_info, BasicTypeInfo) else None
+    if basic in _NULLABLE or basic is None:
+        nullable = True
+    if kind == NONE:
+        if not nullable:
+            raise _refused(kind, type_info)
+        return Leaf(number, kind)
+    if kind.is_optional:
+        inner = _of_kind(kind.required, type_info, number, nullable)
+        if nullable and inner.how is How.SAME and inner.kind != INT:  # objects may be ints that no array holds
+            return Leaf(number, kind)
+        result = optional(inner.kind) if nullable else inner.kind
+        return Leaf(number, result, How.ONE_BY_ONE, type_info=type_info, nullable=nullable)
+    found = _KINDS.get((_group(type_info), kind))
+    if found is None:
+        raise _refused(kind, type_info)
+    result, how = found
+    if basic in BITS and how is How.WRAP and BITS[basic] == 64:
+        how = How.SAME
+    return Leaf(number, result, how, 64 if basic is None else BITS.get(basic, 64), type_info=type_info)
+
+
+def _group(type_info: TypeInformation) -> Any:
+    if isinstance(type_info, SqlTimeTypeInfo):
+        return type_info.time_type
+    assert isinstance(type_info, BasicTypeInfo)
+    return BasicType.INT if type_info.basic_type in BITS else type_info.basic_type
+
+
+_KINDS: dict[tuple[Any, Atomic], tuple[Atomic, How]] = {
+    (BasicType.INT, INT): (INT, How.WRAP),
+    (BasicType.INT, BOOL): (INT, How.AS_INT),
+    (BasicType.INT, NUMBER): (INT, How.ONE_BY_ONE),
+    (BasicType.BIG_INT, INT): (INT, How.SAME),
+    (BasicType.BIG_INT, BOOL): (INT, How.AS_INT),
+    (BasicType.BOOLEAN, BOOL): (BOOL, How.SAME),
+    (BasicType.BOOLEAN, INT): (BOOL, How.AS_BOOL),
+    (BasicType.DOUBLE, FLOAT): (FLOAT, How.SAME),
+    (BasicType.DOUBLE, INT): (FLOAT, How.AS_FLOAT),
+    (BasicType.DOUBLE, BOOL): (FLOAT, How.AS_FLOAT),
+    (BasicType.DOUBLE, NUMBER): (FLOAT, How.ONE_BY_ONE),
+    (BasicType.DOUBLE, DECIMAL): (FLOAT, How.ONE_BY_ONE),
+    (BasicType.FLOAT, FLOAT): (FLOAT, How.ROUND),
+    (BasicType.FLOAT, INT): (FLOAT, How.ROUND),
+    (BasicType.FLOAT, BOOL): (FLOAT, How.ROUND),
+    (BasicType.FLOAT, NUMBER): (FLOAT, How.ONE_BY_ONE),
+    (BasicType.STRING, STR): (STR, How.SAME),
+    (BasicType.CHAR, STR): (STR, How.SAME),
+    (BasicType.BIG_DEC, DECIMAL): (DECIMAL, How.SAME),
+    (TimeType.DATE, DATE): (DATE, How.SAME),
+    (TimeType.DATE, DATETIME): (DATE, How.ONE_BY_ONE),
+    (TimeType.TIMESTAMP, DATETIME): (DATETIME, How.ONE_BY_ONE),
+}
+"""By type, or for whole numbers ``INT``, and by kind: the kind of the results, and how they are made."""
+
+
+def _of_list(kind: Atomic, type_info: OfElements, number: int) -> Leaf:
+    if not isinstance(kind, ListOf):
+        raise _refused(kind, type_info)
+    element, count = kind.element, len(atomic_fields(kind.element))
+    nullable = not isinstance(type_info, PrimitiveArrayTypeInfo)
+    made, leaves = _of(element, type_info.element_type, range(count), nullable)
+    items = Conversion(made, tuple(leaves))
+    if items.keeps_values and made == element:
+        return Leaf(number, kind)
+    return Leaf(number, ListOf(made), How.ITEMS, items=items)
+
+
+# ---- What states with a declared type keep of values, as expressions: of the shape of the type, with floats of 32
+# bits rounded.
+#
+# What a state keeps of a record is of one schema, that of its type (``kept_schema``); a value of another one is
+# refused where it is typed. Ints of few bits stay as they are in what is written, for sums of these are computed at
+# once: a block with one that is too large goes to the function. Where a value is read again behind its write, it is
+# wrapped (``seen``).
+
+
+Path = tuple[int, ...]
+_STATE_TYPES = {BasicType.STRING: STR, BasicType.DOUBLE: FLOAT, BasicType.FLOAT: FLOAT, BasicType.BOOLEAN: BOOL}
+_STATE_TYPES |= {BasicType.CHAR: STR, BasicType.BIG_INT: INT, **dict.fromkeys(BITS, INT)}
+
+
+def kept_schema(type_info: TypeInformation) -> Type | None:
+    """Return the schema of what a state of a type keeps; ``None``: columns do not keep it.
+
+    >>> from funken.types import Types
+    >>> kept_schema(Types.TUPLE([Types.STRING(), Types.ROW([Types.INT()])])), kept_schema(Types.LIST(Types.INT()))
+    ((str, Row(f0: int)), None)
+    """
+    if type(type_info) is BasicTypeInfo:
+        return _STATE_TYPES.get(type_info.basic_type)
+    if not isinstance(type_info, TupleTypeInfo | RowTypeInfo) or not type_info.field_types:
+        return None
+    fields = [kept_schema(each) for each in type_info.field_types]
+    known = Tuple(each for each in fields if each is not None)
+    if len(known) < len(fields):
+        return None
+    if isinstance(type_info, TupleTypeInfo):
+        return known
+    names = tuple(type_info.get_field_names())
+    return Record(known, ROW, names) if len(set(names)) == len(names) else None
+
+
+def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
+    """Return of ints, and floats, with fewer than 64 bits how many they have.
+
+    >>> from funken.types import Types
+    >>> bits_of_leaves(Types.TUPLE([Types.LONG(), Types.SHORT(), Types.TUPLE([Types.FLOAT()])]))
+    {(1,): 16, (2, 0): 32}
+    """
+    if isinstance(type_info, TupleTypeInfo | RowTypeInfo):
+        inner = enumerate(map(bits_of_leaves, type_info.field_types))
+        return {(number, *path): bits for number, each in inner for path, bits in each.items()}
+    if not isinstance(type_info, BasicTypeInfo):
+        return {}
+    bits = 32 if type_info.basic_type is BasicType.FLOAT else BITS.get(type_info.basic_type, 64)
+    return {} if bits == 64 else {(): bits}
+
+
+def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
+    """Return what is written of a value.
+
+    >>> from funken.columnar.expressions import Argument
+    >>> from funken.types import Types
+    >>> kept(Make((Argument(0), Argument(1))), Types.TUPLE([Types.FLOAT(), Types.INT()])).items[0]
+    Rowwise(function='float of 32 bits', arguments=(Argument(argument=0, path=()),), kind=float)
+    """
+    return value if type_info is None else _shaped(value, type_info, _rounded)
+
+
+def seen(value: Expression, type_info: TypeInformation | None) -> Expression:
+    """Return what is read of a value that was written for the same record."""
+    return value if type_info is None else _shaped(value, type_info, _converted)
+
+
+def named(value: Expression, type_info: TypeInformation) -> Expression:
+    """Return a value whose rows have the names that a type gives them, as far as they are made in it."""
+    return _shaped(value, type_info, _as_it_is)
+
+
+_OfLeaf = Callable[[Expression, BasicTypeInfo], Expression]
+
+
+def _as_it_is(value: Expression, type_info: BasicTypeInfo) -> Expression:
+    return value
+
+
+def _rounded(value: Expression, type_info: BasicTypeInfo) -> Expression:
+    return Rowwise(AS_FLOAT_32, (value,), FLOAT) if type_info.basic_type is BasicType.FLOAT else value
+
+
+def _converted(value: Expression, type_info: BasicTypeInfo) -> Expression:
+    if type_info.basic_type is BasicType.DOUBLE:
+        return Invoke("float", (value,))
+    bits = BITS.get(type_info.basic_type, 64)
+    return _rounded(value, type_info) if bits == 64 else Rowwise(AS_INTS[bits], (value,), INT)
+
+
+def _shaped(value: Expression, type_info: TypeInformation, of_leaf: _OfLeaf) -> Expression:
+    again = partial(_shaped, type_info=type_info, of_leaf=of_leaf)
+    match value:
+        case Sequence(_, result):
+            return replace(value, result=again(result))
+        case Choose(_, then, otherwise) if not isinstance(type_info, BasicTypeInfo):
+            return replace(value, then=again(then), otherwise=again(otherwise))
+    if isinstance(type_info, BasicTypeInfo):
+        return of_leaf(value, type_info)
+    if not isinstance(type_info, TupleTypeInfo | RowTypeInfo):
+        return value
+    items = _items(value, type_info)
+    if items is None:
+        rounds = of_leaf is _rounded and not _has_floats(type_info)
+        if of_leaf is _as_it_is or rounds or not bits_of_leaves(type_info):
+            return value
+        if isinstance(type_info, RowTypeInfo):
+            raise NotVectorizable("keeps records of a declared type, which converts values")
+        items = [GetItem(value, number) for number in range(len(type_info.field_types))]
+    made = tuple(_shaped(*each, of_leaf) for each in zip(items, type_info.field_types, strict=True))
+    return Make(made) if isinstance(type_info, TupleTypeInfo) else MakeRecord(ROW, tuple(_names(type_info)), made)
+
+
+def _names(type_info: RowTypeInfo) -> list[str]:
+    names: list[str] = type_info.get_field_names()
+    return names
+
+
+def _has_floats(type_info: Any) -> bool:
+    if isinstance(type_info, BasicTypeInfo):
+        return type_info.basic_type is BasicType.FLOAT
+    return any(map(_has_floats, type_info.field_types))
+
+
+def _items(value: Expression, type_info: TupleTypeInfo | RowTypeInfo) -> list[Expression] | None:
+    """Return what becomes the fields of a tuple or row, where a value is put together of these; ``None``: it is not."""
+    width = len(type_info.field_types)
+    match value:
+        case Make(items) if len(items) == width and not any(isinstance(each, Unpacked) for each in items):
+            return list(items)
+        case MakeRecord(form, _, items) if form == UNNAMED_ROW and len(items) == width:
+            return list(items)
+        case MakeRecord(form, names, items) if form in (ROW, DICT) and isinstance(type_info, RowTypeInfo):
+            wanted = _names(type_info)
+            if len(names) == width and set(names) == set(wanted):
+                return [items[names.index(name)] for name in wanted]
+    return None
+
+
+# ---- Rows without names in a function whose results have a declared type: the type names their fields, or makes
+# them tuples.
+#
+# ``Row(1, 2)`` is no record that columns have a schema for. But where it is a result, the type makes of it what it
+# makes of a row with its names, or of a tuple.
+
+
+def named_rows(traced: Traced, type_info: TypeInformation | None) -> Traced:
+    """Return a function with rows that have names, as far as their type says them.
+
+    >>> from funken.expr.types import INT, STR, Tuple
+    >>> from funken.columnar.tracing import trace
+    >>> from funken.types import Row, Types
+    >>> traced = trace(lambda pair: Row(pair[1], 1), None, 1)
+    >>> named_rows(traced, Types.ROW([Types.STRING(), Types.INT()])).typed(Tuple((INT, STR)))[1]
+    Row(f0: str, f1: int)
+    """
+    return traced if type_info is None else replace(traced, result=named(traced.result, type_info))
+
+
+def named_rows_of_all(traced: TracedFlatMap, type_info: TypeInformation | None) -> TracedFlatMap:
+    """Return a function that gives any number of results, in the same way; side outputs have types of their own."""
+    if type_info is None:
+        return traced
+    emissions = (
+        each if each.side is not None else replace(each, result=named(each.result, type_info))
+        for each in traced.emissions
+    )
+    return replace(traced, emissions=tuple(emissions))
+
+
+__all__ = [
+    "BITS",
+    "Conversion",
+    "How",
+    "Leaf",
+    "becomes",
+    "bits_of_leaves",
+    "conversion_of",
+    "kept",
+    "kept_schema",
+    "named",
+    "named_rows",
+    "named_rows_of_all",
+    "seen",
+]

@@ -1,0 +1,459 @@
+"""Records in arrays, in the order in which they came: what is kept of them elsewhere is their places.
+
+Texts are Python objects there: records of keys are taken a few at a time from anywhere, which costs 25 us of a column of Arrow
+however few they are, and less than 1 us of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, columns_of, joined
+from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.keyed.groups import each_once
+from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Type, atomic_fields
+
+# ---- Leaves of records as they are kept by key: arrays that grow, in which texts are Python objects.
+
+
+LEAF_TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_, STR: np.object_}
+"""What a leaf is kept in, by its kind."""
+
+
+def grown(array: Array, size: int) -> Array:
+    """Return an array with room for more; what is new is zero."""
+    larger = np.zeros(size, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def objects(column: Column, length: int) -> Array:
+    """Return the values of a column as they are kept: text as Python objects."""
+    return np.array(column.to_list(length), np.object_) if column.kind == STR else column.array(length)
+
+
+def column_from(values: Array, kind: Atomic) -> Column:
+    """Return a leaf as it is kept as a column.
+
+    >>> column_from(objects(column_of(["a", "b"], STR), 2), STR).to_list(2)
+    ['a', 'b']
+    """
+    return column_of(values.tolist(), STR) if kind == STR else Column(kind, values)
+
+
+_FEWEST = 64
+
+
+class RecordLog:
+    """A log of records of one schema.
+
+    >>> from funken.expr.types import INT, STR, Tuple
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> log = RecordLog(Tuple((STR, INT)))
+    >>> log.append(columns_of([("a", 1), ("b", 2)], Tuple((STR, INT)))), log.append(columns_of([("c", 3)], Tuple((STR, INT))))
+    (0, 2)
+    >>> log.take(np.array([2, 0])).to_list(), log.leaf(1, np.array([1, 2])).to_list(2), len(log)
+    ([('c', 3), ('a', 1)], [2, 3], 3)
+    """
+
+    def __init__(self, schema: Type) -> None:
+        self._schema = schema
+        self._kinds = [kind for _, kind in atomic_fields(schema)]
+        self._leaves: list[Array] = [np.empty(0, LEAF_TYPES[kind]) for kind in self._kinds]
+        self._room = self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, records: Columns) -> int:
+        """Add records; return the place of the first one."""
+        begin, end = self._length, self._length + records.length
+        if end > self._room:
+            self._room = max(_FEWEST, 2 * end)
+            self._leaves = [grown(leaf, self._room) for leaf in self._leaves]
+        for leaf, column in zip(self._leaves, records.leaves, strict=True):
+            leaf[begin:end] = objects(column, records.length)
+        self._length = end
+        return begin
+
+    def leaf(self, number: int, places: Array) -> Column:
+        """Return a leaf of the records at some places."""
+        return column_from(self._leaves[number].take(places), self._kinds[number])
+
+    def keep(self, places: Array) -> None:
+        """Drop all records but those at some places, which are in order; these move up."""
+        self._leaves = [leaf.take(places) for leaf in self._leaves]
+        self._length = self._room = len(places)
+
+    def take(self, places: Array) -> Columns:
+        """Return the records at some places."""
+        return Columns(self._schema, [self.leaf(number, places) for number in range(len(self._kinds))], len(places))
+
+
+# ---- Lists by slot, that grow: their items are columns in a log, in the order in which they came.
+#
+# Items that are added together to a list stand together; such a *run* knows the one before it in its list. So
+# adding a block costs a concatenation, and a list is found by going back from its last run. Parts of the log are
+# joined when they are of about one size, and items of lists that were emptied leave it when they are half of it.
+
+
+_FEW_ITEMS = 4096
+
+
+class ListLog:
+    """Lists of records of one schema.
+
+    >>> from funken.expr.types import INT
+    >>> log = ListLog(INT)
+    >>> log.append(np.array([0, 2]), np.array([2, 1]), columns_of([5, 6, 7], INT))
+    >>> log.append(np.array([0]), np.array([1]), columns_of([8], INT))
+    >>> counts, items = log.lists(np.array([2, 0, 1, 0]))
+    >>> counts.tolist(), items.to_list()
+    ([1, 3, 0, 3], [7, 5, 6, 8, 5, 6, 8])
+    >>> log.empty(np.array([0]))
+    >>> log.lists(np.array([0, 2]))[0].tolist()
+    [0, 1]
+    """
+
+    def __init__(self, schema: Type) -> None:
+        self._schema = schema
+        self._parts: list[Columns] = []
+        self._items = 0
+        self._runs = 0
+        #: of each run: its first item, how many it has, the run before it (-1: none), and whether it is stored elsewhere too
+        self._starts, self._counts, self._before = (np.empty(0, np.int64) for _ in range(3))
+        self._stored: Array = np.empty(0, np.bool_)
+        #: of each slot, its last run (-1: none), and how many items it has
+        self._last: Array = np.empty(0, np.int64)
+        self._lengths: Array = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        """Return how many items there are, with those of lists that were emptied."""
+        return self._items
+
+    def append(self, slots: Array, counts: Array, items: Columns, stored: bool = False) -> None:
+        """Add ``counts`` items to the lists at ``slots``, each of which is given once."""
+        if not len(slots):
+            return
+        self._reserve(int(slots.max()) + 1)
+        begin, self._runs = self._runs, self._runs + len(slots)
+        if self._runs > len(self._starts):
+            room = max(_FEWEST, 2 * self._runs)
+            self._starts, self._counts, self._before, self._stored = (
+                grown(each, room) for each in (self._starts, self._counts, self._before, self._stored)
+            )
+        new = slice(begin, self._runs)
+        self._starts[new] = self._items + np.cumsum(counts) - counts
+        self._counts[new] = counts
+        self._before[new] = self._last.take(slots)
+        self._stored[new] = stored
+        self._last[slots] = np.arange(begin, self._runs)
+        self._lengths[slots] += counts
+        self._items += items.length
+        self._parts.append(items.stamped(None))
+        while len(self._parts) > 1 and self._parts[-2].length <= 2 * self._parts[-1].length:
+            self._parts[-2:] = [joined(self._parts[-2:])]
+
+    def empty(self, slots: Array) -> None:
+        """Empty the lists at some slots."""
+        if not len(slots):
+            return
+        self._reserve(int(slots.max()) + 1)
+        self._last[slots] = -1
+        self._lengths[slots] = 0
+        if self._items > _FEW_ITEMS and 2 * int(self._lengths.sum()) < self._items:
+            self._compact()
+
+    def lengths(self, slots: Array) -> Array:
+        """Return how many items the lists at some slots have."""
+        if len(slots):
+            self._reserve(int(slots.max()) + 1)
+        return self._lengths.take(slots)
+
+    def lists(self, slots: Array, new: bool = False) -> tuple[Array, Columns]:
+        """Return how many items the lists at some slots have, and all their items; only those that are ``new``, not stored."""
+        counts, positions, _ = self._found(slots, new)
+        return counts, self._at(positions)
+
+    def mark_stored(self, slots: Array) -> None:
+        """Remember that all items of the lists at some slots are stored elsewhere."""
+        self._stored[self._found(slots, True)[2]] = True
+
+    def _reserve(self, slots: int) -> None:
+        if slots > len(self._last):
+            room, known = max(_FEWEST, 2 * slots), len(self._last)
+            self._last, self._lengths = grown(self._last, room), grown(self._lengths, room)
+            self._last[known:] = -1
+
+    def _found(self, slots: Array, new: bool) -> tuple[Array, Array, Array]:
+        """Return how many items lists have, where all their items are, and the runs that have them."""
+        if len(slots):
+            self._reserve(int(slots.max()) + 1)
+        owners, runs, depths = list[Array](), list[Array](), list[Array]()
+        owner, run = np.arange(len(slots)), self._last.take(slots)
+        while len(owner):
+            there = run >= 0
+            if new:
+                there &= ~self._stored.take(np.maximum(run, 0)) if len(self._stored) else there
+            owner, run = owner[there], run[there]
+            owners.append(owner)
+            runs.append(run)
+            depths.append(np.full(len(owner), len(depths)))
+            run = self._before.take(run)
+        each, of, depth = (np.concatenate(parts or [np.empty(0, np.int64)]) for parts in (owners, runs, depths))
+        order = np.lexsort((-depth, each))
+        of, each = of.take(order), each.take(order)
+        lengths = self._counts.take(of)
+        counts = np.zeros(len(slots), np.int64)
+        np.add.at(counts, each, lengths)
+        ends = np.cumsum(lengths)
+        within: Array = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+        return counts, within + np.repeat(self._starts.take(of), lengths), of
+
+    def _at(self, positions: Array) -> Columns:
+        if len(self._parts) == 1:
+            return self._parts[0].take(positions)
+        if not self._parts:
+            return columns_of([], self._schema)
+        ends = np.cumsum([part.length for part in self._parts])
+        parts = np.searchsorted(ends, positions, "right")
+        found, where = [], []
+        for number, part in enumerate(self._parts):
+            of_part = np.flatnonzero(parts == number)
+            if len(of_part):
+                found.append(part.take(positions.take(of_part) - (ends[number] - part.length)))
+                where.append(of_part)
+        if not found:
+            return columns_of([], self._schema)
+        order = np.empty(len(positions), np.int64)
+        order[np.concatenate(where)] = np.arange(len(positions))
+        return joined(found).take(order)
+
+    def _compact(self) -> None:
+        """Leave out the items of no list; a run becomes one for each list, of what is stored, and one of what is not."""
+        slots = np.flatnonzero(self._lengths > 0)
+        counts, items = self.lists(slots)
+        new, _, _ = self._found(slots, True)
+        old, lengths = counts - new, self._lengths
+        begins = np.cumsum(counts) - counts
+        position = np.arange(items.length) - np.repeat(begins, counts)
+        is_old = position < np.repeat(old, counts)
+        self.__init__(self._schema)  # type: ignore[misc]
+        self._last, self._lengths = np.full(len(lengths), -1, np.int64), np.zeros(len(lengths), np.int64)
+        for which, of, stored in ((is_old, old, True), (~is_old, new, False)):
+            some = np.flatnonzero(of)
+            if len(some):
+                self.append(slots.take(some), of.take(some), items.take(np.flatnonzero(which)), stored)
+
+
+# ---- Records by key and time: their places, in sorted runs, of which the later ones are smaller.
+#
+# A record's *code* is the number of its key, and behind it, in the lower bits, its time from a base on. New records
+# are a run of their own, which is put together with the run before it until that is four times as long: so there
+# are few runs, and a record is moved a few times only. Who is not kept any more leaves when its run is put together
+# with another one, or as a whole run.
+
+
+_BITS = 38
+"""Of the time in a code: nine years of ms."""
+_SPAN = 1 << _BITS
+_MOST_KEYS = 1 << 24
+_EARLIEST = -(1 << 62)
+_TIMES_LARGER = 4
+
+
+class _Run(NamedTuple):
+    """Codes in order, of each the place of its record, and the latest time; alike codes are in the order of arrival."""
+
+    codes: Array
+    places: Array
+    latest: int
+
+
+class FoundPairs(NamedTuple):
+    """Pairs: which of those that look for partners it is, and the places and times of the partners."""
+
+    probed: Array
+    places: Array
+    stamps: Array
+
+
+class KeyedTimes:
+    """The records of one side of a join.
+
+    ``keep``: so long after its time a record is kept. Places are given in the order of arrival.
+
+    >>> times = KeyedTimes(keep=10)
+    >>> times.add(times.sorted(np.array([0, 1, 0]), np.array([30, 20, 10])), begin=0)
+    >>> [found] = times.find(np.array([1, 0]), np.array([0, 0]), np.array([40, 30]), most=10)
+    >>> found.probed.tolist(), found.places.tolist(), found.stamps.tolist()
+    ([0, 1, 1], [1, 2, 0], [20, 10, 30])
+    """
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._runs: list[_Run] = []
+        self._base: int | None = None
+        #: the watermark, and the place of the first record that came after it
+        self._watermark: int | None = None
+        self._settled = 0
+
+    def __len__(self) -> int:
+        return sum(len(run.codes) for run in self._runs)
+
+    # ---- what comes, and what goes
+
+    def sorted(self, numbers: Array, stamps: Array) -> tuple[Array, Array]:
+        """Return the codes of new records in order, and their positions; raise ``FallBackToRows`` if there are none.
+
+        What is kept does not change by it.
+        """
+        least, most = int(stamps.min()), int(stamps.max())
+        if self._base is None or least < self._base or most >= self._base + _SPAN:
+            self._rebase(least, most)
+        if int(numbers.max()) >= _MOST_KEYS:
+            raise FallBackToRows("too many keys")
+        codes = (numbers << _BITS) + (stamps - self._base)
+        order = np.argsort(codes, kind="stable")
+        return codes.take(order), order
+
+    def _rebase(self, least: int, most: int) -> None:
+        """Let times count from before the first one that is needed on."""
+        runs = [run for run in map(self._living, self._runs) if len(run.codes)]
+        if runs:
+            least = min([least, *(int(self._stamps(run.codes).min()) for run in runs)])
+            most = max([most, *(run.latest for run in runs)])
+        if most - least >= _SPAN:
+            raise FallBackToRows("times too far apart")
+        base = least - min((_SPAN - (most - least)) // 4, _SPAN >> 3)
+        if self._base is not None:
+            self._runs = [run._replace(codes=run.codes + (self._base - base)) for run in runs]
+        self._base = base
+
+    def add(self, added: tuple[Array, Array], begin: int) -> None:
+        """Add what ``sorted`` has returned; the place of the first record is ``begin``."""
+        codes, order = added
+        latest = int(self._stamps(codes).max())
+        self._runs.append(_Run(codes, order + begin, latest))
+        while len(self._runs) > 1 and len(self._runs[-2].codes) < _TIMES_LARGER * len(self._runs[-1].codes):
+            later, earlier = self._runs.pop(), self._living(self._runs.pop())
+            later = self._living(later)
+            codes = np.concatenate((earlier.codes, later.codes))
+            by_code = np.argsort(codes, kind="stable")  # two runs that are in order: they are merged
+            places = np.concatenate((earlier.places, later.places)).take(by_code)
+            self._runs.append(_Run(codes.take(by_code), places, max(earlier.latest, later.latest)))
+
+    def settle(self, watermark: int, end: int) -> None:
+        """Drop whom no partner can come for any more; who comes from the place ``end`` on, comes after this watermark."""
+        self._watermark, self._settled = max(watermark, _EARLIEST), end
+        self._runs = [run for run in self._runs if run.latest + self._keep > watermark]
+
+    def _living(self, run: _Run) -> _Run:
+        """Return a run without those that are dropped."""
+        mask = self._lives(run.places, self._stamps(run.codes))
+        return run if mask is None or mask.all() else _Run(run.codes[mask], run.places[mask], run.latest)
+
+    def _lives(self, places: Array, stamps: Array) -> Array | None:
+        if self._watermark is None:
+            return None
+        lives = stamps > self._watermark - self._keep
+        return lives if self._keep else lives | (places >= self._settled)
+
+    def _stamps(self, codes: Array) -> Array:
+        assert self._base is not None
+        return (codes & (_SPAN - 1)) + self._base
+
+    # ---- partners
+
+    def find(self, numbers: Array, low: Array, high: Array, most: int) -> Iterator[FoundPairs]:
+        """Return those of each key from ``low`` to ``high``, in the order of time, and of arrival; about ``most`` at a time."""
+        if self._base is None or not self._runs:
+            return
+        base = self._base
+        if self._watermark is not None:
+            low = np.maximum(low, self._watermark - self._keep + (self._keep > 0))
+        # One that ends before it begins, finds nothing.
+        above = (numbers << _BITS) + np.clip(high - base, -1, _SPAN - 1)
+        below = (numbers << _BITS) + np.clip(low - base, 0, _SPAN)
+        order = np.argsort(below, kind="stable")
+        below, above = below.take(order), above.take(order)
+        parts = []
+        for run in self._runs:
+            firsts, counts = np.empty((2, len(numbers)), np.int64)
+            begins = np.searchsorted(run.codes, below, "left")
+            firsts[order] = begins
+            counts[order] = np.maximum(np.searchsorted(run.codes, above, "right") - begins, 0)
+            if counts.any():
+                parts.append((run, firsts, counts))
+        if parts:
+            yield from self._pairs(parts, most)
+
+    def _pairs(self, parts: list[tuple[_Run, Array, Array]], most: int) -> Iterator[FoundPairs]:
+        ends: Any = np.cumsum(np.sum([counts for _, _, counts in parts], axis=0))
+        begin, done = 0, 0
+        while done < ends[-1]:
+            end = max(begin + 1, int(np.searchsorted(ends, done + most, "right")))
+            found = self._pairs_of(parts, slice(begin, end))
+            for start in range(0, len(found.probed), most):
+                yield FoundPairs(*(each[start : start + most] for each in found))
+            begin, done = end, int(ends[end - 1])
+
+    def _pairs_of(self, parts: list[tuple[_Run, Array, Array]], part: slice) -> FoundPairs:
+        """Return all pairs of some of those that look for partners."""
+        probed, places, codes = [], [], []
+        for run, firsts, counts in parts:
+            count = counts[part]
+            ends = np.cumsum(count)
+            at = np.arange(ends[-1]) + np.repeat(firsts[part] - (ends - count), count)
+            probed.append(np.repeat(np.arange(part.start, part.stop), count))
+            places.append(run.places.take(at))
+            codes.append(run.codes.take(at))
+        found = FoundPairs(*map(np.concatenate, (probed, places, codes)))
+        if len(parts) > 1:  # of each key only the times differ, and earlier runs came before
+            in_order = np.argsort(((found.probed - part.start) << _BITS) + (found.stamps & (_SPAN - 1)), kind="stable")
+            found = FoundPairs(*(each.take(in_order) for each in found))
+        found = found._replace(stamps=self._stamps(found.stamps))
+        if not self._keep and (lives := self._lives(found.places, found.stamps)) is not None and not lives.all():
+            found = FoundPairs(*(each[lives] for each in found))
+        return found
+
+    # ---- all of them
+
+    def since(self, place: int) -> tuple[Array, Array, Array]:
+        """Return the numbers, times and places of those kept that came at ``place`` or behind it, in the order of arrival."""
+        runs = [run for run in map(self._living, self._runs) if len(run.codes)]
+        if not runs:
+            nothing = np.empty(0, np.int64)
+            return nothing, nothing, nothing
+        codes, places = (np.concatenate([run[number] for run in runs]) for number in (0, 1))
+        new = places >= place
+        codes, places = codes[new], places[new]
+        order = np.argsort(places)
+        codes = codes.take(order)
+        return codes >> _BITS, self._stamps(codes), places.take(order)
+
+    def places(self) -> Array:
+        """Return the places of all, in order."""
+        return np.sort(np.concatenate([run.places for run in self._runs])) if self._runs else np.empty(0, np.int64)
+
+    def numbers(self) -> Array:
+        """Return the numbers of the keys of all, each once, in order."""
+        parts = [run.codes >> _BITS for run in self._runs]
+        return each_once(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    def moved(self, places: Array) -> None:
+        """Go on with new places: of each one its number among these, which are in order."""
+        self._runs = [run._replace(places=np.searchsorted(places, run.places)) for run in self._runs]
+        self._settled = int(np.searchsorted(places, self._settled))
+
+    def renumbered(self, numbers: Array) -> None:
+        """Go on with new numbers of keys: of each one its number among these, which are in order."""
+        for at, run in enumerate(self._runs):
+            fresh = np.searchsorted(numbers, run.codes >> _BITS)
+            self._runs[at] = run._replace(codes=(fresh << _BITS) + (run.codes & (_SPAN - 1)))
+
+
+__all__ = ["LEAF_TYPES", "FoundPairs", "KeyedTimes", "ListLog", "RecordLog", "column_from", "grown", "objects"]

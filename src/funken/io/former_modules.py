@@ -1,0 +1,145 @@
+"""Modules under their names of before, for savepoints in which these names are written.
+
+A pickle names each class by its module. Modules that were merged are not there any more, so what reads state asks here.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+_FORMER = """
+cep.match_recognize: cep.sql.expressions cep.sql.match_recognize
+cep.nfa: cep.compiler cep.decisions
+cep.operator: cep.functions
+cep.pattern: cep.buffer cep.conditions cep.skip
+cep.row_nfa: cep.sql.facts cep.sql.row_nfa cep.sql.row_patterns cep.sql.row_program cep.sql.rows
+cep.stream: cep.dynamic cep.entry
+checkpoint.incremental: checkpoint.snapshot.incremental checkpoint.snapshot.materialization
+checkpoint.machine: checkpoint.events checkpoint.steps
+checkpoint.restart_strategy: checkpoint.restart
+checkpoint.store.blobs: checkpoint.store.fields checkpoint.store.handles
+checkpoint.store.completed: checkpoint.store.manifest
+checkpoint.store.databases: checkpoint.store.contents checkpoint.store.shells
+columnar.keyed.groups: columnar.keyed.changes columnar.keyed.partials
+columnar.keyed.keys: columnar.keyed.owners columnar.keyed.pairs
+columnar.keyed.logs: columnar.keyed.intervals columnar.keyed.list_log columnar.keyed.record_log
+connectors.base: connectors.context
+connectors.dataframes.sink: connectors.dataframes.staging
+connectors.datagen: connectors.fields
+connectors.delta: connectors.delta.sink connectors.delta.source connectors.delta.table
+connectors.elasticsearch: connectors.elasticsearch.client connectors.elasticsearch.sink
+connectors.files.file_format: connectors.files.compression connectors.files.paths
+connectors.files.line_files: connectors.files.lines
+connectors.files.sink: connectors.files.buckets
+connectors.formats.arrow: connectors.formats.arrow_batches
+connectors.formats.record_types: connectors.formats.stored_types
+connectors.hadoop: connectors.hadoop.inputs connectors.hadoop.streaming
+connectors.http: connectors.http.service connectors.http.source connectors.http.webhook connectors.http.websocket
+connectors.iceberg: connectors.iceberg.catalog connectors.iceberg.sink connectors.iceberg.source
+connectors.kafka.connection: connectors.kafka.transactions
+connectors.kafka.enumerator: connectors.kafka.offsets
+connectors.kafka.reader: connectors.kafka.records
+connectors.kafka.sink: connectors.kafka.committer connectors.kafka.transport connectors.kafka.writer
+connectors.kinesis: connectors.kinesis.client connectors.kinesis.sink connectors.kinesis.source
+connectors.librdkafka.messages: connectors.librdkafka.fetcher connectors.librdkafka.native connectors.librdkafka.runs
+connectors.postgresql.database: connectors.postgresql.values
+connectors.postgresql.replication: connectors.postgresql.changes
+connectors.postgresql.sink: connectors.postgresql.committer
+connectors.postgresql.source: connectors.postgresql.cdc_reader connectors.postgresql.snapshot
+connectors.rabbitmq.link: connectors.rabbitmq.consumer connectors.rabbitmq.publisher
+connectors.rabbitmq.server: connectors.rabbitmq.problems
+connectors.rabbitmq.source: connectors.rabbitmq.reader
+connectors.reading: connectors.reading.decoding connectors.reading.polled_reader
+connectors.redis: connectors.redis.reader connectors.redis.server connectors.redis.sink connectors.redis.source
+connectors.schemas: connectors.rows
+connectors.sink: connectors.discard
+connectors.sql.database: connectors.sql.background connectors.sql.engines connectors.sql.lookup connectors.sql.sqlite
+graph.streaming.edge_stream: graph.streaming.aggregation graph.streaming.neighborhoods graph.streaming.running
+    graph.streaming.slices
+graph.streaming.summaries: graph.streaming.summary_functions graph.streaming.triangles
+ml.online: ml.online.learners ml.online.operators ml.online.river
+operators.async_io.operator: operators.async_io.queues operators.async_io.requests
+operators.async_io.retry: operators.async_io.cache
+operators.base: operators.tags
+operators.columnar.stateless: operators.columnar.flat_map operators.columnar.source operators.columnar.vectorized
+operators.columnar.windows: operators.columnar.counts
+operators.coordinators.base: operators.coordinators.commit_counts
+operators.coordinators.collecting: operators.coordinators.results
+operators.coordinators.source: operators.coordinators.source_events operators.coordinators.watermark_alignment
+operators.join: operators.join.interval_join operators.join.window_join
+operators.process.one_input: operators.process.dead_letters operators.process.iteration operators.process.keyed_map
+operators.process.two_inputs: operators.process.broadcast
+operators.results: operators.strides
+operators.stateful.arrays: operators.stateful.lists operators.stateful.timers
+operators.stateful.joins: operators.stateful.interval_join operators.stateful.window_join
+operators.stateful.records: operators.stateful.best
+operators.stateful.units: operators.stateful.evaluating
+operators.user_functions: operators.missing_results
+operators.window.spec: operators.window.migration
+operators.wrappers: operators.wrappers.converting operators.wrappers.sorted_input
+runtime.chain.chain: runtime.chain.backends runtime.chain.contexts runtime.chain.failures runtime.chain.finished_chain
+runtime.exchange.gate: runtime.exchange.feedback_lane runtime.exchange.loop_gate runtime.exchange.valve
+runtime.exchange.writers: runtime.exchange.flushing runtime.exchange.hash_writer runtime.exchange.many_keys
+runtime.task.state_manager: runtime.snapshot.channel_state runtime.snapshot.materializer runtime.snapshot.state_manager
+    runtime.snapshot.task_state
+state.backend: state.settings
+state.delta_tables: state.snapshot_writer
+state.descriptors: state.ttl_config
+state.handles: state.isolation
+state.keyed: state.converting
+state.keys.forms: state.keys.form
+state.rocksdb.backend: state.rocksdb.folders state.rocksdb.tables
+state.rocksdb.database: state.rocksdb.space
+state.rocksdb.layout: state.rocksdb.keys
+table.runtime.aggregates: table.runtime.partials
+table.runtime.keyed_blocks: table.runtime.order
+table.runtime.sink: table.runtime.constraints table.runtime.final
+table.runtime.stateless: table.runtime.table_functions
+timing.clock: timing.queues
+timing.watermarks: timing.event_time_checks
+types.row: types.instants
+types.text: types.delimited
+windowing.assigners: windowing.merging windowing.sessions
+windowing.triggers: windowing.continuous
+windowing.windows: windowing.firing
+"""
+"""Under ``funken``: a module of today, and the modules whose classes are in it now."""
+
+FORMER_MODULES: dict[str, str] = {}
+"""A module of before, and the module of today that has its classes."""
+
+for _line in _FORMER.replace("\n    ", " ").strip().splitlines():
+    _module, _, _names = _line.partition(": ")
+    FORMER_MODULES.update({f"funken.{name}": f"funken.{_module}" for name in _names.split()})
+
+
+def module_now(module: str) -> str:
+    """Return the module that has the classes of a module today.
+
+    >>> module_now("funken.state.snapshot_writer"), module_now("decimal")
+    ('funken.state.delta_tables', 'decimal')
+    """
+    return FORMER_MODULES.get(module, module)
+
+
+class FormerUnpickler(pickle.Unpickler):
+    """Finds classes by the module that has them today."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class or function."""
+        return super().find_class(module_now(module), name)
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """Unpickle state, also of a version whose modules were others."""
+    try:
+        return pickle.loads(data)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("funken."):
+            raise
+    return FormerUnpickler(io.BytesIO(data)).load()
+
+
+__all__ = ["FORMER_MODULES", "FormerUnpickler", "loads", "module_now"]

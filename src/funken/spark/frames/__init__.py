@@ -1,1 +1,0 @@
-"""DataFrames over what streams have written: for ``to_spark()`` and ``SparkSink``. May import ``spark``."""
