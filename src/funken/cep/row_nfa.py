@@ -1,4 +1,6 @@
-"""Running a PATTERN clause: rows come one after the other, and each may begin a search.
+"""MATCH_RECOGNIZE: a PATTERN clause as a program, the rows of a partition, and the search through them.
+
+Running a PATTERN clause: rows come one after the other, and each may begin a search.
 
 A *search* begins at a row; it has threads in the order of preference of SQL:2016, and perhaps a match that all of them are
 preferred to. It is decided when no thread is left. Searches are decided in the order of their first rows, and a match that

@@ -1,4 +1,7 @@
-"""What calls of some functions are given: numbers of a range, patterns, iterators, keywords."""
+"""What functions that are read have in common: arguments, constants, markers on the stack, how far calls are followed.
+
+What calls of some functions are given: numbers of a range, patterns, iterators, keywords.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a declared type makes of columns of a schema: ``types/convert.py`` once more, with kinds in the place of values.
+"""Declared types over columns: conversions, rows without names, states.
+
+What a declared type makes of columns of a schema: ``types/convert.py`` once more, with kinds in the place of values.
 
 A conversion is the schema of what comes out, and for each of its leaves from which leaf it comes and what is done with it. It is
 made only where that is what the converter does to every value that such columns may hold. Values of kinds that no array holds

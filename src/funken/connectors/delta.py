@@ -1,4 +1,7 @@
-"""A Delta table: its log by ``deltalake``, which only this module imports, and its data files by ``pyarrow``."""
+"""Delta tables: a sink with one commit per checkpoint, and a source of a version or of versions as they come.
+
+A Delta table: its log by ``deltalake``, which only this module imports, and its data files by ``pyarrow``.
+"""
 
 from __future__ import annotations
 

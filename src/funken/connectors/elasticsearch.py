@@ -1,4 +1,6 @@
-"""Elasticsearch as a sink: each record becomes one action of the bulk API or several.
+"""Elasticsearch and OpenSearch: records as actions of the bulk API, and the requests to a cluster.
+
+Elasticsearch as a sink: each record becomes one action of the bulk API or several.
 
 At least once: the actions of a block are sent before ``write`` returns, so a checkpoint covers only what the cluster has. After
 a failure they are sent again. An action with an id does no harm then: it writes the same document once more. Without an id the

@@ -1,4 +1,6 @@
-"""What a Hadoop ``InputFormat`` reads, as a Spark DataFrame with the columns ``key`` and ``value``.
+"""Hadoop: input formats, and mappers and reducers of Hadoop Streaming.
+
+What a Hadoop ``InputFormat`` reads, as a Spark DataFrame with the columns ``key`` and ``value``.
 
 Spark runs the format in its executors and turns keys and values into Python's; ``from_spark()`` of either environment reads the
 DataFrame. Of Hadoop's own Writables the column types are known, of others they have to be named.

@@ -1,4 +1,6 @@
-"""Requests to an HTTP service, and what its answers mean: the only module that imports ``urllib3``.
+"""HTTP: pages as a source, a webhook as a sink, messages of a WebSocket, and the requests of all of them.
+
+Requests to an HTTP service, and what its answers mean: the only module that imports ``urllib3``.
 
 A request is repeated, with a pause that doubles or that the service asks for (``Retry-After``, of which a minute at most is
 waited), where that may help: connections that fail, and answers 429, 500, 502, 503 and 504. A redirect to another host gets none

@@ -1,4 +1,7 @@
-"""How an Iceberg catalog is reached: the only module that imports ``pyiceberg``."""
+"""Iceberg tables: a sink with one commit per checkpoint, a snapshot as a bounded source, and how a catalog is reached.
+
+How an Iceberg catalog is reached: the only module that imports ``pyiceberg``.
+"""
 
 from __future__ import annotations
 

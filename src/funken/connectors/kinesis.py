@@ -1,4 +1,7 @@
-"""Connections to Kinesis: the only module of the connector that imports ``boto3``, and what its errors mean."""
+"""Kinesis: data streams as a source and a sink, Firehose as a sink, and the connections to both.
+
+Connections to Kinesis: the only module of the connector that imports ``boto3``, and what its errors mean.
+"""
 
 from __future__ import annotations
 

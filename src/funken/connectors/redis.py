@@ -1,4 +1,6 @@
-"""How a Redis server is reached, and what its errors mean: the only module that imports ``redis``.
+"""Redis: streams as a source, commands as a sink, and how a server is reached.
+
+How a Redis server is reached, and what its errors mean: the only module that imports ``redis``.
 
 A ``RedisServer`` travels to the tasks; a password in it is in no ``repr`` and in no error. The client retries what may go away
 by itself: a connection that is refused or lost, a server that loads its data.

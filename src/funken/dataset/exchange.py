@@ -1,4 +1,6 @@
-"""Edges: what the consumers of an edge read, and the seam to whatever connects them with its producers.
+"""How records go from producers to consumers: edges, routers, ranges, and the exchange within a process.
+
+Edges: what the consumers of an edge read, and the seam to whatever connects them with its producers.
 
 ``LocalExchanges`` (``local.py``) connects tasks of this process, those of several processes are connected by
 ``dataset/cluster/worker.py``.

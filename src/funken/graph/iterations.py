@@ -1,4 +1,7 @@
-"""What the three iterations have in common: their options, and what their functions can ask for."""
+"""The three iterations over graphs: vertex-centric, scatter-gather, gather-sum-apply.
+
+What the three iterations have in common: their options, and what their functions can ask for.
+"""
 
 from __future__ import annotations
 

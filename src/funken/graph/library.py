@@ -1,4 +1,7 @@
-"""Values of a whole graph, which are computed when they are asked for."""
+"""The algorithms of the graph library, by iterations.
+
+Values of a whole graph, which are computed when they are asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Temporary folders that do not outlive their process for long: the next run removes those of processes that were killed.
+"""Folders of this machine: temporary ones, and what is kept for the next run.
+
+Temporary folders that do not outlive their process for long: the next run removes those of processes that were killed.
 
 Each folder has a file that its process keeps locked; the system releases the lock when the process ends, however it ends. A
 folder is removed by another run when nobody has the lock, and a minute after it was last written: a JVM that was started by

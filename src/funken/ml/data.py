@@ -1,4 +1,6 @@
-"""Spark ``DataFrame`` objects: columns change sides as Parquet files, and never become rows of Python.
+"""Data of learners: frames, sources, the columns that a model demands, and blocks.
+
+Spark ``DataFrame`` objects: columns change sides as Parquet files, and never become rows of Python.
 
 A frame that only reads Parquet files of this file system is read from those; any other is written once. ``pyspark`` is not
 imported here: a frame is known by its methods. What a model gives is added by ``mapInArrow``, so the result is a lazy frame of

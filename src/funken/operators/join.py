@@ -1,4 +1,6 @@
-"""Interval joins: pairs of records of one key whose timestamps are at most so far apart.
+"""Joins of records one by one: by an interval of time, and in windows.
+
+Interval joins: pairs of records of one key whose timestamps are at most so far apart.
 
 A left record joins the right ones from ``lower`` to ``upper`` ms after it, both included. Each record is kept until
 the watermark has passed every possible partner; a pair is emitted as soon as its second record arrives, with the

@@ -1,4 +1,6 @@
-"""What a declared type does inside an operator: its results are converted before they go out, a block at a time.
+"""Operators around operators: results of a declared type, and input that is sorted by key in BATCH.
+
+What a declared type does inside an operator: its results are converted before they go out, a block at a time.
 
 ``plan/rules/declared_types.py`` wraps the operators that have one; the others are not wrapped, so that types cost nothing
 where there are none.

@@ -1,4 +1,6 @@
-"""What a process uses of its machine: cores, memory, threads, files, Python's collector; read four times a second at most.
+"""The process of a task: what it uses of its machine, its collector of cycles, and user code that does not come back.
+
+What a process uses of its machine: cores, memory, threads, files, Python's collector; read four times a second at most.
 
 A worker reports it with its metrics, and the driver reads its own when it is asked. Memory is what is resident, and the limit is
 that of the machine.

@@ -1,4 +1,6 @@
-"""What a format of files does: makes records of (a part of) a file, and writes records into a file.
+"""Formats, compressions and paths of files.
+
+What a format of files does: makes records of (a part of) a file, and writes records into a file.
 
 A source asks a ``FileFormat`` for one reader per split; it returns records a chunk at a time, and says where to go on when some
 of the last chunk are taken, so that nothing is counted per record. A sink asks a ``BulkFormat`` for one writer per part file.

@@ -1,4 +1,7 @@
-"""Batches of Arrow: readers of them, as records or as columns (positions count rows, alike for both), and the way back."""
+"""Values and batches of Arrow, as records or columns, and the way back.
+
+Batches of Arrow: readers of them, as records or as columns (positions count rows, alike for both), and the way back.
+"""
 
 from __future__ import annotations
 

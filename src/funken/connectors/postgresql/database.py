@@ -1,4 +1,7 @@
-"""How a PostgreSQL server is reached, and what its errors mean."""
+"""A server of PostgreSQL: how it is reached, what its errors mean, and its values.
+
+How a PostgreSQL server is reached, and what its errors mean.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A channel that is kept: a thread runs the client's loop, answers heartbeats, and connects again when a connection is lost.
+"""Channels of RabbitMQ that are kept, and what consumes and publishes in their threads.
+
+A channel that is kept: a thread runs the client's loop, answers heartbeats, and connects again when a connection is lost.
 
 The client may be used by one thread only. So everything that is done with the channel runs there: what the ``LinkUser`` is called
 with, and what is passed to ``call``. The pauses between tries grow, and their sum is bounded; what trying again cannot mend ends

@@ -1,4 +1,6 @@
-"""How a RabbitMQ server is reached: the description of a connection, with PyFlink's name, and the only import of ``pika``.
+"""A server of RabbitMQ: how it is reached, what is checked before a job runs, what its errors mean.
+
+How a RabbitMQ server is reached: the description of a connection, with PyFlink's name, and the only import of ``pika``.
 
 It travels to the tasks; a password in it is in no ``repr`` and in no error. What errors mean is in ``problems.py``.
 """

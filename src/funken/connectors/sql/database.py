@@ -1,4 +1,6 @@
-"""What the connectors need of a database: connections, its dialect, and what its errors mean.
+"""Databases: their dialects, connections and queries in the background, and lookups.
+
+What the connectors need of a database: connections, its dialect, and what its errors mean.
 
 A ``SqlDatabase`` is a frozen description that travels to the tasks; passwords in it are in no ``repr`` and in no error. Whoever
 talks to a database goes through ``patiently``: transient errors are retried a few times, with a pause that doubles.

@@ -1,4 +1,6 @@
-"""Hash partitions on disk: how aggregation and join cut what does not fit into parts that do, as columns or as records.
+"""Joins of blocks: by a hash table, by merging sorted sides, and their partitions on disk.
+
+Hash partitions on disk: how aggregation and join cut what does not fit into parts that do, as columns or as records.
 
 Each level uses other bits of the hash, so that a partition which is too large can be cut again. Both forms of a block have the
 same partitions.

@@ -1,4 +1,7 @@
-"""Costs: network, disk and CPU, compared in this order. What depends on an unknown size counts as if that were 1 GB."""
+"""What the optimizer compares: costs, estimates, properties of data, strategies and what an operator asks for.
+
+Costs: network, disk and CPU, compared in this order. What depends on an unknown size counts as if that were 1 GB.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scalers: scikit-learn's, fitted by one pass over distributed data."""
+"""Transformers: scalers, statistics, selection of features, texts and encoders.
+
+Scalers: scikit-learn's, fitted by one pass over distributed data.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Least squares over the tasks: the rows of each are reduced to a triangle (QR), and triangles of two tasks to one.
+"""Linear models over the tasks: regression, classifiers, gradient descent, naive Bayes.
+
+Least squares over the tasks: the rows of each are reduced to a triangle (QR), and triangles of two tasks to one.
 
 The triangle of the centred rows has the same least squares problem as the rows, so scikit-learn solves that: also with a
 penalty. It is as exact as the QR of all rows, which sums of products are not.

@@ -1,4 +1,6 @@
-"""Nearest neighbours, exactly. The rows that a model was fitted to stay where they are while only data sets ask for neighbours.
+"""Neighbours, clusters and ensembles of trees.
+
+Nearest neighbours, exactly. The rows that a model was fitted to stay where they are while only data sets ask for neighbours.
 
 Then each block of records meets each block of rows, as in FlinkML's join: the k best of each pair of blocks are merged by block
 of records. A task holds two blocks and what the cross keeps in managed memory, never all rows. Arrays, streams, frames, scores

@@ -1,4 +1,7 @@
-"""map, filter and sinks over columns."""
+"""Operators without state over columns: map, filter, flat_map, sinks, sources, timestamps, functions over blocks.
+
+map, filter and sinks over columns.
+"""
 
 from __future__ import annotations
 
