@@ -111,7 +111,7 @@ OPERATIONS = [
         numbers="kernels.numbers.rounded_to",
     ),
     *(_builtin(name, function, {(INT,): STR}) for name, function in (("hex", hex), ("oct", oct), ("bin", bin), ("chr", chr))),
-    _builtin("ord", ord, {(STR,): INT}, texts="kernels.text_forms.code_of", constants={0: ("a", "é", "\U0001f600", "")}),
+    _builtin("ord", ord, {(STR,): INT}, texts="kernels.cuts.code_of", constants={0: ("a", "é", "\U0001f600", "")}),
     _builtin(
         "str", str, {(kind,): STR for kind in (FLOAT, BOOL, DATETIME, DATE, TIMEDELTA, DECIMAL, NONE)}, {(INT,): STR},
         keeps=(STR,), infer=lambda types: STR if len(types) == 1 and types[0].is_optional else None,

@@ -124,8 +124,8 @@ OPERATIONS = [
         _text(name, {**_TEXT, **_OF_TWO}, f"kernels.text_forms.{name}", constants=_PARTS)
         for name in ("strip", "lstrip", "rstrip")
     ),
-    _text("removeprefix", _OF_TWO, "kernels.text_forms.without_prefix", constants=_PARTS),
-    _text("removesuffix", _OF_TWO, "kernels.text_forms.without_suffix", constants=_PARTS),
+    _text("removeprefix", _OF_TWO, "kernels.cuts.without_prefix", constants=_PARTS),
+    _text("removesuffix", _OF_TWO, "kernels.cuts.without_suffix", constants=_PARTS),
     *(
         _text(name, _SEARCH, f"kernels.text_forms.{name}", constants={**_PARTS, 2: (0, 1, -2)})
         for name in ("find", "rfind", "index", "rindex", "count")
