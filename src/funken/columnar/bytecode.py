@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
@@ -200,6 +201,26 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
     return assigned, changed
 
 
+def changes_of_globals(code: CodeType) -> Iterator[tuple[str, str, int]]:
+    """Yield what a function does to names of its module: ``assigns`` or ``appends``, the name, and the line.
+
+    >>> def remember(value):
+    ...     global last
+    ...     last = value
+    ...     seen.append(value)
+    >>> [change[:2] for change in changes_of_globals(remember.__code__)]
+    [('assigns', 'last'), ('appends', 'seen')]
+    """
+    before = None
+    for step in dis.get_instructions(code):
+        line = step.positions.lineno if step.positions else None
+        if step.opname == "STORE_GLOBAL":
+            yield "assigns", step.argval, line or code.co_firstlineno
+        elif step.argval in ("append", "extend") and before is not None and before.opname == "LOAD_GLOBAL":
+            yield "appends", before.argval, line or code.co_firstlineno
+        before = step
+
+
 def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
     """Return the last instruction of what an item is set or deleted in: it comes before those of the key."""
     depth = 0
@@ -260,6 +281,6 @@ def reason_of(name: str, value: Any) -> str:
 
 
 __all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "ends_loops_twice", "goes_on", "is_followed",
-    "is_generator", "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
+    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "changes_of_globals", "ends_loops_twice", "goes_on",
+    "is_followed", "is_generator", "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
 ]  # fmt: skip

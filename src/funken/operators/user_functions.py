@@ -6,7 +6,6 @@ function or bound method, so that calling it costs nothing extra.
 
 from __future__ import annotations
 
-import dis
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -14,7 +13,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, CoroutineType, GeneratorType, MethodType
 from typing import Any, TypeVar
 
-from funken.columnar.bytecode import returns_only_none
+from funken.columnar.bytecode import changes_of_globals, returns_only_none
 from funken.dataclass import dataclass
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.operator_state import prepare
@@ -133,22 +132,14 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
     if code is None:
         return None
     known = getattr(function, "__globals__", {})
-    before = None
-    for step in dis.get_instructions(code):
-        does = ""
-        grows = step.argval in ("append", "extend") and before is not None and before.opname == "LOAD_GLOBAL"
-        if step.opname == "STORE_GLOBAL":
-            does = f"assigns {step.argval!r}"
-        elif grows and before is not None and isinstance(known.get(before.argval), list):
-            does = f"appends to {before.argval!r}"
-        if does:
-            line = step.positions.lineno if step.positions else code.co_firstlineno
+    for does, name, line in changes_of_globals(code):
+        if does == "assigns" or isinstance(known.get(name), list):
             place = f"{os.path.basename(code.co_filename)}, line {line}"
+            how = f"{does} {name!r}" if does == "assigns" else f"{does} to {name!r}"
             return (
-                f"its function {code.co_name!r} ({place}) {does}, of which each worker has a copy: the program's own stays as "
+                f"its function {code.co_name!r} ({place}) {how}, of which each worker has a copy: the program's own stays as "
                 "it is. Emit what is wanted, take it with execute_and_collect(), or count with a metric."
             )
-        before = step
     return None
 
 
