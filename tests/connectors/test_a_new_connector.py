@@ -111,6 +111,7 @@ def importers():
 def test_nothing_else_knows_a_connector():
     assert set(importers()) == {
         ("sql", ("connectors", "postgresql")),  # it is built on that of SQL
+        ("sql", ("connectors", "mysql")),
         ("kafka", ("api", "reading.py")),  # env.read_kafka()
         ("iceberg", ("table", "stored_catalogs.py")),  # CREATE CATALOG WITH ('type' = 'iceberg')
     }

@@ -110,7 +110,7 @@ STAMPS = WatermarkStrategy.for_monotonous_timestamps()
     (lambda s: s.map(Lookup()), "'map' uses self"),
     (lambda s: s.map(lambda i: i.client.fetch()), "'map' calls the method fetch()"),
     (lambda s: s.flat_map(lambda i: input(f"{i}?")), "'flat_map' calls input()"),
-    (lambda s: s.process(lambda i: [i]), "'process' may wait"),
+    (lambda s: s.process(lambda i, ctx: [i]), "'process' may wait"),
     (lambda s: s.map_block(lambda block: block), "may wait"),
     (lambda s: s.key_by(input).map(lambda i: i), "the key behind 'numbers' input is no Python function"),
     (lambda s: s.partition_custom(lambda key, n: id(key) % n, lambda i: i).map(lambda i: i),
