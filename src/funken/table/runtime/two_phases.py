@@ -70,6 +70,7 @@ class LocalGroupAggregate(TableOperator):
         """Remember the surroundings."""
         super().setup(context, output)
         self._groups: dict[Any, list[Any]] = {}
+        self._partials: PartialCalls | None = None
         self._count = 0
         self._due: int | None = None
         context.before_snapshot.append(self.finish_bundle)
@@ -78,7 +79,6 @@ class LocalGroupAggregate(TableOperator):
         """Open the functions."""
         schema = self.inputs[0]
         self._aggregates = MergedCalls(self._calls, schema, self.context, self._retracts)
-        self._partials: PartialCalls | None = None
         if (
             self._bundle is not None
             and self._bundle.size >= _MANY
