@@ -115,6 +115,16 @@ def test_a_barrier_ends_the_mini_batches():
     assert run.text() == "+I(a,1,1)"
 
 
+def test_a_subtask_that_had_ended_takes_its_snapshot_before_it_opens():
+    run = Phases(1000, SHORT).locals[0]
+    operator, opened = run.spec.build(), run.harness.operator
+    asked = len(opened.context.before_snapshot)
+    operator.setup(opened.context, opened.output)
+    for ask in opened.context.before_snapshot[asked:]:
+        ask()
+    assert run.changes == []
+
+
 def test_what_one_task_took_back_another_one_had():
     run = Phases(1000, CALLS, locals_=2)
     run.feed("+I(a,3) +I(a,5) +I(a,5)")
