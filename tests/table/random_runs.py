@@ -29,6 +29,8 @@ from funken.timing.clock import ManualClock
 from tests.table.random_queries import AFTER, DATABASE_TYPES, INSERT, TABLES, History, Queries, Values, rendered
 
 BATCHES = 6
+_QUIET = 25
+"""So often nothing has to come out: each phase of each aggregate that a query has may wait for its latency."""
 
 # ---- the database
 
@@ -193,7 +195,7 @@ class Driver(LocalRunner):
         self._quiet = self._quiet + 1 if seen == self._seen else 0
         self._seen = seen
         if (
-            self._quiet < 5
+            self._quiet < _QUIET
             or Stage.reached != Stage.limits
             or (self.savepoint is not None and not self.savepoint.done())
         ):

@@ -105,6 +105,16 @@ def test_a_mini_batch_ends_after_its_latency():
     assert run.text() == "+I(a,1,1)"
 
 
+@pytest.mark.parametrize("size", [2, 64])
+def test_rows_behind_a_full_mini_batch_wait_for_their_latency_only(size):
+    local = Phases(size, SHORT, latency=500).locals[0]
+    local.feed(" ".join(f"+I(a,{n})" for n in range(size + 1)), one_by_one=False)
+    assert len(local.changes) == 1
+    assert local.harness.operator.next_tick() == 500
+    local.clock(500)
+    assert len(local.changes) == 2
+
+
 def test_a_barrier_ends_the_mini_batches():
     run = Phases(1000, SHORT)
     run.feed("+I(a,1)")

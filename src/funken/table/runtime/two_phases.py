@@ -93,12 +93,13 @@ class LocalGroupAggregate(TableOperator):
     def block(self, block: TableBlock) -> None:
         """Add the rows of a block to their groups."""
         self.context.next_time()
-        if self._bundle is not None and self._due is None and self._bundle.latency:
-            self._due = self.context.processing_time() + self._bundle.latency
         if self._partials is not None:
             self._whole(block, self._partials)
-            return
-        self._one_by_one(block)
+        else:
+            self._one_by_one(block)
+        # the end of a block may be the begin of a mini-batch
+        if self._bundle is not None and self._bundle.latency and self._count and self._due is None:
+            self._due = self.context.processing_time() + self._bundle.latency
 
     def _whole(self, block: TableBlock, partials: PartialCalls) -> None:
         """Add a block at once, up to the end of the mini-batch."""
