@@ -75,7 +75,8 @@ def over_buckets(
         )
     width = len(below.row_type)
     spread = sorted({place for call in calls if _is_spread(call) for place in call.args} - set(keys))
-    if not spread:  # the values are those of the keys
+    of_keys = any(call.distinct and set(call.args) <= set(keys) for call in calls)
+    if not spread or of_keys:  # each bucket of a group would count the value of its key
         return None
     places = {place: width + at for at, place in enumerate(spread)}
     buckets = [
