@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from funken.io.spill import Admission
 from funken.rest.app import Guard
-from funken.rest.server import Limits, server
+from funken.rest.connections import Limits, server
 from funken.rest.settings import RestSettings
 
 QUICK = Limits(handshake=0.2, headers=0.2, body=0.2, reading=0.2, closing=0.1)

@@ -10,7 +10,7 @@ import pickle
 from typing import Any
 
 _FORMER = """
-cep.match_recognize: cep.sql.expressions cep.sql.match_recognize
+cep.match_recognize: cep.sql.match_recognize
 cep.nfa: cep.compiler cep.decisions
 cep.operator: cep.functions
 cep.pattern: cep.buffer cep.conditions cep.skip
