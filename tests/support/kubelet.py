@@ -32,6 +32,10 @@ def container_tool(image):
     done = subprocess.run([found, "image", "inspect", image], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         return None, f"there is no image {image}: {found} build -f deploy/docker/Dockerfile -t {image} ."
+    command = [found, "run", "--rm", "--network", "none", "--entrypoint", "true", image]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        return None, f"{found} cannot run a container here: {done.stderr.strip()[-200:]}"
     return found, ""
 
 
