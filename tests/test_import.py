@@ -54,3 +54,8 @@ def test_a_stub_is_read_as_python_reads_it():
     stub = "from a import (\n    b,\n    c as d,\n)\nfrom a.e import f\n"
 
     assert declared_names(stub) == {"b": ("a", "b"), "d": ("a", "c"), "f": ("a.e", "f")}
+
+
+@pytest.mark.parametrize("package", ["funken", "funken.cep", "funken.rest.server", "funken.api.jobs.client"])
+def test_what_only_extras_have_is_loaded_where_it_is_used(package):
+    assert not loaded(f"import {package}") & {"h11", "uvicorn", "starlette", "sqlglot", "pyspark", "scipy"}

@@ -204,3 +204,10 @@ def test_uids_are_those_of_one_phase():
     assert ("GroupAggregate" in dict(one)) is True
     apart = {"table.optimizer.incremental-agg-enabled": "false"}
     assert uids(MINI, SPLIT, query=DISTINCT) == uids(MINI, SPLIT, apart, query=DISTINCT) == uids(SPLIT, query=DISTINCT)
+
+
+def test_distinct_values_of_a_key_are_not_split():
+    """Each bucket of a group would count the value of its key."""
+    query = "SELECT k, COUNT(DISTINCT k) AS n, COUNT(DISTINCT v) AS m FROM a GROUP BY k"
+    assert "Expand" not in operators(configured(MINI, SPLIT), query)
+    assert "Expand" in operators(configured(MINI, SPLIT), query.replace("DISTINCT k", "DISTINCT id"))
