@@ -137,9 +137,23 @@ def loads(data: bytes | memoryview) -> Any:
     try:
         return pickle.loads(data)
     except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("funken."):
-            raise
-    return FormerUnpickler(io.BytesIO(data)).load()
+        return _again(io.BytesIO(data), error)
 
 
-__all__ = ["FORMER_MODULES", "FormerUnpickler", "loads", "module_now"]
+def load(stream: io.BytesIO) -> Any:
+    """Unpickle the state at the place of a stream, also of a version whose modules were others."""
+    place = stream.tell()
+    try:
+        return pickle.load(stream)
+    except ModuleNotFoundError as error:
+        stream.seek(place)
+        return _again(stream, error)
+
+
+def _again(stream: io.BytesIO, error: ModuleNotFoundError) -> Any:
+    if error.name is None or not error.name.startswith("funken."):
+        raise error
+    return FormerUnpickler(stream).load()
+
+
+__all__ = ["FORMER_MODULES", "load", "loads", "module_now"]

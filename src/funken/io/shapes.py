@@ -31,7 +31,7 @@ import cloudpickle
 
 from funken import dataclass as quick
 from funken.errors import CheckpointIncompatible, RecordNotPicklable
-from funken.io.former_modules import FormerUnpickler, loads, module_now
+from funken.io.former_modules import load, loads, module_now
 
 logger = logging.getLogger(__name__)
 
@@ -319,16 +319,7 @@ def load_stream(stream: io.BytesIO, find: Find | None = None) -> Any:
         stream.seek(place)
     if find is not None:
         return _Finding(stream, readers, find).load()
-    if readers:
-        return _Adapting(stream, readers).load()
-    place = stream.tell()
-    try:
-        return pickle.load(stream)
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("funken."):
-            raise
-    stream.seek(place)
-    return FormerUnpickler(stream).load()
+    return _Adapting(stream, readers).load() if readers else load(stream)
 
 
 def _readers(head: bytes) -> dict[tuple[str, str], Any]:
