@@ -10,6 +10,7 @@ import importlib
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 from funken.errors import EnvironmentNotReady
 
@@ -82,6 +83,21 @@ def load(module: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise explained(error) from error
+
+
+def required(module: str, extra: str, need: str) -> Any:
+    """Import a module; raise ``EnvironmentNotReady`` if it is absent. ``need`` says who needs which package.
+
+    >>> required("no_such_module", "redis", "the Redis connectors need redis-py")
+    Traceback (most recent call last):
+    ...
+    funken.errors.EnvironmentNotReady: the Redis connectors need redis-py (No module named 'no_such_module'); install it with:
+    pip install 'funken[redis]'.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EnvironmentNotReady(f"{need} ({error}); install it with: pip install 'funken[{extra}]'.") from error
 
 
 def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:

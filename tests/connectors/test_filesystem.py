@@ -7,7 +7,8 @@ from pyarrow import fs
 
 from funken.connectors import CommitRequest, CommitterContext, ConnectorContext
 from funken.connectors.files.line_files import StreamFormat
-from funken.connectors.files.sink import BucketAssigner, Encoder, FileSink
+from funken.connectors.files.part_files import Encoder
+from funken.connectors.files.sink import BucketAssigner, FileSink
 from funken.connectors.files.source import FileSource
 from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.io.filesystem import ArrowFiles, Files, locate

@@ -350,6 +350,3 @@ def _parsed(query: str) -> tuple[int, str, Any]:
     if clause is None or not plain or any(statement.args.get(name) for name in beside):
         raise InvalidProgram("match_recognize() takes a MATCH_RECOGNIZE clause, alone or behind SELECT * FROM name.")
     return within, subsets[1] if subsets else "", clause
-
-
-__all__ = ["match_recognize"]

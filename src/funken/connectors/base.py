@@ -559,23 +559,3 @@ class Source(Generic[T_co]):
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader, in a task."""
         raise NotImplementedError
-
-
-__all__ = [
-    "NEED_SPLITS",
-    "Batch",
-    "Boundedness",
-    "CommitterContext",
-    "ConnectorContext",
-    "IndexColumns",
-    "ListedSplits",
-    "NeedSplits",
-    "QueuedReader",
-    "Source",
-    "SourceReader",
-    "SplitEnumerator",
-    "StaticSplits",
-    "Wait",
-    "declares",
-    "split_id",
-]

@@ -493,17 +493,3 @@ def _text(seed: int, index: int, length: int) -> str:
         number = _mixed(number + _GOLDEN)
         parts.append(f"{number:016x}")
     return "".join(parts)[:length]
-
-
-__all__ = [
-    "ENDLESS",
-    "DataGeneratorSource",
-    "GeneratorFunction",
-    "GeneratorReader",
-    "IndexSplit",
-    "NumberSequenceSource",
-    "RandomField",
-    "SequenceField",
-    "SequenceReader",
-    "fields_source",
-]

@@ -5,7 +5,6 @@ A Delta table: its log by ``deltalake``, which only this module imports, and its
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import field, replace
@@ -17,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import compute, fs, types
 
+from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import (
     NEED_SPLITS,
@@ -36,7 +36,6 @@ from funken.connectors.lake import DataFile, ParquetFiles, ParquetRows, TableCom
 from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import (
-    EnvironmentNotReady,
     InvalidConfiguration,
     JobExecutionError,
     SinkNotWritable,
@@ -49,12 +48,7 @@ from funken.types.text import datetime_of, timestamp_of
 
 def deltalake(module: str = "deltalake") -> Any:
     """Return a module of the library; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Delta connectors need deltalake ({error}); install it with: pip install 'funken[delta]'."
-        ) from error
+    return extras.required(module, "delta", "the Delta connectors need deltalake")
 
 
 @dataclass(frozen=True)

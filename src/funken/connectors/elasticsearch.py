@@ -10,7 +10,6 @@ cluster makes one, and the document is there twice. The bulk API has no transact
 from __future__ import annotations
 
 import enum
-import importlib
 import json
 import time
 from base64 import b64encode
@@ -21,11 +20,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from funken import extras
 from funken.connectors.base import ConnectorContext
 from funken.connectors.formats.record_types import as_document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable
+from funken.errors import InvalidConfiguration, SinkNotWritable
 
 # ---- Requests to a cluster of Elasticsearch or OpenSearch; the only module of the connector that imports
 # ``urllib3``.
@@ -200,12 +200,7 @@ def _shown(host: str) -> str:
 
 
 def _urllib3() -> Any:
-    try:
-        return importlib.import_module("urllib3")
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Elasticsearch sink needs urllib3 ({error}); install it with: pip install 'funken[elasticsearch]'."
-        ) from error
+    return extras.required("urllib3", "elasticsearch", "the Elasticsearch sink needs urllib3")
 
 
 _FULL = frozenset({429, 503})

@@ -10,7 +10,6 @@ in them; headers are never shown.
 
 from __future__ import annotations
 
-import importlib
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from dataclasses import field, replace
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
+from funken import extras
 from funken.connectors.base import (
     Boundedness,
     CommitterContext,
@@ -30,7 +30,7 @@ from funken.connectors.base import (
 from funken.connectors.reading import FeedReader, PeerClosed, PolledReader, SplitRecords
 from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter, StagedWriter
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable
+from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import SystemClock
 
@@ -120,12 +120,7 @@ def _patient_retry(client: Any) -> Any:
 
 def urllib3() -> Any:
     """Return the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module("urllib3")
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the HTTP connectors need urllib3 ({error}); install it with: pip install 'funken[http]'."
-        ) from error
+    return extras.required("urllib3", "http", "the HTTP connectors need urllib3")
 
 
 def shown(url: str) -> str:
@@ -543,12 +538,7 @@ def _bytes_of(message: str | bytes) -> int:
 
 def websockets(module: str) -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"a WebSocketSource needs websockets ({error}); install it with: pip install 'funken[http]'."
-        ) from error
+    return extras.required(module, "http", "a WebSocketSource needs websockets")
 
 
 __all__ = [

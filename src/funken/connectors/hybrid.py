@@ -386,6 +386,3 @@ class HybridReader(SourceReader):
         for reader in self._readers():
             reader.close()
         self._past, self._reader = [], None
-
-
-__all__ = ["HybridSource", "HybridSourceBuilder", "SourceSwitchContext"]

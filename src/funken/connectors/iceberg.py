@@ -5,7 +5,6 @@ How an Iceberg catalog is reached: the only module that imports ``pyiceberg``.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute, fs
 
+from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ
 from funken.connectors.base import (
@@ -39,12 +39,7 @@ from funken.types.convert import parquet_file, python_rows
 
 def pyiceberg(module: str) -> Any:
     """Return a module of the library; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(f"pyiceberg.{module}")
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Iceberg connectors need pyiceberg ({error}); install it with: pip install 'funken[iceberg]'."
-        ) from error
+    return extras.required(f"pyiceberg.{module}", "iceberg", "the Iceberg connectors need pyiceberg")
 
 
 @dataclass(frozen=True)

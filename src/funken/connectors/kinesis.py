@@ -5,7 +5,6 @@ Connections to Kinesis: the only module of the connector that imports ``boto3``,
 
 from __future__ import annotations
 
-import importlib
 import time
 import uuid
 import zlib
@@ -13,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from funken import extras
 from funken.connectors.base import Batch, Boundedness, ConnectorContext, Source, SplitEnumerator
 from funken.connectors.reading import MalformedRecordPolicy, MessageDecoder, PolledReader, SplitRecords
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, SimpleStringSchema, check_schema
 from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.timing.clock import SystemClock
 
 _TIMEOUT_S = 10
@@ -99,12 +99,7 @@ def problem(error: Exception) -> str:
 
 
 def _boto3(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Kinesis connectors need boto3 ({error}); install it with: pip install 'funken[kinesis]'."
-        ) from error
+    return extras.required(module, "kinesis", "the Kinesis connectors need boto3")
 
 
 # ---- Kinesis data streams as a source: each shard is a split, and its position the sequence number of the last

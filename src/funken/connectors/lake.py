@@ -330,8 +330,3 @@ class TableCommitter(MarkingCommitter):
             for file in request.committable:
                 with suppress(OSError):
                     remove(DataFile(*file).path)
-
-
-__all__ = [
-    "ROWS_PER_FILE", "DataFile", "ParquetFiles", "ParquetRows", "TableCommitter", "TableWriter", "block_of_table",
-]  # fmt: skip

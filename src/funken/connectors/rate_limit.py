@@ -157,6 +157,3 @@ class RateLimitedReader(SourceReader):
     def close(self) -> None:
         """Close the other reader."""
         self._reader.close()
-
-
-__all__ = ["Pace", "RateLimitedSource"]

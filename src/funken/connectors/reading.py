@@ -503,16 +503,3 @@ class FeedReader(PolledReader):
     def _lost(self) -> None:
         self._connected = False
         self.disconnect()
-
-
-__all__ = [
-    "Attempts",
-    "BackgroundFetcher",
-    "FeedReader",
-    "MalformedRecord",
-    "MalformedRecordPolicy",
-    "MessageDecoder",
-    "PeerClosed",
-    "PolledReader",
-    "SplitRecords",
-]

@@ -8,13 +8,13 @@ by itself: a connection that is refused or lost, a server that loads its data.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from funken import extras
 from funken.connectors.base import (
     Batch,
     Boundedness,
@@ -35,7 +35,7 @@ from funken.connectors.sink import (
     StagedWriter,
 )
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 
 TRIES = 4
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
@@ -45,12 +45,7 @@ _SCHEMES = ("redis", "rediss", "unix")
 
 def redis(module: str = "redis") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Redis connectors need redis-py ({error}); install it with: pip install 'funken[redis]'."
-        ) from error
+    return extras.required(module, "redis", "the Redis connectors need redis-py")
 
 
 @dataclass(frozen=True)

@@ -410,17 +410,3 @@ def _bytes_of_value(value: Any) -> int:
 
 def _alone(value: Any) -> tuple[Any, ...]:
     return (value,)
-
-
-__all__ = [
-    "ByteArraySchema",
-    "DeserializationSchema",
-    "RowMaker",
-    "SerializationSchema",
-    "SimpleStringSchema",
-    "bytes_of",
-    "check_schema",
-    "count_of",
-    "is_text",
-    "of_funken",
-]

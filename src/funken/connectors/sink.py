@@ -475,17 +475,3 @@ class _Discarding(SinkWriter):
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Drop a block."""
-
-
-__all__ = [
-    "CommitOutcome",
-    "CommitRequest",
-    "Committer",
-    "DeliveryGuarantee",
-    "DiscardingSink",
-    "MarkingCommitter",
-    "PreparedCommittable",
-    "Sink",
-    "SinkWriter",
-    "StagedWriter",
-]

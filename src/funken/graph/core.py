@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from funken.dataset import DataSet, ExecutionEnvironment
@@ -127,7 +128,7 @@ class GraphBase:
         if self._given_vertices is not None:
             return self._given_vertices
         ids = self._edges.flat_map(_ends).distinct(0)
-        return ids.map(_Initialized(self._initializer)).with_forwarded_fields("f0").name("vertices of edges")
+        return ids.map(partial(_initialized, self._initializer)).with_forwarded_fields("f0").name("vertices of edges")
 
     def _new(self, vertices: DataSet | None, edges: DataSet) -> Self:
         return type(self)(vertices, edges)
@@ -213,13 +214,9 @@ class InvalidVertexIdsValidator:
         return missing.first(1).count() == 0
 
 
-class _Initialized:
-    def __init__(self, initializer: Any) -> None:
-        self._initializer = initializer
-
-    def __call__(self, end: Any) -> Any:
-        """Return a vertex for an id."""
-        return (end[0], None if self._initializer is None else self._initializer(end[0]))
+def _initialized(initializer: Any, end: Any) -> Any:
+    """Return a vertex for an id."""
+    return (end[0], None if initializer is None else initializer(end[0]))
 
 
 def _ends(edge: Any) -> list[tuple[Any]]:
@@ -311,8 +308,8 @@ class GraphNeighborhoods(GraphBase):
 
     def _grouped(self, found: DataSet, function: Callable[..., Any], with_vertex_value: bool) -> DataSet:
         if not with_vertex_value:
-            return found.group_by(0).reduce_group(_PerId(function))
-        return self._vertices.co_group(found).where(0).equal_to(0).using(_PerVertex(function))
+            return found.group_by(0).reduce_group(partial(_per_id, function))
+        return self._vertices.co_group(found).where(0).equal_to(0).using(partial(_per_vertex, function))
 
 
 def _sides(direction: EdgeDirection) -> list[tuple[int, int]]:
@@ -322,19 +319,14 @@ def _sides(direction: EdgeDirection) -> list[tuple[int, int]]:
     return {EdgeDirection.OUT: [(0, 1)], EdgeDirection.IN: [(1, 0)], EdgeDirection.ALL: [(0, 1), (1, 0)]}[direction]
 
 
-class _PerId:
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, group: Iterable[Any]) -> Iterable[Any]:
-        """Call the function with the group of an id."""
-        found = list(group)
-        return self._function(found[0][0], [each for _, each in found]) or ()
+def _per_id(function: Callable[..., Any], group: Iterable[Any]) -> Iterable[Any]:
+    """Call the function with the group of an id."""
+    found = list(group)
+    return function(found[0][0], [each for _, each in found]) or ()
 
 
-class _PerVertex(_PerId):
-    def __call__(self, vertices: Iterable[Any], found: Iterable[Any]) -> Iterator[Any]:  # type: ignore[override]
-        """Call the function with a vertex and what belongs to it; what belongs to no vertex is left out."""
-        own = [each for _, each in found]
-        for vertex in vertices:
-            yield from self._function(GraphVertex(vertex[0], vertex[1]), own) or ()
+def _per_vertex(function: Callable[..., Any], vertices: Iterable[Any], found: Iterable[Any]) -> Iterator[Any]:
+    """Call the function with a vertex and what belongs to it; what belongs to no vertex is left out."""
+    own = [each for _, each in found]
+    for vertex in vertices:
+        yield from function(GraphVertex(vertex[0], vertex[1]), own) or ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from funken.dataset import DataSet, ExecutionEnvironment
@@ -222,26 +223,22 @@ class GraphTransformations(GraphBase):
         With ``distinct``, an edge is kept once, else as often as there are pairs of it.
         """
         pairs = self._edges.map(tuple).co_group(other._edges.map(tuple)).where(0, 1).equal_to(0, 1)
-        return self._new(None, pairs.using(_Common(distinct)))
+        return self._new(None, pairs.using(partial(_common, distinct)))
 
 
-class _Common:
-    def __init__(self, distinct: bool) -> None:
-        self._distinct = distinct
-
-    def __call__(self, ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
-        """Return the edges that are on both sides; values need no order."""
-        left = list(others)
-        seen: list[Any] = []
-        for edge in ones:
-            if edge not in left:
-                continue
-            if not self._distinct:
-                left.remove(edge)
-            elif edge in seen:
-                continue
-            seen.append(edge)
-            yield edge
+def _common(distinct: bool, ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    """Return the edges that are on both sides; values need no order."""
+    left = list(others)
+    seen: list[Any] = []
+    for edge in ones:
+        if edge not in left:
+            continue
+        if not distinct:
+            left.remove(edge)
+        elif edge in seen:
+            continue
+        seen.append(edge)
+        yield edge
 
 
 def _left(edge: Any, _: Any) -> Any:

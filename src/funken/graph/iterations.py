@@ -5,7 +5,8 @@ What the three iterations have in common: their options, and what their function
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from funken.dataset import DataSet, DataSetRuntimeContext, JoinHint
@@ -222,27 +223,23 @@ def adjacency(graph: GraphBase, options: IterationConfiguration) -> DataSet:
         .co_group(ends)
         .where(0)
         .equal_to(0)
-        .using(_Adjacent(options.degrees))
+        .using(partial(_adjacent, options.degrees))
         .with_forwarded_fields_first("f0; f1")
         .name("adjacency")
     )
 
 
-class _Adjacent:
-    def __init__(self, degrees: bool) -> None:
-        self._degrees = degrees
-
-    def __call__(self, vertices: Iterable[Any], ends: Iterable[Any]) -> Iterator[Any]:
-        """Put a vertex and its edges together; edges of no vertex are left out."""
-        vertex = next(iter(vertices), None)
-        if vertex is None:
-            return
-        found = list(ends)
-        travelled = [end for end in found if end[4]]
-        inward = sum(end[3] for end in found)
-        degrees = (inward, len(found) - inward) if self._degrees else (-1, -1)
-        edges = tuple(GraphEdge(*end[2]) for end in travelled)
-        yield (vertex[0], vertex[1], *degrees, tuple(end[1] for end in travelled), edges)
+def _adjacent(with_degrees: bool, vertices: Iterable[Any], ends: Iterable[Any]) -> Iterator[Any]:
+    """Put a vertex and its edges together; edges of no vertex are left out."""
+    vertex = next(iter(vertices), None)
+    if vertex is None:
+        return
+    found = list(ends)
+    travelled = [end for end in found if end[4]]
+    inward = sum(end[3] for end in found)
+    degrees = (inward, len(found) - inward) if with_degrees else (-1, -1)
+    edges = tuple(GraphEdge(*end[2]) for end in travelled)
+    yield (vertex[0], vertex[1], *degrees, tuple(end[1] for end in travelled), edges)
 
 
 def entries(adjacent: DataSet) -> DataSet:
@@ -377,15 +374,17 @@ class MessageCombiner:
         raise NotImplementedError
 
 
-class _Inbox:
-    """Groups of messages, and the entry of the vertex."""
+def _inbox(received: Iterable[Any], entry: Iterable[Any]) -> Iterator[Any]:
+    """Put a group of messages and the entry of the vertex together."""
+    messages = list(received)
+    yield (*_entry_of(messages, entry), [message[1] for message in messages if len(message) == 2])
 
-    def __call__(self, received: Iterable[Any], entry: Iterable[Any]) -> Iterator[Any]:
-        first, *others = received
-        found = next(iter(entry), None)
-        if found is None:
-            raise InvalidProgram(f"Target vertex '{first[0]}' does not exist! A message was sent to this id.")
-        yield (*found, [message[1] for message in (first, *others) if len(message) == 2])
+
+def _entry_of(messages: list[Any], entry: Iterable[Any]) -> Any:
+    found = next(iter(entry), None)
+    if found is None:
+        raise InvalidProgram(f"Target vertex '{messages[0][0]}' does not exist! A message was sent to this id.")
+    return found
 
 
 class _Compute(SuperstepCall):
@@ -401,16 +400,10 @@ class _Compute(SuperstepCall):
         yield from function._sent
 
 
-class Combining:
-    """Messages to one vertex, combined."""
-
-    def __init__(self, combiner: Any) -> None:
-        self._combine = combiner.combine_messages if hasattr(combiner, "combine_messages") else combiner
-
-    def __call__(self, messages: Iterable[Any]) -> Iterator[Any]:
-        """Yield one message for several."""
-        found = list(messages)
-        yield (found[0][0], self._combine([message for _, message in found]))
+def _combined(combine: Callable[[list[Any]], Any], messages: Iterable[Any]) -> Iterator[Any]:
+    """Yield one message for several to one vertex."""
+    found = list(messages)
+    yield (found[0][0], combine([message for _, message in found]))
 
 
 def vertex_centric(
@@ -424,14 +417,15 @@ def vertex_centric(
     begun = solution.map(lambda entry: (entry[0],)).with_forwarded_fields("f0")
     iteration = solution.iterate_delta(begun, maximum, 0)
     options._register(iteration)
-    delivered = iteration.get_workset().co_group(iteration.get_solution_set()).where(0).equal_to(0).using(_Inbox())
+    delivered = iteration.get_workset().co_group(iteration.get_solution_set()).where(0).equal_to(0).using(_inbox)
     inbox: DataSet = delivered.with_forwarded_fields_first("f0").name(f"{options.name or 'graph iteration'}: messages")
     joined = inbox.join(neighbors(adjacent), JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
     calls = options._finish("compute", joined.using(_Compute(compute)), count_of(graph, options))
     delta = calls.filter(lambda made: made[2] == _VERTEX).map(lambda made: (made[0], *made[1]))
     messages = calls.filter(lambda made: made[2] == _MESSAGE).map(lambda made: made[:2])
     if combiner is not None:
-        messages = messages.group_by(0).reduce_group(Combining(combiner), Combining(combiner))
+        combine = partial(_combined, getattr(combiner, "combine_messages", combiner))
+        messages = messages.group_by(0).reduce_group(combine, combine)
     return values(iteration.close_with(delta, messages))
 
 
@@ -497,10 +491,7 @@ class _Gather(SuperstepCall):
         """Call the user's function for one vertex; yield its new entry, if it has one."""
         function: GatherFunction = self.function
         messages = list(received)
-        found = next(iter(entry), None)
-        if found is None:
-            raise InvalidProgram(f"Target vertex '{messages[0][0]}' does not exist! A message was sent to this id.")
-        vertex_id, value, inward, outward = found
+        vertex_id, value, inward, outward = _entry_of(messages, entry)
         function._degrees, function._changed = (inward, outward), []
         function.update_vertex(GraphVertex(vertex_id, value), [message for _, message in messages])
         for new in function._changed:
@@ -639,10 +630,10 @@ def gather_sum_apply(
     solution = entries(adjacency(graph, options)) if options.degrees else _plain(graph)
     iteration = solution.iterate_delta(solution, maximum, 0)
     options._register(iteration)
-    travelled = graph.get_edges().flat_map(_Travelled(options.direction))
+    travelled = graph.get_edges().flat_map(partial(_travelled, options.direction))
     active = iteration.get_workset().join(travelled, JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
-    partial = options._finish("gather", active.using(_GatherNeighbor(gather)), count)
-    summed = options._finish("sum", partial.group_by(0).reduce(_Sum(sum_)), count)
+    gathered = options._finish("gather", active.using(_GatherNeighbor(gather)), count)
+    summed = options._finish("sum", gathered.group_by(0).reduce(_Sum(sum_)), count)
     applied = summed.join(iteration.get_solution_set()).where(0).equal_to(0).using(_Apply(apply))
     delta = options._finish("apply", applied, count)
     return values(iteration.close_with(delta, delta))
@@ -652,14 +643,9 @@ def _plain(graph: GraphBase) -> DataSet:
     return graph.get_vertices().map(lambda vertex: (vertex[0], vertex[1], -1, -1)).with_forwarded_fields("f0; f1")
 
 
-class _Travelled:
+def _travelled(direction: EdgeDirection, edge: Any) -> Iterator[Any]:
     """Edges as values travel along them: (from, to, value)."""
-
-    def __init__(self, direction: EdgeDirection) -> None:
-        self._direction = direction
-
-    def __call__(self, edge: Any) -> Iterator[Any]:
-        if self._direction is not EdgeDirection.IN:
-            yield edge
-        if self._direction is not EdgeDirection.OUT:
-            yield edge[1], edge[0], edge[2]
+    if direction is not EdgeDirection.IN:
+        yield edge
+    if direction is not EdgeDirection.OUT:
+        yield edge[1], edge[0], edge[2]

@@ -783,7 +783,7 @@ class BlockSet:
 
     def transformed(self, transform: Callable[[Any], Any]) -> BlockSet:
         """Return the blocks with other features."""
-        return self.map(Features(transform))
+        return self.map(lambda block: FeatureBlock(transform(block.X), block.y, block.w))
 
     def aggregate(self, local: Callable[[FeatureBlock], S], merge: Callable[[S, S], S]) -> S:
         """Return what ``merge`` makes of the results of ``local`` for all blocks: first in each task, then over the tasks."""
@@ -810,17 +810,6 @@ class Cut(MapPartitionFunction):
     def map_partition(self, values: Iterable[Any]) -> Iterator[FeatureBlock]:
         """Cut."""
         return blocks_of(values, self._layout, self._demands)
-
-
-class Features:
-    """Changes the features of a block."""
-
-    def __init__(self, transform: Callable[[Any], Any]) -> None:
-        self._transform = transform
-
-    def __call__(self, block: FeatureBlock) -> FeatureBlock:
-        """Transform."""
-        return FeatureBlock(self._transform(block.X), block.y, block.w)
 
 
 class PartialResult(MapPartitionFunction):

@@ -724,16 +724,8 @@ class DriftDetector:
         """Return a ``Drift`` for each change; of a keyed stream, each key has a detector of its own."""
         if isinstance(stream, KeyedStream):
             return stream.process(Detect(self._detector, self._value)).name("detect drift")
-        keyed = stream.key_by(AllTogether())
+        keyed = stream.key_by(lambda record: "")
         return keyed.process(Detect(self._detector, self._value)).force_non_parallel().name("detect drift")
-
-
-class AllTogether:
-    """One key for all records."""
-
-    def __call__(self, record: Any) -> str:
-        """Return it."""
-        return ""
 
 
 class Detect(KeyedProcessFunction):

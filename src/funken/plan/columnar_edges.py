@@ -83,15 +83,3 @@ def wants_columns(partitioning: Partitioning) -> bool:
     (True, False, False)
     """
     return not getattr(partitioning, "to_records", True)
-
-
-__all__ = [
-    "OF_COLUMNS",
-    "ColumnarForward",
-    "ColumnarGlobal",
-    "ColumnarHash",
-    "ColumnarRebalance",
-    "ColumnarRescale",
-    "PreAggregation",
-    "wants_columns",
-]

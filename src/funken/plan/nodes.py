@@ -212,23 +212,3 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the node by itself: operators share no function object."""
         return by_itself(Node, f"operator {self.name!r}", vars(self))
-
-
-__all__ = [
-    "Broadcast",
-    "Chaining",
-    "Custom",
-    "Forward",
-    "Global",
-    "Hash",
-    "Node",
-    "NodeInput",
-    "Partitioning",
-    "Rebalance",
-    "Rescale",
-    "Shuffle",
-    "by_itself",
-    "load_program",
-    "portable",
-    "program_bytes",
-]

@@ -405,20 +405,3 @@ def _edge(number: EdgeId, given: NodeInput, source: Vertex, target: Vertex) -> E
         target_stage=target.stage,
         buffer_timeout=node.buffer_timeout,
     )
-
-
-__all__ = [
-    "DEFAULT_SLOT_SHARING_GROUP",
-    "Edge",
-    "FusedRun",
-    "LoopHead",
-    "PhysicalPlan",
-    "RuleNote",
-    "Vertex",
-    "check_closed",
-    "compile_plan",
-    "components",
-    "plan_of_chains",
-    "resolve",
-    "resolved_feedback",
-]

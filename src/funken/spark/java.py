@@ -281,6 +281,3 @@ def _drop_old(folder: Path) -> None:
     for archive in archives[_KEPT:]:
         with contextlib.suppress(OSError):
             archive.unlink()  # a JVM that has it mapped keeps it
-
-
-__all__ = ["MINIMUM", "VECTOR_MODULE", "ensure_java", "home_of", "options", "without_vector_module"]

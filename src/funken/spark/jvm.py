@@ -290,20 +290,3 @@ def _is_scalar(converter: Any, value: Any) -> bool:
 def _is_array(converter: Any, value: Any) -> bool:
     numpy: Any = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray) and value.ndim == 1
-
-
-__all__ = [
-    "GONE",
-    "adopt",
-    "forget",
-    "is_free",
-    "is_own",
-    "is_warm",
-    "lives",
-    "lock",
-    "map_in_arrow",
-    "quoted",
-    "spare_imports",
-    "start",
-    "submitted",
-]

@@ -292,6 +292,3 @@ class HeadMailbox:
     def flushes(self) -> bool:
         """Whether the task flushes in this turn if no block is queued."""
         return self._inner.flushes() and not len(self._lane)
-
-
-__all__ = ["Feedback", "Frame", "HeadMailbox", "Peers", "Receive"]

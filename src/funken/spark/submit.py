@@ -470,6 +470,3 @@ def _folder(settings: CheckpointSettings) -> Iterator[str]:
         return
     with temporary_folder("checkpoints") as folder:
         yield folder
-
-
-__all__ = ["BatchRunner", "ContinuousRunner", "MicroBatchRunner", "log_beside", "slots_of"]

@@ -412,6 +412,3 @@ class _ShellClock(SystemClock):
         """Return for how long (s) the task could have run, but did not."""
         delay = super().run_delay()
         return None if delay is None else delay + self._shell.kept()
-
-
-__all__ = ["Deployment", "InputEnded", "SharedWorker", "TaskShell"]

@@ -322,6 +322,3 @@ class StageWorker(SharedWorker):
                     stream.flush()
             remove_all()
             os._exit(0)
-
-
-__all__ = ["SCHEMA", "Fillers", "StageFunction", "StageWorker", "ThreadWatch", "rows_of", "stage_function", "to_batch"]

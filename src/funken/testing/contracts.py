@@ -506,6 +506,3 @@ class _SinkRun:
         self._commits.close()
         self._attempt += 1
         self._begin()
-
-
-__all__ = ["STEPS", "ContractViolation", "DrawnRun", "check_sink", "check_source"]

@@ -361,37 +361,3 @@ OUT_co = TypeVar("OUT_co", covariant=True, default=Any)  # what it gives
 A = TypeVar("A")
 R = TypeVar("R")
 S = TypeVar("S")
-
-
-__all__ = [
-    "ACC",
-    "T1",
-    "T2",
-    "A",
-    "IN1_contra",
-    "IN2_contra",
-    "IN_contra",
-    "K",
-    "K_co",
-    "K_contra",
-    "NAME_co",
-    "OUT_co",
-    "R",
-    "S",
-    "T",
-    "T1_co",
-    "T2_co",
-    "T_co",
-    "T_contra",
-    "V",
-    "W",
-    "W_co",
-    "W_contra",
-    "check_arguments",
-    "check_collection",
-    "check_function",
-    "check_methods",
-    "check_several",
-    "check_stream",
-    "several",
-]

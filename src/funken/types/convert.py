@@ -448,6 +448,3 @@ def _of_struct(made: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
         return value
 
     return convert
-
-
-__all__ = ["ArrowSchema", "ArrowTable", "Convert", "converter", "parquet_file", "python_rows", "python_values"]

@@ -198,6 +198,3 @@ def _deep(record: Any) -> Any:
                 f"operator: {type(error).__name__}: {error}. Emit plain data, or set pipeline.object-reuse to have "
                 "operators share their records."
             ) from error
-
-
-__all__ = ["IMMUTABLE", "can_change", "copied", "copied_block", "copies_of", "distinct", "immutable"]

@@ -743,33 +743,3 @@ def rounded(digits: int) -> Callable[[Any], decimal.Decimal]:
             raise ValueError(f"{shown(value)} is beyond decimal numbers of {digits} digits after the point") from None
 
     return quantized
-
-
-__all__ = [
-    "Show",
-    "TextColumn",
-    "ValueTexts",
-    "boolean",
-    "date_of",
-    "datetime_of",
-    "datetime_of_instant",
-    "decimal_number",
-    "decimal_text",
-    "instant_of",
-    "instant_of_datetime",
-    "instant_text",
-    "limits",
-    "parser_of",
-    "plain_text",
-    "printed",
-    "real_number",
-    "rounded",
-    "shown",
-    "single",
-    "single_number",
-    "time_of",
-    "timestamp_of",
-    "whole_number",
-    "without_zone",
-    "written",
-]

@@ -8,9 +8,10 @@ import pytest
 
 from funken import Configuration, FileSource, Row, StreamExecutionEnvironment, StreamFormat, Types
 from funken.connectors import ByteArraySchema, ConnectorContext, CsvSchema, JsonSchema, SimpleStringSchema
-from funken.connectors.files.csv_files import CsvReaderFormat, HeaderNames, infer_csv
+from funken.connectors.files.csv_files import CsvReaderFormat, infer_csv
 from funken.connectors.files.file_format import split_file
 from funken.connectors.files.line_files import LineFormat
+from funken.connectors.formats.csv_schema import HeaderNames
 from funken.dataset import ExecutionEnvironment
 from funken.io.filesystem import FileStatus
 

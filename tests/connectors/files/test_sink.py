@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.connectors import CommitRequest, CommitterContext, ConnectorContext
-from funken.connectors.files.sink import BucketAssigner, Encoder, FileSink, OutputFileConfig, RollingPolicy
+from funken.connectors.files.part_files import Encoder, OutputFileConfig, RollingPolicy
+from funken.connectors.files.sink import BucketAssigner, FileSink
 from funken.errors import InvalidConfiguration, InvalidProgram, SinkNotWritable
 
 HOUR = 3_600_000

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from funken import Row, RowKind
-from funken.connectors.postgresql.replication import ChangeKind, TableChange
+from funken.connectors.sql.changes import ChangeKind, TableChange
 from funken.errors import InvalidProgram
 from funken.table.connectors.cdc import ChangesToRows
 from funken.table.connectors.contract import TableContext

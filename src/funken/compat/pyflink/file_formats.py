@@ -9,7 +9,7 @@ from funken.compat.pyflink.adoption import not_yet
 from funken.compat.pyflink.formats import CsvSettings
 from funken.compat.pyflink.types import info_of
 from funken.connectors.files import arrow_files, avro_files, csv_files
-from funken.connectors.formats import avro_schema
+from funken.connectors.formats import avro_schema, csv_schema
 from funken.types.info import PickledBytesTypeInfo, Types
 
 AvroSchema = avro_schema.AvroSchema
@@ -123,7 +123,7 @@ class CsvSchemaBuilder(CsvSettings):
     def build(self) -> CsvSchema:
         """Return the schema."""
         self._type_info = Types.ROW_NAMED([name for name, _ in self._columns], [kind for _, kind in self._columns])
-        names = csv_files.HeaderNames.MATCH if self._strict else csv_files.HeaderNames.IGNORE
+        names = csv_schema.HeaderNames.MATCH if self._strict else csv_schema.HeaderNames.IGNORE
         return CsvSchema(self.csv_schema(), self._header, skip_first_row=self._skip_first, names=names)
 
 

@@ -428,17 +428,3 @@ def _stays_on_the_driver(frame: Any, number: int) -> NoReturn:
 
 def _save(source: str, mode: str, options: dict[str, str], frame: Any, number: int) -> None:
     frame.write.format(source).mode(mode).options(**options).save()
-
-
-__all__ = [
-    "SparkSink",
-    "StagedFile",
-    "StagedFormat",
-    "StagedRowsWriter",
-    "StagingSink",
-    "by_columns",
-    "of_one_kind",
-    "preferred",
-    "schema_of",
-    "temporary_folder",
-]

@@ -396,6 +396,3 @@ class ArrowWriter:
             self._convert()
         self._write_group()
         self._writer.close()
-
-
-__all__ = ["OrcFormat", "ParquetFormat"]

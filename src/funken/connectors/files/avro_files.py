@@ -243,6 +243,3 @@ class AvroWriter:
     def finish(self) -> None:
         """Write the last block."""
         self._writer.flush()
-
-
-__all__ = ["AvroFormat"]

@@ -302,9 +302,3 @@ class FileCommitter(Committer):
             with explained(self._base_path, file.hidden):
                 for hidden in (file.hidden, *(file.fresh if isinstance(file, CompactedFile) else ())):
                     locate(self._base_path)[0].remove(hidden)
-
-
-__all__ = [
-    "CompactedFile", "FileCompactStrategy", "FileCompactStrategyBuilder", "FileCompactor", "FormatCompactor",
-    "PendingFile", "Waiting", "WaitingFiles", "copy",
-]  # fmt: skip

@@ -478,6 +478,3 @@ def _kind(texts: list[str]) -> Any:
             continue
         return candidate()
     return Types.STRING()
-
-
-__all__ = ["CsvReaderFormat", "HeaderNames", "infer_csv"]

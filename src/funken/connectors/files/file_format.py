@@ -522,22 +522,3 @@ class BulkFormat:
 
 class CannotMerge(ValueError):
     """These files do not become one; each is committed by itself."""
-
-
-__all__ = [
-    "NAMES",
-    "BulkFormat",
-    "BulkWriter",
-    "CannotMerge",
-    "FileFormat",
-    "FileSplit",
-    "PartitionFields",
-    "RecordReader",
-    "compressed",
-    "compression_of",
-    "decompressed",
-    "matches",
-    "partition_parser",
-    "partitions_of",
-    "split_pattern",
-]

@@ -685,25 +685,3 @@ class RowWriter:
         """End the stream."""
         if self._stream is not None:
             self._stream.close()
-
-
-__all__ = [
-    "CHUNK",
-    "COLUMN_CHUNK",
-    "MARK",
-    "BadBytes",
-    "Charset",
-    "CompressedRows",
-    "LineEncoder",
-    "LineFormat",
-    "RangeLines",
-    "RowWriter",
-    "StreamFormat",
-    "StreamLines",
-    "TextLines",
-    "count_lines",
-    "first_lines",
-    "is_utf_8",
-    "newline_is_a_byte",
-    "split_bytes",
-]

@@ -597,16 +597,3 @@ class FileWriter(SinkWriter):
             with contextlib.suppress(OSError):  # the error that led here matters more
                 locate(self._sink.base_path)[0].remove(names.hidden)
         self._parts, self._pending = {}, []
-
-
-__all__ = [
-    "BasePathBucketAssigner",
-    "BucketAssigner",
-    "BucketContext",
-    "DateTimeBucketAssigner",
-    "Encoder",
-    "FileSink",
-    "OutputFileConfig",
-    "RollingPolicy",
-    "RowFormatBuilder",
-]

@@ -449,15 +449,3 @@ def array_of_times(column: Column, wanted: Any) -> Any:
     if column.zone is not None and wanted.tz is None and len(column.micros):
         without_zone(column.to_list(1)[0])  # raises
     return arrow.array(column.micros.view("M8[us]")).cast(arrow.int64()).cast(wanted)
-
-
-__all__ = [
-    "ArrowColumns",
-    "ArrowRecords",
-    "RowGroup",
-    "RowGroups",
-    "array_of",
-    "batch_of_columns",
-    "check_singles",
-    "check_values",
-]

@@ -353,9 +353,3 @@ def columns_of_values(
 def _column_of_given(given: tuple[Any, bool], kind: Atomic) -> Column | None:
     values, checked = given
     return column_of_values(values, kind, checked) if isinstance(values, list) else values
-
-
-__all__ = [
-    "column_of_array", "column_of_values", "columns_of_batch", "columns_of_values",
-    "has_fields", "is_held", "kind_of_type", "schema_of_file", "schema_of_type",
-]  # fmt: skip

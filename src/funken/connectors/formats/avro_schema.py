@@ -37,7 +37,7 @@ from funken.connectors.formats.record_types import (
 )
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, InvalidProgram
+from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL
 from funken.expr.types import (
     BOOL,
@@ -514,10 +514,7 @@ _LOGICAL: dict[str, Convert] = {
 
 def fastavro() -> Any:
     """Return the library; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module("fastavro")
-    except ImportError:
-        raise EnvironmentNotReady("Avro needs fastavro; install it with: pip install 'funken[avro]'") from None
+    return extras.required("fastavro", "avro", "Avro needs fastavro")
 
 
 @dataclass(frozen=True)
@@ -920,18 +917,3 @@ def _type(kind: Any, name: str) -> Any:
     if arrow.is_struct(kind):
         return _record_schema([kind.field(index) for index in range(kind.num_fields)], name)
     raise InvalidProgram(f"AvroSchema: Avro has no {kind}; declare another type, or pass a schema of Avro.")
-
-
-__all__ = [
-    "AvroColumns",
-    "AvroSchema",
-    "avro_of",
-    "avro_record_schema",
-    "fastavro",
-    "named_of",
-    "own_defaults",
-    "parsed",
-    "value_of",
-    "with_defaults",
-    "writer_of",
-]

@@ -693,15 +693,3 @@ def csv_record_schema(csv_schema: Any, schema: Composite) -> Composite:
     plain = [isinstance(kind, Atomic) and not isinstance(kind.required, ListOf) for kind in schema]
     kinds = [kind if is_plain else Object("value of CSV") for kind, is_plain in zip(schema, plain, strict=True)]
     return schema.with_fields(kinds)
-
-
-__all__ = [
-    "CsvColumns",
-    "CsvSchema",
-    "Delimiters",
-    "HeaderNames",
-    "Quoting",
-    "csv_record_schema",
-    "fields_of",
-    "texts_of",
-]

@@ -181,6 +181,3 @@ def _time_of(name: str, value: int) -> Any:
     except OverflowError:
         raise ValueError(f"{value} as {name.rpartition('.')[2]} is beyond the years 1 to 9999") from None
     return Moment(value, at.isoformat() if name.endswith("Timestamp") else at.time().isoformat())
-
-
-__all__ = ["ChangeRecord", "DebeziumJsonSchema"]

@@ -519,6 +519,3 @@ def _objects_of(data: bytes) -> int | None:
     if not ((text[lines - 1] == _END).all() and (text[lines + 1] == _BRACE).all()):
         return None
     return len(lines) + 1
-
-
-__all__ = ["JsonColumns", "TypedDocuments", "json_record_schema", "odd_name", "sampled_schema"]

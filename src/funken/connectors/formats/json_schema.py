@@ -412,6 +412,3 @@ _TEXTS: dict[Atomic, Callable[[Any], str]] = {
     INT: int.__repr__, FLOAT: _text_of_float, BOOL: {False: "false", True: "true"}.__getitem__, STR: encode_basestring_ascii,
     NONE: {None: "null"}.__getitem__, NUMBER: _text_of_number,
 }  # fmt: skip
-
-
-__all__ = ["JsonSchema", "documents_by", "documents_of", "json_text", "parsed"]

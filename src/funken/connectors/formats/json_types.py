@@ -436,9 +436,3 @@ def scalar_type(single: str) -> Any:
         low, high = parsing.limits(int(single.removeprefix("int")))
         return Annotated[int, importlib.import_module("msgspec").Meta(ge=low, le=high)]
     return {"text": str, "boolean": bool, "double": float, "whole": int}[single]
-
-
-__all__ = [
-    "JsonLeaves", "Moment", "NeedsConversionError", "has_decimals", "parsed_exactly", "reader_of", "scalar_type", "single_of",
-    "strict_type", "without_decimals", "writer_of",
-]  # fmt: skip

@@ -16,6 +16,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, cast
 
+from funken import extras
 from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.formats.arrow_columns import columns_of_values
@@ -29,7 +30,7 @@ from funken.connectors.formats.record_types import (
 )
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidProgram
+from funken.errors import InvalidProgram
 from funken.expr.types import Type, atomic_fields
 from funken.types import text as parsing
 from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo, Types
@@ -353,12 +354,7 @@ def _enum(kind: Any, value: Any) -> int:
 
 
 def _protobuf(module: str) -> Any:
-    try:
-        return importlib.import_module(f"google.protobuf.{module}")
-    except ImportError:
-        raise EnvironmentNotReady(
-            "protocol buffers need protobuf; install it with: pip install 'funken[protobuf]'"
-        ) from None
+    return extras.required(f"google.protobuf.{module}", "protobuf", "protocol buffers need protobuf")
 
 
 @dataclass(frozen=True)
@@ -588,6 +584,3 @@ def place_of(descriptor: Any) -> bytes:
             left >>= 7
         found.append(left)
     return bytes(found)
-
-
-__all__ = ["ProtobufSchema", "declared_of", "fields_of", "fill", "place_of", "without_place"]

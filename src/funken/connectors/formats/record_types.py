@@ -737,23 +737,3 @@ _BYTE, _SHORT = _whole_of(8), _whole_of(16)
 
 def _bytes(value: Any) -> Any:
     return bytes(each & 0xFF for each in value) if isinstance(value, list | tuple) else value
-
-
-__all__ = [
-    "Leaves",
-    "RecordShape",
-    "StoredLeaves",
-    "arrow_type",
-    "as_document",
-    "element_declared",
-    "field_types",
-    "flat_shape",
-    "from_documents",
-    "getter",
-    "has_other_values",
-    "names_of",
-    "schema_of_records",
-    "shape_of",
-    "shape_of_dicts",
-    "without_null",
-]

@@ -374,8 +374,3 @@ class ConfluentProtobufSchema(_Named):
 
 def _with_protobuf(inner: ProtobufSchema, registry: Any, subject: Any, schema: Any, auto_register: bool) -> Any:
     return ConfluentProtobufSchema(registry, inner.message, subject, schema, inner.record_type, auto_register)
-
-
-__all__ = [
-    "ConfluentAvroSchema", "ConfluentJsonSchema", "ConfluentProtobufSchema", "SchemaRegistryClient", "framed", "unframed",
-]  # fmt: skip

@@ -137,6 +137,3 @@ class JsonTexts:
 @functools.lru_cache(maxsize=64)
 def _columns_of(schema: Type, wanted: tuple[int, ...] | None) -> JsonColumns:
     return JsonColumns(schema, wanted)
-
-
-__all__ = ["JsonTexts", "lines_of_text", "messages_of_text", "text_schema", "with_samples"]

@@ -5,12 +5,12 @@ Properties are librdkafka's; those of Flink's connector and of the Java client t
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from funken.errors import EnvironmentNotReady, InvalidConfiguration
+from funken import extras
+from funken.errors import InvalidConfiguration
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +35,7 @@ _SECRETS = ("password", "secret", "oauthbearer.config", "key.pem", "ssl.key")
 
 def confluent(module: str = "confluent_kafka") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Kafka connectors need confluent-kafka ({error}); install it with: pip install 'funken[kafka]'."
-        ) from error
+    return extras.required(module, "kafka", "the Kafka connectors need confluent-kafka")
 
 
 def check_properties(properties: Mapping[str, str], who: str) -> None:
@@ -94,15 +89,3 @@ class LastError:
     def because(self) -> str:
         """Return the error in brackets, if there is one."""
         return f" ({self.text})" if self.text else ""
-
-
-__all__ = [
-    "REQUEST_TIMEOUT_S",
-    "SOURCE_PROPERTIES",
-    "LastError",
-    "check_properties",
-    "confluent",
-    "is_secret",
-    "made",
-    "message_of",
-]

@@ -678,26 +678,3 @@ def _address(server: str) -> tuple[str, int]:
     if not host or not port.isdigit():
         host, port = server.strip().rpartition("://")[2], "9092"
     return host.strip("[]"), int(port)
-
-
-__all__ = [
-    "CONCURRENT_TRANSACTIONS",
-    "NOT_ALLOWED",
-    "RETRIABLE",
-    "TIMEOUT_S",
-    "BrokerTransactionAdmin",
-    "Connection",
-    "OpenTransaction",
-    "PreparedTransaction",
-    "Reader",
-    "Scram",
-    "Security",
-    "TransactionAdmin",
-    "TransactionDescription",
-    "bytes_field",
-    "compact_text",
-    "error_name",
-    "probes_of",
-    "text",
-    "uvarint",
-]

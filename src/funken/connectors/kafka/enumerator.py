@@ -388,14 +388,3 @@ class Cluster:
                     f"{message_of(each.error)}; allow this user to read it."
                 ) from self._kafka.KafkaException(each.error)
         return {KafkaTopicPartition(each.topic, each.partition): each.offset for each in answer}
-
-
-__all__ = [
-    "Cluster",
-    "KafkaEnumerator",
-    "KafkaOffsetResetStrategy",
-    "KafkaOffsetsInitializer",
-    "KafkaPartitionSplit",
-    "KafkaTopicPartition",
-    "Subscription",
-]

@@ -534,15 +534,3 @@ def _record(key: KafkaTopicPartition, message: Any) -> ConsumerRecord:
         key.topic, key.partition, message.offset(), None if at < 0 else at, message.key(), message.value(),
         tuple(headers) if headers else (),
     )  # fmt: skip
-
-
-__all__ = [
-    "BROKERS_AWAY_MS",
-    "ConsumerRecord",
-    "KafkaReader",
-    "KafkaRecordDeserializationSchema",
-    "KafkaRecordSerializationSchema",
-    "KafkaRecordSerializationSchemaBuilder",
-    "KafkaTopicSelector",
-    "ProducerRecord",
-]

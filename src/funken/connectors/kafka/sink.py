@@ -800,14 +800,3 @@ class KafkaSinkBuilder:
                 )
             Security.of(sink.properties)
         return replace(sink, servers=servers)
-
-
-__all__ = [
-    "KafkaCommitter",
-    "KafkaSink",
-    "KafkaSinkBuilder",
-    "KafkaWriter",
-    "SinkSettings",
-    "TransactionalKafkaWriter",
-    "Transport",
-]

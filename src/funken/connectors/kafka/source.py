@@ -287,6 +287,3 @@ class KafkaSourceBuilder:
         check_schema(source.deserializer, DeserializationSchema, "Kafka source")
         check_properties(source.properties, "Kafka source")
         return replace(source, servers=servers)
-
-
-__all__ = ["KafkaSource", "KafkaSourceBuilder"]

@@ -556,21 +556,3 @@ class NativeRun:
     def messages(self) -> list[Any]:
         """There are no objects: who wants keys and headers is given ``MessageRun``s."""
         raise NotImplementedError
-
-
-__all__ = [
-    "LIBRARY",
-    "SWITCH",
-    "ConsumerMessages",
-    "Fetched",
-    "Fetcher",
-    "MessageBlock",
-    "MessageRun",
-    "Messages",
-    "NativeMessages",
-    "Place",
-    "Report",
-    "Run",
-    "load",
-    "messages_of",
-]

@@ -384,6 +384,3 @@ def _is_whole(event: Any) -> bool:
 
 def _unquoted(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
-
-
-__all__ = ["BinlogStream", "EventReader", "LogPosition", "LoggedChanges"]

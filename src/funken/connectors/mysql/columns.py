@@ -257,6 +257,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     return str(value) if isinstance(value, datetime.date | datetime.time | datetime.timedelta) else value
-
-
-__all__ = ["MySqlColumn", "MySqlKey", "columns_of", "columns_wanted", "json_text", "log_converters"]

@@ -133,6 +133,3 @@ class MySqlDatabase(SqlDatabase):
         default = _LOST if number in _TRANSIENT else "see what MySQL says"
         remedy = _REMEDIES.get(number, default)
         return SqlProblem(f"{self!r}: {text[0] or 'the connection is lost'} ({number})", remedy, number in _TRANSIENT)
-
-
-__all__ = ["MySqlDatabase", "pymysql"]

@@ -431,6 +431,3 @@ def _ranks(upto: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
 def _rank(value: Any) -> tuple[bool, Any]:
     """A date that there is not (0000-00-00) comes first."""
     return value is not None, value
-
-
-__all__ = ["ChangesInPages", "MySqlCdcReader", "MySqlCdcSplit", "MySqlPage", "position_of"]

@@ -266,6 +266,3 @@ class MySqlCdcEnumerator(ListedSplits):
                     "correct file and position."
                 )
         return position
-
-
-__all__ = ["MySqlCdcEnumerator", "MySqlCdcSource", "StartupOptions"]

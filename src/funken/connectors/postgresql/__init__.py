@@ -5,9 +5,10 @@ client; ``client.py`` does, when it is needed. May import ``connectors``, ``conn
 """
 
 from funken.connectors.postgresql.database import InfiniteDate, InfiniteDatetime, PostgresDatabase, Unrepresentable
-from funken.connectors.postgresql.replication import UNCHANGED, ChangeKind, TableChange
+from funken.connectors.postgresql.replication import UNCHANGED
 from funken.connectors.postgresql.sink import PostgresSink
 from funken.connectors.postgresql.source import PostgresCdcSource
+from funken.connectors.sql.changes import ChangeKind, TableChange
 
 __all__ = [
     "UNCHANGED",

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import datetime
 import enum
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
+from funken import extras
 from funken.connectors.sql.database import SqlDatabase, SqlProblem
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, ValueDoesNotFit
+from funken.errors import InvalidConfiguration, ValueDoesNotFit
 
 # ---- psycopg, imported when it is needed.
 
 
 def psycopg(module: str = "psycopg") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the PostgreSQL connectors need psycopg 3 ({error}); install it with: pip install 'funken[postgresql]'."
-        ) from error
+    return extras.required(module, "postgresql", "the PostgreSQL connectors need psycopg 3")
 
 
 # ---- Values that PostgreSQL has and Python's types have not: infinite dates, dates BC or beyond 9999,
@@ -339,16 +334,3 @@ class PostgresDatabase(SqlDatabase):
         if operational:
             return "08000", "start the server, or correct host and port", True
         return "", "see what the client says", False
-
-
-__all__ = [
-    "LOCK_TIMEOUT_S",
-    "InfiniteDate",
-    "InfiniteDatetime",
-    "PostgresDatabase",
-    "Unrepresentable",
-    "culprit",
-    "psycopg",
-    "register",
-    "text_loader",
-]

@@ -449,17 +449,3 @@ class ReplicationStream:
 
 def _state_of(result: Any) -> str:
     return (result.error_field(psycopg("psycopg.pq").DiagnosticField.SQLSTATE) or b"").decode()
-
-
-__all__ = [
-    "UNCHANGED",
-    "ChangeDecoder",
-    "ChangeKind",
-    "CommittedTransaction",
-    "ReplicationStream",
-    "TableChange",
-    "TransactionSnapshot",
-    "Unchanged",
-    "lsn_of",
-    "lsn_text",
-]

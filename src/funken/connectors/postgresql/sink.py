@@ -319,6 +319,3 @@ class PreparingWriter(SinkWriter):
         if connection is not None:
             with suppress(psycopg().Error):
                 connection.close()
-
-
-__all__ = ["PostgresCommitter", "PostgresSink", "PreparedRows"]

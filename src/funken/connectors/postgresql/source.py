@@ -21,15 +21,14 @@ from funken.connectors.base import (
 )
 from funken.connectors.postgresql.database import PostgresDatabase
 from funken.connectors.postgresql.replication import (
-    ChangeKind,
     CommittedTransaction,
     ReplicationStream,
-    TableChange,
     TransactionSnapshot,
     lsn_of,
     lsn_text,
 )
 from funken.connectors.schemas import size_of_rows as bytes_of
+from funken.connectors.sql.changes import ChangeKind, TableChange
 from funken.connectors.sql.database import Background, SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -646,6 +645,3 @@ class CdcEnumerator(ListedSplits):
         )
         (position,) = cursor.fetchone()
         return lsn_of(position)
-
-
-__all__ = ["CdcReader", "CdcSplit", "PostgresCdcSource", "SeenChanges", "SnapshotPage", "extended"]

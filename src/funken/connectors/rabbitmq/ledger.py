@@ -167,6 +167,3 @@ class MessageLedger:
         remembered[message_id] = None
         if len(remembered) > self._remember:
             del remembered[next(iter(remembered))]
-
-
-__all__ = ["Acks", "MessageLedger"]

@@ -391,6 +391,3 @@ class Publisher:
             )
         with self._changed:
             self._changed.notify_all()
-
-
-__all__ = ["AWAY_S", "WINDOW", "Consumer", "Delivery", "Link", "LinkUser", "Publisher"]

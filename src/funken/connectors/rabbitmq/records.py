@@ -130,6 +130,3 @@ def _checked(properties: Mapping[str, Any]) -> Mapping[str, Any]:
                 + (f"did you mean {near[0]!r}?" if near else "put it into its headers: {'headers': {...}}.")
             )
     return properties
-
-
-__all__ = ["PROPERTIES", "Publication", "RMQDeserializationSchema", "RMQMessage", "RMQSinkPublishOptions", "message_of"]

@@ -7,7 +7,6 @@ It travels to the tasks; a password in it is in no ``repr`` and in no error. Wha
 
 from __future__ import annotations
 
-import importlib
 import logging
 import ssl
 from collections.abc import Callable, Mapping
@@ -15,8 +14,9 @@ from dataclasses import field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from funken import extras
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import pause as wait_for
 
@@ -33,12 +33,7 @@ _STRANGE = (
 
 def pika(module: str = "pika") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        found = importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the RabbitMQ connectors need pika ({error}); install it with: pip install 'funken[rabbitmq]'."
-        ) from error
+    found = extras.required(module, "rabbitmq", "the RabbitMQ connectors need pika")
     own = logging.getLogger("pika")
     if own.level == logging.NOTSET:  # it logs every failed attempt as an error, also those that are repeated
         own.setLevel(logging.CRITICAL)
@@ -495,22 +490,3 @@ def _ignore(*delivered: Any) -> None:
 def _close(connection: Any) -> None:
     if connection.is_open:
         connection.close()
-
-
-__all__ = [
-    "FIRST_PAUSE_S",
-    "PREFETCH",
-    "Lost",
-    "NotTaken",
-    "RMQConnectionConfig",
-    "RMQConnectionConfigBuilder",
-    "blocking",
-    "check_queue",
-    "check_target",
-    "code_of",
-    "errors",
-    "passes",
-    "pika",
-    "problem",
-    "root_of",
-]

@@ -120,6 +120,3 @@ class RMQWriter(SinkWriter):
     def close(self) -> None:
         """Leave the server."""
         self._publisher.link.stop()
-
-
-__all__ = ["RMQSink", "RMQWriter"]

@@ -292,6 +292,3 @@ class _Consumers(SplitEnumerator):
 
     def restore(self, snapshot: Any) -> None:
         """Nothing is kept: shares are the same in every attempt."""
-
-
-__all__ = ["RMQReader", "RMQSource", "RMQSplit"]

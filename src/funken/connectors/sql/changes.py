@@ -33,6 +33,3 @@ class TableChange(NamedTuple):
     after: dict[str, Any] | None
     lsn: int = 0
     timestamp: int = 0
-
-
-__all__ = ["ChangeKind", "TableChange"]

@@ -8,7 +8,6 @@ talks to a database goes through ``patiently``: transient errors are retried a f
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sqlite3
 import threading
@@ -20,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from funken import extras
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 
@@ -227,12 +227,7 @@ class EngineDatabase(SqlDatabase):
     url: str = field(repr=False)  # there may be a password in it
 
     def _sqlalchemy(self) -> Any:
-        try:
-            return importlib.import_module("sqlalchemy")
-        except ImportError as error:
-            raise EnvironmentNotReady(
-                f"EngineDatabase needs SQLAlchemy ({error}); install it with: pip install 'funken[sqlalchemy]'."
-            ) from error
+        return extras.required("sqlalchemy", "sqlalchemy", "EngineDatabase needs SQLAlchemy")
 
     @cached_property
     def _engine(self) -> Any:
@@ -414,16 +409,3 @@ class SqlLookup:
 
 def _failed(problem: SqlProblem) -> SourceNotReadable:
     return SourceNotReadable(f"a lookup fails: {problem}")
-
-
-__all__ = [
-    "TRIES",
-    "Background",
-    "EngineDatabase",
-    "SqlDatabase",
-    "SqlLookup",
-    "SqlProblem",
-    "SqlSession",
-    "SqliteDatabase",
-    "patiently",
-]

@@ -247,6 +247,3 @@ class StagedCommitter(MarkingCommitter):
     def close(self) -> None:
         """Close the connection."""
         self._session.close()
-
-
-__all__ = ["NOTES", "SqlSink", "SqlWriter"]

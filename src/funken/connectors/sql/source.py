@@ -306,6 +306,3 @@ class SqlReader(PolledReader):
         source, query = self._source, " ".join(self._source.query.split())
         after = "" if split.after is None else f", rows after {source.column} = {split.after!r}"
         return f"operator {self.context.operator!r} cannot read the query {query[:200]!r} (range {split.id}{after})"
-
-
-__all__ = ["SqlSource"]

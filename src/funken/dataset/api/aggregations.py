@@ -8,7 +8,7 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from operator import add
 from typing import Any
@@ -378,24 +378,19 @@ class _DrawEach(_Draw):
         return iter(best)
 
 
-class _Largest:
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def __call__(self, drawn: Iterable[Any]) -> Iterator[Any]:
-        """Return the records with the greatest weights."""
-        return (value for _, _, value in heapq.nlargest(self._size, drawn, key=_weight))
+def _largest(size: int, drawn: Iterable[Any]) -> Iterator[Any]:
+    """Return the records with the greatest weights."""
+    return (value for _, _, value in heapq.nlargest(size, drawn, key=_weight))
 
 
-class _LargestOfEach(_Largest):
-    def __call__(self, drawn: Iterable[Any]) -> Iterator[Any]:
-        """Return, for each draw, the record with the greatest weight."""
-        best: dict[int, tuple[float, int, Any]] = {}
-        for candidate in drawn:
-            so_far = best.get(candidate[1])
-            if so_far is None or candidate[0] > so_far[0]:
-                best[candidate[1]] = candidate
-        return (value for _, _, value in best.values())
+def _largest_of_each(drawn: Iterable[Any]) -> Iterator[Any]:
+    """Return, for each draw, the record with the greatest weight."""
+    best: dict[int, tuple[float, int, Any]] = {}
+    for candidate in drawn:
+        so_far = best.get(candidate[1])
+        if so_far is None or candidate[0] > so_far[0]:
+            best[candidate[1]] = candidate
+    return (value for _, _, value in best.values())
 
 
 def _weight(drawn: tuple[float, int, Any]) -> float:
@@ -407,8 +402,8 @@ def sampler_with_size(with_replacement: bool, size: int, seed: int | None) -> tu
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise InvalidProgram(f"sample_with_size(): the size {size!r} has to be a whole number, 0 or more.")
     if with_replacement:
-        return _DrawEach(size, seed), _LargestOfEach(size)
-    return _Draw(size, seed), _Largest(size)
+        return _DrawEach(size, seed), _largest_of_each
+    return _Draw(size, seed), partial(_largest, size)
 
 
 def group_functions(function: Any, combine: Any) -> tuple[DataSetFunction, DataSetFunction | None]:

@@ -153,7 +153,11 @@ class ExecutionEnvironment:
         parallelism = self._configuration.get(config.PARALLELISM)
         if parallelism > 0:
             return parallelism
-        return cluster().default_parallelism(self._spark) if self._on_spark else os.cpu_count() or 1
+        return (
+            importlib.import_module("funken.spark.barrier").default_parallelism(self._spark)
+            if self._on_spark
+            else os.cpu_count() or 1
+        )
 
     def set_parallelism(self, parallelism: int) -> ExecutionEnvironment:
         """Set the number of tasks per operator."""

@@ -49,6 +49,3 @@ def family(name: Literal["JoinOperator"]) -> type[JoinOperator]: ...
 def family(name: str) -> Any:
     """Return a class of the family by its name."""
     return getattr(import_module(_MODULES[name]), name)
-
-
-__all__ = ["family"]

@@ -46,7 +46,7 @@ from funken.errors import TaskLost
 from funken.ids import Millis
 from funken.io.storage import open_storage
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskFailed, TaskId, TaskStarted
-from funken.spark.barrier import default_parallelism, run_stage
+from funken.spark.barrier import run_stage
 from funken.timing.clock import Clock, SystemClock
 
 # ---- The driver's half of a batch job: introduces the workers to each other, ends supersteps, takes results.
@@ -264,6 +264,3 @@ def _log_restart(name: str, error: Exception, delay: int, master: BatchMaster) -
         "job %r is restarted in %d ms, from %s, because it failed: %s", name, delay,
         " and ".join(places) or "the beginning", str(error).splitlines()[0],
     )  # fmt: skip
-
-
-__all__ = ["BatchMaster", "Commands", "default_parallelism", "run"]

@@ -19,7 +19,6 @@ from funken.dataset.memory.manager import (
     Block,
     BlockCache,
     Blocks,
-    Extent,
     PushBack,
     Share,
     blocks_of,
@@ -29,6 +28,7 @@ from funken.dataset.memory.manager import (
 from funken.dataset.memory.sorter import Column
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.expr.types import INT
+from funken.io.spill import Extent
 from funken.state.keygroups import stable_hash
 
 if TYPE_CHECKING:

@@ -417,26 +417,3 @@ class BlockCache:
         """Drop everything."""
         self._kept.clear()
         self._share.close()
-
-
-__all__ = [
-    "BLOCK_RECORDS",
-    "MIN_SHARE",
-    "PROTOCOL",
-    "Block",
-    "BlockCache",
-    "BlockQueue",
-    "Blocks",
-    "Extent",
-    "MemoryManager",
-    "PushBack",
-    "Share",
-    "SpillFile",
-    "SpillSpace",
-    "blocks_of",
-    "dump",
-    "load",
-    "records_of",
-    "weighed",
-    "weight",
-]

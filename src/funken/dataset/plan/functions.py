@@ -10,6 +10,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from funken import Function
@@ -53,7 +54,8 @@ class DataSetFunction:
         return inspect.isgeneratorfunction(self.bind())
 
     def __str__(self) -> str:
-        name = getattr(self.target, "__qualname__", None) or type(self.target).__qualname__
+        target = self.target.func if isinstance(self.target, partial) else self.target
+        name = getattr(target, "__qualname__", None) or type(target).__qualname__
         return "function" if "<lambda>" in name else str(name).rpartition("<locals>.")[2]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import islice, pairwise
 from typing import Any
 
@@ -324,12 +324,14 @@ def _parts(graph: GraphBase, layout: PartLayout) -> DataSet:
     chunks = graph._given_chunks
     if chunks is None:
         chunks = graph.get_edges().map_partition(edge_chunks).name("chunks of edges")
-    begun = chunks.flat_map(_ToTargets(count, layout)).name("edges to targets")
+    begun = chunks.flat_map(partial(_to_targets, count, layout)).name("edges to targets")
     initializer = graph._initializer if layout.values and graph._given_vertices is None else None
     if graph._given_vertices is not None:
         vertices = graph.get_vertices().map_partition(vertex_chunks)
-        begun = begun.union(vertices.flat_map(_ToParts(count, layout.values)).name("vertices to parts"))
-    numbered = begun.group_by(0).reduce_group(_Number(count, layout.backward, initializer)).name("numbers of targets")
+        begun = begun.union(vertices.flat_map(partial(_to_parts, count, layout.values)).name("vertices to parts"))
+    numbered = (
+        begun.group_by(0).reduce_group(partial(_number, count, layout.backward, initializer)).name("numbers of targets")
+    )
     return numbered.group_by(0).reduce_group(_Assemble(count, layout)).name("parts")
 
 
@@ -344,29 +346,25 @@ def _split(owner: Any, count: int, *arrays: Any) -> Iterator[tuple[int, list[Any
             yield part, [None if array is None else array[chosen] for array in arrays]
 
 
-class _ToTargets:
-    def __init__(self, count: int, layout: PartLayout) -> None:
-        self._count, self._layout = count, layout
-
-    def __call__(self, chunk: Any) -> Iterator[Any]:
-        """Send edges to the parts of their targets, and the ids of sources to their own."""
-        source, target, values = chunk
-        keys = keys_of(self._count)
-        weight = _weights(values) if self._layout.weights else None
-        if self._layout.reverse:
-            source, target = target, source
-        if self._layout.both or self._layout.backward:
-            if self._layout.backward:  # the weight says which way an edge goes
-                weight = np.repeat(np.array([0.0, 1.0]), len(source))
-            elif self._layout.ways:
-                weight = np.repeat(np.array([FORTH, BACK]), len(source))
-            elif weight is not None:
-                weight = np.concatenate([weight, weight])
-            source, target = joined([source, target]), joined([target, source])
-        for part, found in _split(parts_of(target, self._count), self._count, source, target, weight):
-            yield (keys[part], _EDGES, *found)
-        for part, (ids,) in _split(parts_of(source, self._count), self._count, source):
-            yield keys[part], _IDS, IdIndex([ids]).ids
+def _to_targets(count: int, layout: PartLayout, chunk: Any) -> Iterator[Any]:
+    """Send edges to the parts of their targets, and the ids of sources to their own."""
+    source, target, values = chunk
+    keys = keys_of(count)
+    weight = _weights(values) if layout.weights else None
+    if layout.reverse:
+        source, target = target, source
+    if layout.both or layout.backward:
+        if layout.backward:  # the weight says which way an edge goes
+            weight = np.repeat(np.array([0.0, 1.0]), len(source))
+        elif layout.ways:
+            weight = np.repeat(np.array([FORTH, BACK]), len(source))
+        elif weight is not None:
+            weight = np.concatenate([weight, weight])
+        source, target = joined([source, target]), joined([target, source])
+    for part, found in _split(parts_of(target, count), count, source, target, weight):
+        yield (keys[part], _EDGES, *found)
+    for part, (ids,) in _split(parts_of(source, count), count, source):
+        yield keys[part], _IDS, IdIndex([ids]).ids
 
 
 def _weights(values: Any) -> Any:
@@ -380,42 +378,34 @@ def _weights(values: Any) -> Any:
     )
 
 
-class _ToParts:
-    def __init__(self, count: int, values: bool) -> None:
-        self._count, self._values = count, values
-
-    def __call__(self, chunk: Any) -> Iterator[Any]:
-        """Send vertices to their parts."""
-        ids, values = chunk
-        keys = keys_of(self._count)
-        for part, found in _split(parts_of(ids, self._count), self._count, ids, values if self._values else None):
-            yield (keys[part], _VERTICES, *found)
+def _to_parts(count: int, with_values: bool, chunk: Any) -> Iterator[Any]:
+    """Send vertices to their parts."""
+    ids, values = chunk
+    keys = keys_of(count)
+    for part, found in _split(parts_of(ids, count), count, ids, values if with_values else None):
+        yield (keys[part], _VERTICES, *found)
 
 
-class _Number:
-    def __init__(self, count: int, backward: bool, initializer: Any = None) -> None:
-        self._count, self._backward, self._initializer = count, backward, initializer
-
-    def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
-        """Number the vertices of a part; send its in-edges on to the parts of their sources."""
-        records = list(group)
-        key = records[0][0]
-        keys = keys_of(self._count)
-        edges = [record[2:] for record in records if record[1] == _EDGES]
-        named = [record[2] for record in records if record[1] != _EDGES] + [target for _, target, _ in edges]
-        index = IdIndex(named)
-        in_degree = np.zeros(len(index.ids), np.int64)
-        for source, target, weight in edges:
-            places = index.places(target)
-            forth = places[weight == 0.0] if self._backward else places
-            in_degree += np.bincount(forth, minlength=len(in_degree))
-            numbers = places.astype(np.int64) * self._count + keys.index(key)
-            for part, found in _split(parts_of(source, self._count), self._count, source, numbers, weight):
-                yield (keys[part], _EDGES, *found)
-        values = _values(records, index)
-        if self._initializer is not None:  # of each vertex, not of each end of an edge
-            values = column([self._initializer(each) for each in index.ids.tolist()])
-        yield key, _IDS, index.ids, values, in_degree
+def _number(count: int, backward: bool, initializer: Any, group: Iterable[Any]) -> Iterator[Any]:
+    """Number the vertices of a part; send its in-edges on to the parts of their sources."""
+    records = list(group)
+    key = records[0][0]
+    keys = keys_of(count)
+    edges = [record[2:] for record in records if record[1] == _EDGES]
+    named = [record[2] for record in records if record[1] != _EDGES] + [target for _, target, _ in edges]
+    index = IdIndex(named)
+    in_degree = np.zeros(len(index.ids), np.int64)
+    for source, target, weight in edges:
+        places = index.places(target)
+        forth = places[weight == 0.0] if backward else places
+        in_degree += np.bincount(forth, minlength=len(in_degree))
+        numbers = places.astype(np.int64) * count + keys.index(key)
+        for part, found in _split(parts_of(source, count), count, source, numbers, weight):
+            yield (keys[part], _EDGES, *found)
+    values = _values(records, index)
+    if initializer is not None:  # of each vertex, not of each end of an edge
+        values = column([initializer(each) for each in index.ids.tolist()])
+    yield key, _IDS, index.ids, values, in_degree
 
 
 def _values(records: list[Any], index: IdIndex) -> Any:

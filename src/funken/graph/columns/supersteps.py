@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def run_program(graph: GraphBase, program: PartProgram, supersteps: int, name: s
     iteration.register_aggregation_convergence_criterion(program.converges, DoubleSumAggregator(), program.ended)
     step = made.co_group(iteration).where(0).equal_to(0).using(_Step(program, name)).name(name)
     states = iteration.close_with(step).filter(_is_state)
-    return made.co_group(states).where(0).equal_to(0).using(_Results(program)).name(f"{name}: results")
+    return made.co_group(states).where(0).equal_to(0).using(partial(_results, program)).name(f"{name}: results")
 
 
 def _begin(part: Any) -> Any:
@@ -129,15 +130,11 @@ class _Step:
             yield keys[target], _MESSAGE, arrays
 
 
-class _Results:
-    def __init__(self, program: PartProgram) -> None:
-        self._program = program
-
-    def __call__(self, found: Iterable[Any], states: Iterable[Any]) -> Iterator[Any]:
-        """Return the records of one part."""
-        ((_, part),) = found
-        ((_, _, state),) = states
-        yield from self._program.results(part, state)
+def _results(program: PartProgram, found: Iterable[Any], states: Iterable[Any]) -> Iterator[Any]:
+    """Return the records of one part."""
+    ((_, part),) = found
+    ((_, _, state),) = states
+    yield from program.results(part, state)
 
 
 # ---- what programs are made of
@@ -368,39 +365,35 @@ def common_neighbors(graph: GraphBase, by_degree: bool) -> DataSet:
 
     The sum counts the common neighbours; with ``by_degree``, one counts 1 / ln(its degree).
     """
-    pairs = undirected_parts(graph).flat_map(_Pairs(by_degree)).name("pairs of neighbours")
+    pairs = undirected_parts(graph).flat_map(partial(_pairs, by_degree)).name("pairs of neighbours")
     summed = pairs.group_by(0).reduce_group(_summed).name("common neighbours")
     return resolved(graph, summed, 2)
 
 
-class _Pairs:
-    def __init__(self, by_degree: bool) -> None:
-        self._by_degree = by_degree
-
-    def __call__(self, found: Any) -> Iterator[Any]:
-        """Yield (key of the first one's part, numbers, numbers, sums)."""
-        part: GraphPart = found[1]
-        source = joined([route.source for route in part.routes])
-        target = joined([route.target_of_each().astype(np.int64) * part.parts + route.part for route in part.routes])
-        order = np.lexsort((target, source))
-        source, target = source[order], target[order]
-        ends = np.cumsum(part.out_degree)[source] if len(source) else source
-        later = ends - np.arange(len(source)) - 1  # how many neighbours of the same vertex come behind
-        bounds = np.concatenate([[0], np.cumsum(later)])
-        weight = 1.0 / np.log(np.maximum(part.out_degree, 2)) if self._by_degree else np.ones(len(part))
-        begin = 0
-        keys = keys_of(part.parts)
-        while begin < len(source):
-            end = max(begin + 1, int(np.searchsorted(bounds, bounds[begin] + PAIRS, side="right")) - 1)
-            counts = later[begin:end]
-            first = np.repeat(np.arange(begin, end), counts)
-            second = first + 1 + np.arange(len(first)) - np.repeat(bounds[begin:end] - bounds[begin], counts)
-            one, other, sums = totals(target[first], target[second], weight[source[first]])
-            for owner in range(part.parts):
-                chosen = one % part.parts == owner
-                if chosen.any():
-                    yield keys[owner], one[chosen], other[chosen], sums[chosen]
-            begin = end
+def _pairs(by_degree: bool, found: Any) -> Iterator[Any]:
+    """Yield (key of the first one's part, numbers, numbers, sums)."""
+    part: GraphPart = found[1]
+    source = joined([route.source for route in part.routes])
+    target = joined([route.target_of_each().astype(np.int64) * part.parts + route.part for route in part.routes])
+    order = np.lexsort((target, source))
+    source, target = source[order], target[order]
+    ends = np.cumsum(part.out_degree)[source] if len(source) else source
+    later = ends - np.arange(len(source)) - 1  # how many neighbours of the same vertex come behind
+    bounds = np.concatenate([[0], np.cumsum(later)])
+    weight = 1.0 / np.log(np.maximum(part.out_degree, 2)) if by_degree else np.ones(len(part))
+    begin = 0
+    keys = keys_of(part.parts)
+    while begin < len(source):
+        end = max(begin + 1, int(np.searchsorted(bounds, bounds[begin] + PAIRS, side="right")) - 1)
+        counts = later[begin:end]
+        first = np.repeat(np.arange(begin, end), counts)
+        second = first + 1 + np.arange(len(first)) - np.repeat(bounds[begin:end] - bounds[begin], counts)
+        one, other, sums = totals(target[first], target[second], weight[source[first]])
+        for owner in range(part.parts):
+            chosen = one % part.parts == owner
+            if chosen.any():
+                yield keys[owner], one[chosen], other[chosen], sums[chosen]
+        begin = end
 
 
 def totals(one: Any, other: Any, values: Any) -> tuple[Any, Any, Any]:

@@ -7,6 +7,7 @@ less those that are closed. Those with one connected pair follow from the number
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, pairwise, permutations
 from math import comb
 from typing import Any
@@ -207,16 +208,11 @@ def mask_of(uv: Any, uw: Any, vw: Any) -> Any:
     return uv << 4 | uw << 2 | vw
 
 
-class _Triangles:
-    def __init__(self, count: int, ways: bool) -> None:
-        self._count, self._ways = count, ways
-
-    def __call__(self, group: Iterable[Any]) -> Iterator[Any]:
-        """Yield arrays of global numbers, and the directions."""
-        count = self._count
-        for x, y, z, u, v, w, *ways in _found(group):
-            numbers = u * count + x, v * count + y, w * count + z
-            yield (*numbers, mask_of(*ways)) if self._ways else numbers
+def _triangles(count: int, with_ways: bool, group: Iterable[Any]) -> Iterator[Any]:
+    """Yield arrays of global numbers, and the directions."""
+    for x, y, z, u, v, w, *ways in _found(group):
+        numbers = u * count + x, v * count + y, w * count + z
+        yield (*numbers, mask_of(*ways)) if with_ways else numbers
 
 
 def triangle_count(graph: GraphBase) -> DataSet:
@@ -226,7 +222,7 @@ def triangle_count(graph: GraphBase) -> DataSet:
 
 def triangle_numbers(graph: GraphBase, layout: PartLayout = UNDIRECTED) -> DataSet:
     """Return triangles as arrays of the global numbers of their vertices; with ways, and of their directions."""
-    found = _Triangles(graph.get_context().get_parallelism(), layout.ways)
+    found = partial(_triangles, graph.get_context().get_parallelism(), layout.ways)
     return _jobs(graph, layout).group_by(0).reduce_group(found).name("triangles")
 
 
@@ -242,27 +238,23 @@ def _masks(group: Iterable[Any]) -> Iterator[Any]:
 
 def triangles_per_vertex(graph: GraphBase, layout: PartLayout = UNDIRECTED) -> DataSet:
     """Return ``(id, degree, triangles)`` of every vertex; with ways, a triangle counts once for each opposite edge."""
-    counts = triangle_numbers(graph, layout).flat_map(_PerPart(graph.get_context().get_parallelism()))
+    counts = triangle_numbers(graph, layout).flat_map(partial(_per_part, graph.get_context().get_parallelism()))
     made = parts(graph, layout)
     return made.co_group(counts).where(0).equal_to(0).using(_with_counts).name("triangles per vertex")
 
 
-class _PerPart:
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __call__(self, found: Any) -> Iterator[Any]:
-        """Send the numbers of triangles to the parts of their vertices."""
-        mask = found[3] if len(found) > 3 else None  # an edge in both directions counts twice
-        weights = None if mask is None else [1 + ((mask >> shift & 3) == 3) for shift in (0, 2, 4)]
-        every, weight = joined(list(found[:3])), None if weights is None else joined(weights)
-        numbers, places = np.unique(every, return_inverse=True)
-        counts = np.bincount(places, weight).astype(np.int64)
-        keys = keys_of(self._count)
-        for part in range(self._count):
-            chosen = numbers % self._count == part
-            if chosen.any():
-                yield keys[part], numbers[chosen] // self._count, counts[chosen]
+def _per_part(count: int, found: Any) -> Iterator[Any]:
+    """Send the numbers of triangles to the parts of their vertices."""
+    mask = found[3] if len(found) > 3 else None  # an edge in both directions counts twice
+    weights = None if mask is None else [1 + ((mask >> shift & 3) == 3) for shift in (0, 2, 4)]
+    every, weight = joined(list(found[:3])), None if weights is None else joined(weights)
+    numbers, places = np.unique(every, return_inverse=True)
+    counts = np.bincount(places, weight).astype(np.int64)
+    keys = keys_of(count)
+    for part in range(count):
+        chosen = numbers % count == part
+        if chosen.any():
+            yield keys[part], numbers[chosen] // count, counts[chosen]
 
 
 def _with_counts(found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
@@ -284,47 +276,35 @@ def resolved(graph: GraphBase, numbers: DataSet, count: int, layout: PartLayout 
     made = parts(graph, layout)
     current = numbers.map(lambda arrays: (arrays, (), ()))
     for place in range(count):
-        sent = current.flat_map(_ToOwners(place, graph.get_context().get_parallelism()))
-        current = made.co_group(sent).where(0).equal_to(0).using(_Named(place))
-    return current.flat_map(_Rows(count))
+        sent = current.flat_map(partial(_to_owners, place, graph.get_context().get_parallelism()))
+        current = made.co_group(sent).where(0).equal_to(0).using(partial(_named, place))
+    return current.flat_map(partial(_rows, count))
 
 
-class _ToOwners:
-    def __init__(self, place: int, count: int) -> None:
-        self._place, self._count = place, count
-
-    def __call__(self, record: Any) -> Iterator[Any]:
-        """Send the rows of arrays to the part of one of their columns."""
-        groups = record
-        owner = record[0][self._place] % self._count
-        keys = keys_of(self._count)
-        for part in np.unique(owner).tolist():
-            chosen = owner == part
-            yield keys[part], tuple(tuple(array[chosen] for array in group) for group in groups)
+def _to_owners(place: int, count: int, record: Any) -> Iterator[Any]:
+    """Send the rows of arrays to the part of one of their columns."""
+    groups = record
+    owner = record[0][place] % count
+    keys = keys_of(count)
+    for part in np.unique(owner).tolist():
+        chosen = owner == part
+        yield keys[part], tuple(tuple(array[chosen] for array in group) for group in groups)
 
 
-class _Named:
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def __call__(self, found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
-        """Add ids and degrees of one column."""
-        part: GraphPart | None = next((each for _, each in found), None)
-        for _, (arrays, ids, degrees) in came:
-            assert part is not None
-            places = arrays[self._place] // part.parts
-            yield arrays, (*ids, part.ids[places]), (*degrees, part.out_degree[places])
+def _named(place: int, found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
+    """Add ids and degrees of one column."""
+    part: GraphPart | None = next((each for _, each in found), None)
+    for _, (arrays, ids, degrees) in came:
+        assert part is not None
+        places = arrays[place] // part.parts
+        yield arrays, (*ids, part.ids[places]), (*degrees, part.out_degree[places])
 
 
-class _Rows:
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __call__(self, record: Any) -> Iterator[Any]:
-        """Yield a tuple per row."""
-        arrays, ids, degrees = record
-        columns = (*ids, *arrays[self._count :], *degrees)
-        yield from zip(*(column.tolist() for column in columns), strict=True)
+def _rows(count: int, record: Any) -> Iterator[Any]:
+    """Yield a tuple per row."""
+    arrays, ids, degrees = record
+    columns = (*ids, *arrays[count:], *degrees)
+    yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 _BOTH = FORTH | BACK

@@ -12,6 +12,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from funken import (
@@ -21,7 +22,6 @@ from funken import (
     DataStream,
     FilterFunction,
     KeyedProcessFunction,
-    KeySelector,
     MapStateDescriptor,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
@@ -277,7 +277,11 @@ class EdgeSlice:
     def reduce_on_edges(self, function: Callable[[Any, Any], Any]) -> DataStream[tuple[Any, Any]]:
         """Reduce the values of a vertex's edges, two at a time, to ``(id, value)``."""
         values = self._edges.map(lambda edge: (edge[0], edge[2]))
-        return self._windows(values).reduce(_Reduced(function)).name("reduce on edges")
+        return (
+            self._windows(values)
+            .reduce(lambda one, other: (one[0], function(one[1], other[1])))
+            .name("reduce on edges")
+        )
 
     def fold_neighbors(self, initial: Any, function: Callable[[Any, Any, Any, Any], Any]) -> DataStream[Any]:
         """Fold a vertex's neighbours, as they come: ``function(so far, id, neighbour, edge value)``, from ``initial`` on.
@@ -288,16 +292,11 @@ class EdgeSlice:
 
     def apply_on_neighbors(self, function: Callable[[Any, list[tuple[Any, Any]]], Iterable[Any]]) -> DataStream[Any]:
         """Call ``function(id, [(neighbour, edge value), ...])`` for each vertex; it returns or yields any records."""
-        return self._windows(self._edges).apply(_Applied(function)).name("apply on neighbours")
 
+        def apply(key: Any, window: Any, edges: list[GraphEdge]) -> Iterable[Any]:
+            return function(key, [(edge[1], edge[2]) for edge in edges])
 
-class _Reduced:
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        self._function = function
-
-    def __call__(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Reduce two values of a vertex."""
-        return one[0], self._function(one[1], other[1])
+        return self._windows(self._edges).apply(apply).name("apply on neighbours")
 
 
 class _Folded(AggregateFunction):
@@ -315,15 +314,6 @@ class _Folded(AggregateFunction):
     def get_result(self, accumulator: Any) -> Any:
         """Return what was folded."""
         return accumulator
-
-
-class _Applied:
-    def __init__(self, function: Callable[[Any, list[tuple[Any, Any]]], Iterable[Any]]) -> None:
-        self._function = function
-
-    def __call__(self, key: Any, window: Any, edges: list[GraphEdge]) -> Iterable[Any]:
-        """Apply the function to the neighbours of one vertex."""
-        return self._function(key, [(edge[1], edge[2]) for edge in edges])
 
 
 # ---- What is kept per vertex or edge while edges come, in keyed state.
@@ -577,7 +567,7 @@ class EdgeStream:
         [GraphVertex(id=1, value=None), GraphVertex(id=2, value=None), GraphVertex(id=3, value=None)]
         """
         vertices = self._edges.flat_map(_vertices)
-        return vertices.key_by(_Field(0)).filter(FirstOfKey()).name("vertices")
+        return vertices.key_by(itemgetter(0)).filter(FirstOfKey()).name("vertices")
 
     def get_degrees(self) -> DataStream[tuple[Any, int]]:
         """Return ``(id, number of edges so far)`` of both ends after each edge; a loop counts twice."""
@@ -626,7 +616,7 @@ class EdgeStream:
 
     def map_edges(self, function: Callable[[GraphEdge], Any]) -> EdgeStream:
         """Replace each edge's value by ``function(edge)``."""
-        return self._new(self._edges.map(_Valued(function)).name("map edges"))
+        return self._new(self._edges.map(lambda edge: GraphEdge(edge[0], edge[1], function(edge))).name("map edges"))
 
     def filter_edges(self, function: Callable[[GraphEdge], object]) -> EdgeStream:
         """Keep the edges for which ``function(edge)`` is true."""
@@ -634,11 +624,13 @@ class EdgeStream:
 
     def filter_vertices(self, function: Callable[[Any], object]) -> EdgeStream:
         """Keep the edges for both of whose ends ``function(id)`` is true."""
-        return self._new(self._edges.filter(_BothEnds(function)).name("filter vertices"))
+        return self._new(
+            self._edges.filter(lambda edge: bool(function(edge[0]) and function(edge[1]))).name("filter vertices")
+        )
 
     def distinct(self) -> EdgeStream:
         """Keep the first edge of each source and target; the state holds every pair of them."""
-        return self._new(self._edges.key_by(_Ends()).filter(FirstOfKey()).name("distinct edges"))
+        return self._new(self._edges.key_by(itemgetter(0, 1)).filter(FirstOfKey()).name("distinct edges"))
 
     def reverse(self) -> EdgeStream:
         """Turn each edge round.
@@ -683,7 +675,7 @@ class EdgeStream:
         [Neighborhood(source=1, target=2, neighbors=(2,)), Neighborhood(source=1, target=3, neighbors=(2, 3))]
         """
         edges = self if directed else self.undirected()
-        return edges._edges.key_by(_Field(0)).process(CollectNeighbors()).name("neighbourhoods")
+        return edges._edges.key_by(itemgetter(0)).process(CollectNeighbors()).name("neighbourhoods")
 
     def slice(self, window: Any, direction: EdgeDirection = EdgeDirection.OUT) -> EdgeSlice:
         """Window the edges of each vertex: a length of event time (tumbling windows), or any ``WindowAssigner``.
@@ -754,39 +746,6 @@ class EdgeStream:
         return algorithm.run(self)
 
 
-class _Field(KeySelector):
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def get_key(self, value: Any) -> Any:
-        """Return a field."""
-        return value[self._place]
-
-
-class _Ends(KeySelector):
-    def get_key(self, value: Any) -> Any:
-        """Return source and target."""
-        return value[0], value[1]
-
-
-class _Valued:
-    def __init__(self, function: Callable[[GraphEdge], Any]) -> None:
-        self._function = function
-
-    def __call__(self, edge: GraphEdge) -> GraphEdge:
-        """Return the edge with another value."""
-        return GraphEdge(edge[0], edge[1], self._function(edge))
-
-
-class _BothEnds:
-    def __init__(self, function: Callable[[Any], object]) -> None:
-        self._function = function
-
-    def __call__(self, edge: GraphEdge) -> bool:
-        """Whether both ends are kept."""
-        return bool(self._function(edge[0]) and self._function(edge[1]))
-
-
 def _edge(record: Any) -> GraphEdge:
     if type(record) is GraphEdge:
         return record
@@ -815,4 +774,4 @@ def _both_directions(edge: GraphEdge) -> tuple[GraphEdge, GraphEdge]:
 
 
 def _counted(ends: DataStream[tuple[Any, int]], name: str) -> DataStream[tuple[Any, int]]:
-    return ends.key_by(_Field(0)).sum(1).name(name)
+    return ends.key_by(itemgetter(0)).sum(1).name(name)

@@ -499,26 +499,20 @@ def _parts_for(env: StreamExecutionEnvironment) -> int:
 
 def _sent(edges: EdgeStream, parts: int | None) -> DataStream[Sent]:
     chosen = _parts_for(edges.get_context()) if parts is None else parts
-    return edges.get_edges().flat_map(_Jobs(chosen)).name("edges to jobs")
+
+    def to_jobs(edge: Any) -> Iterator[Sent]:
+        one, other = edge[0], edge[1]
+        if one != other:
+            part, another = stable_hash(one) % chosen, stable_hash(other) % chosen
+            for third in range(chosen):
+                first, second, last = sorted((part, another, third))
+                yield (first, second, last), third, one, part, other, another
+
+    return edges.get_edges().flat_map(to_jobs).name("edges to jobs")
 
 
 def _job(sent: Sent) -> Job:
     return sent[0]
-
-
-class _Jobs:
-    def __init__(self, parts: int) -> None:
-        self._parts = parts
-
-    def __call__(self, edge: Any) -> Iterator[Sent]:
-        """Send an edge to its jobs."""
-        one, other = edge[0], edge[1]
-        if one != other:
-            parts = self._parts
-            part, another = stable_hash(one) % parts, stable_hash(other) % parts
-            for third in range(parts):
-                first, second, last = sorted((part, another, third))
-                yield (first, second, last), third, one, part, other, another
 
 
 class CloseTriangles(KeyedProcessFunction):

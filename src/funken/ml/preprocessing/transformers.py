@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from operator import add
 from typing import Any
 
@@ -399,21 +400,15 @@ class HashingVectorizer(TextTransformer, text.HashingVectorizer):
         pass
 
 
-class Vocabulary:
-    """Finds the words of distributed texts, and how many texts have each."""
-
-    def __init__(self, analyzer: Any) -> None:
-        self._analyzer = analyzer
-
-    def __call__(self, block: Any) -> tuple[int, Counter[str], Counter[str]]:
-        """Return the number of texts, the texts per word, and the occurrences per word."""
-        documents: Counter[str] = Counter()
-        occurrences: Counter[str] = Counter()
-        for each in texts(block.X):
-            words = self._analyzer(each)
-            documents.update(set(words))
-            occurrences.update(words)
-        return len(block), documents, occurrences
+def vocabulary(analyzer: Any, block: Any) -> tuple[int, Counter[str], Counter[str]]:
+    """Return the number of texts, the texts per word, and the occurrences per word."""
+    documents: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
+    for each in texts(block.X):
+        words = analyzer(each)
+        documents.update(set(words))
+        occurrences.update(words)
+    return len(block), documents, occurrences
 
 
 def _joined(one: Any, other: Any) -> Any:
@@ -438,7 +433,7 @@ class CountVectorizer(TextTransformer, text.CountVectorizer):
         if self.vocabulary is not None:
             self._validate_vocabulary()
             return 0, Counter()
-        rows, documents, occurrences = blocks.aggregate(Vocabulary(self.build_analyzer()), _joined)
+        rows, documents, occurrences = blocks.aggregate(partial(vocabulary, self.build_analyzer()), _joined)
         low, high = _limit(self.min_df, rows), _limit(self.max_df, rows)
         kept = sorted(word for word, count in documents.items() if low <= count <= high)
         if self.max_features is not None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from operator import mod
 from typing import Any
 
 import numpy as np
@@ -140,15 +142,9 @@ class Half(MapPartitionFunction):
             yield Factors(self._side, ratings.ids, found)
 
 
-class Start:
-    """Draws the first factors of the items of a task: those of an item depend on the seed and the item only."""
-
-    def __init__(self, rank: int, seed: int) -> None:
-        self._rank, self._seed = rank, seed
-
-    def __call__(self, ratings: Ratings) -> Factors:
-        """Draw."""
-        return Factors("item", ratings.ids, first_factors(ratings.ids, self._rank, self._seed))
+def drawn_factors(rank: int, seed: int, ratings: Ratings) -> Factors:
+    """Draw the first factors of the items of a task: those of an item depend on the seed and the item only."""
+    return Factors("item", ratings.ids, first_factors(ratings.ids, rank, seed))
 
 
 def first_factors(ids: Any, rank: int, seed: int) -> Any:
@@ -216,7 +212,7 @@ class ALS(BaseEstimator):
     def _iterate(self, blocks: BlockSet, users: int, items: int) -> None:
         owners = blocks.parallelism
         by_user, by_item = (self._grouped(blocks, side, (users, items)[1 - side], owners) for side in (0, 1))
-        loop = by_item.map(Start(self.n_factors, self.random_state or 0)).iterate(self.max_iter)
+        loop = by_item.map(partial(drawn_factors, self.n_factors, self.random_state or 0)).iterate(self.max_iter)
         found = by_user.map_partition(Half(self, "user", items)).with_broadcast_set(loop, "others")
         following = by_item.map_partition(Half(self, "item", users)).with_broadcast_set(found, "others")
         parts = loop.close_with(found.union(following)).collect()
@@ -227,7 +223,7 @@ class ALS(BaseEstimator):
         self.n_iter_ = self.max_iter
 
     def _grouped(self, blocks: BlockSet, side: int, width: int, owners: int) -> DataSet:
-        cut = blocks.data_set.map_partition(Split(side, owners)).partition_custom(Owner(), 0)
+        cut = blocks.data_set.map_partition(Split(side, owners)).partition_custom(mod, 0)
         return cut.map_partition(Group(side, width))
 
     def predict(self, X: Any) -> Any:
@@ -251,14 +247,6 @@ class ALS(BaseEstimator):
         """Return the ``n`` items with the highest predicted ratings, as (item, rating)."""
         ratings = self.item_factors_ @ self.user_factors_[user]
         return [(int(item), float(ratings[item])) for item in np.argsort(-ratings, kind="stable")[:n]]
-
-
-class Owner:
-    """The task of an owner."""
-
-    def __call__(self, key: int, partitions: int) -> int:
-        """Return it."""
-        return key % partitions
 
 
 def _range(X: Any) -> Any:

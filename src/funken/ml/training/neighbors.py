@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -168,28 +169,18 @@ class SearchBlock:
         return name, (distances, first + places, labels, rows)
 
 
-class KeepBest:
-    """Merges what was found for the same records."""
-
-    def __init__(self, k: int) -> None:
-        self._k = k
-
-    def __call__(self, one: Any, other: Any) -> Any:
-        """Merge."""
-        return one[0], best(one[1], other[1], self._k)
+def keep_best(k: int, one: Any, other: Any) -> Any:
+    """Merge what was found for the same records."""
+    return one[0], best(one[1], other[1], k)
 
 
-class PairAnswers:
-    """Pairs records with what is made of their neighbours."""
-
-    def __init__(self, make: Callable[[Nearest], Iterable[Any]]) -> None:
-        self._make = make
-
-    def __call__(self, asking: Iterable[Any], found: Iterable[Any]) -> Iterator[Any]:
-        """Yield the pairs."""
-        ((_, records, _),) = asking
-        ((_, nearest),) = found
-        yield from zip(records, self._make(nearest), strict=True)
+def pair_answers(
+    make: Callable[[Nearest], Iterable[Any]], asking: Iterable[Any], found: Iterable[Any]
+) -> Iterator[Any]:
+    """Pair records with what is made of their neighbours."""
+    ((_, records, _),) = asking
+    ((_, nearest),) = found
+    yield from zip(records, make(nearest), strict=True)
 
 
 def _facts(block: FeatureBlock) -> tuple[int, set[int], set[Any]]:
@@ -258,8 +249,8 @@ class NeighborsBase(DistributedEstimator):
         asking = X.map_partition(Asking(self.fields_, demands)).name("records that ask")
         known = blocks.data_set.map_partition(Numbered()).name("rows")
         found = asking.cross(known).using(SearchBlock(kernel, k, rows)).name("nearest rows of a block")
-        merged = found.group_by(0).reduce(KeepBest(k)).name("nearest rows")
-        return asking.co_group(merged).where(0).equal_to(0).using(PairAnswers(make)).name("answers")
+        merged = found.group_by(0).reduce(partial(keep_best, k)).name("nearest rows")
+        return asking.co_group(merged).where(0).equal_to(0).using(partial(pair_answers, make)).name("answers")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy, or R squared; the rows are gathered."""
@@ -317,36 +308,24 @@ def shares(weights: Any, distances: Any) -> Any:
     return np.where(same.any(axis=1)[:, None], same, found).astype(np.float64)
 
 
-class Votes:
-    """Makes classes of neighbours, or how probable each class is."""
-
-    def __init__(self, classes: Any, weights: Any, probabilities: bool) -> None:
-        self._classes, self._weights, self._probabilities = classes, weights, probabilities
-
-    def __call__(self, nearest: Nearest) -> Iterable[Any]:
-        """Count."""
-        distances, _, labels, _ = nearest
-        codes = np.searchsorted(self._classes, labels.astype(self._classes.dtype))
-        votes = np.zeros((len(codes), len(self._classes)))
-        np.add.at(votes, (np.arange(len(codes))[:, None], codes), shares(self._weights, distances))
-        if not self._probabilities:
-            chosen: list[Any] = self._classes[votes.argmax(axis=1)].tolist()
-            return chosen
-        total = votes.sum(axis=1, keepdims=True)
-        return list(votes / np.where(total == 0, 1.0, total))
+def votes_of(classes: Any, weights: Any, probabilities: bool, nearest: Nearest) -> Iterable[Any]:
+    """Return the classes of neighbours, or how probable each class is."""
+    distances, _, labels, _ = nearest
+    codes = np.searchsorted(classes, labels.astype(classes.dtype))
+    votes = np.zeros((len(codes), len(classes)))
+    np.add.at(votes, (np.arange(len(codes))[:, None], codes), shares(weights, distances))
+    if not probabilities:
+        chosen: list[Any] = classes[votes.argmax(axis=1)].tolist()
+        return chosen
+    total = votes.sum(axis=1, keepdims=True)
+    return list(votes / np.where(total == 0, 1.0, total))
 
 
-class Means:
-    """Makes means of the numbers of neighbours."""
-
-    def __init__(self, weights: Any) -> None:
-        self._weights = weights
-
-    def __call__(self, nearest: Nearest) -> Iterable[Any]:
-        """Average."""
-        weights = shares(self._weights, nearest[0])
-        means: list[float] = ((weights * nearest[2]).sum(axis=1) / weights.sum(axis=1)).tolist()
-        return means
+def means_of(weights: Any, nearest: Nearest) -> Iterable[Any]:
+    """Return the means of the numbers of neighbours."""
+    counts = shares(weights, nearest[0])
+    means: list[float] = ((counts * nearest[2]).sum(axis=1) / counts.sum(axis=1)).tolist()
+    return means
 
 
 class KNeighborsClassifier(NeighborsBase, Probabilities, DistributedClassifier, neighbors.KNeighborsClassifier):
@@ -361,7 +340,7 @@ class KNeighborsClassifier(NeighborsBase, Probabilities, DistributedClassifier, 
         self.classes_ = np.array(names)
 
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
-        return Votes(self.classes_, self.weights, method == "predict_proba")
+        return partial(votes_of, self.classes_, self.weights, method == "predict_proba")
 
     def predict(self, X: Any, **given: Any) -> Any:
         """Return the class that the most, or the heaviest, neighbours have."""
@@ -384,7 +363,7 @@ class KNeighborsRegressor(NeighborsBase, DistributedRegressor, neighbors.KNeighb
     """
 
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
-        return Means(self.weights)
+        return partial(means_of, self.weights)
 
     def predict(self, X: Any, **given: Any) -> Any:
         """Return the mean of the neighbours."""

@@ -86,6 +86,3 @@ def _narrowed(fold: Fold, path: tuple[int, ...], widths: Mapping[tuple[int, ...]
         return fold
     what = "adds" if fold.how == SUM else "computes"
     raise NotVectorizable(f"{what} {kind}s of {bits} bits for the result so far")
-
-
-__all__ = ["declared_folds", "declared_schema", "type_given"]

@@ -472,24 +472,3 @@ def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple
     if len({repr(kind) for _, kind in known}) > 1:
         raise NotVectorizable(f"has keys of two kinds: {' and '.join(str(kind) for _, kind in known)}")
     return known
-
-
-__all__ = [
-    "OTHER_FIELDS",
-    "ProgramChanges",
-    "check_documents",
-    "columnar_filter",
-    "columnar_flat_map",
-    "columnar_keyed_map",
-    "columnar_map",
-    "columnar_of_two",
-    "columnar_process",
-    "columnar_process_function",
-    "columnar_reduce",
-    "drops_missing",
-    "gives_documents",
-    "keys_of",
-    "stamped",
-    "traced_function",
-    "with_fields",
-]

@@ -69,6 +69,3 @@ def _typed(traced: TracedFlatMap, schema: Type, declared: TypeInformation | None
     if any(each.side is not None for each in traced.emissions):
         raise NotVectorizable("gives side outputs")
     return named_rows_of_all(traced, declared).typed(schema)
-
-
-__all__ = ["columnar_interval_join", "columnar_window_join"]

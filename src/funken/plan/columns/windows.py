@@ -245,6 +245,3 @@ def columnar_sink(sink: Sink, schema: Type) -> ColumnarSink:
     if kind != STR:
         raise NotVectorizable(f"its {type(owner).__qualname__}.{name} gives no text")
     return ColumnarSink(sink, replace(found, traced=traced))
-
-
-__all__ = ["VECTORIZED", "check_arrays", "columnar_sink", "columnar_window", "is_of_key", "shows_order", "traced_key"]

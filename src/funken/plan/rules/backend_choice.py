@@ -60,5 +60,3 @@ def saved_in_keyed_state(restores: Iterable[tuple[str, Mapping[str, Any]]]) -> f
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE", "in_keyed_state", "saved_in_keyed_state"]

@@ -74,6 +74,3 @@ def with_nodes(plan: PhysicalPlan, rewrite: Callable[[Node], Node]) -> PhysicalP
     """Return a plan with every node rewritten."""
     vertices = (replace(vertex, nodes=tuple(map(rewrite, vertex.nodes))) for vertex in plan.vertices)
     return replace(plan, vertices=tuple(vertices))
-
-
-__all__ = ["Rewritten", "Rule", "RuleContext", "with_nodes"]

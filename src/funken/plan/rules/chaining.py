@@ -55,5 +55,3 @@ def _objection(node: Node, upstream: Node) -> str | None:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE"]

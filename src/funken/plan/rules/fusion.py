@@ -107,5 +107,3 @@ def _part(call: LoopCall, node: Node, context: RuleContext) -> str:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE", "fused_runs", "inlined"]

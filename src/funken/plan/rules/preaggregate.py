@@ -152,5 +152,3 @@ def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE", "pre_aggregation"]

@@ -269,5 +269,3 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE", "FieldsRead", "fields_read", "makes_records", "taken_whole_by"]

@@ -39,5 +39,3 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE"]

@@ -96,6 +96,3 @@ class RewriteStage:
         """Return the shapes of the records that operators emit, of those that could be traced."""
         before = RULES[: RULES.index(vectorize.RULE)]
         return vectorize.shapes(rewrite(self.compiled, self.context, before), self.context)
-
-
-__all__ = ["RULES", "RewriteStage", "rewrite"]

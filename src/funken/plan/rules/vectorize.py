@@ -369,5 +369,3 @@ class _Vectorizer:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE", "VECTORIZED"]

@@ -112,5 +112,3 @@ def _said(call: LoopCall, node: Node) -> str:
 
 
 RULE = Rule(_NAME, _apply)
-
-__all__ = ["RULE", "waits"]

@@ -441,22 +441,3 @@ class Sealer:
 
 def _place(stage: int, subtask: int) -> bytes:
     return b"%d/%d" % (stage, subtask)
-
-
-__all__ = [
-    "ANSWER",
-    "DENIED",
-    "GREETING",
-    "HANDSHAKE_SECONDS",
-    "LARGEST",
-    "PROTOCOL",
-    "Address",
-    "Channel",
-    "ControlClient",
-    "HungUp",
-    "Sealer",
-    "ServerHandshake",
-    "answer_to",
-    "authenticate",
-    "connect",
-]

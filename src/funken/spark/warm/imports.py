@@ -57,5 +57,3 @@ class LateImport:
 
 
 PANDAS = LateImport(_LIBRARY)
-
-__all__ = ["PANDAS", "LateImport"]

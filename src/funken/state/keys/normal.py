@@ -307,6 +307,3 @@ def _is_nan(value: Any) -> bool:
     if kind is float or kind is complex or _changes.get(kind) is _data_class:
         return bool(value != value)  # noqa: PLR0124
     return NAT in _one and value is _one[NAT]
-
-
-__all__ = ["PLAIN", "normal_key", "normal_keys", "one_nan", "ordered_key", "ordered_keys", "with_one_nan"]

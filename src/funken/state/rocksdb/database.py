@@ -354,16 +354,3 @@ class Database:
             return self._space.full()
         remedy = f"Is the disk of {os.path.dirname(self.path)} (state.backend.rocksdb.localdir) in order?"
         return StateError(f"RocksDB: the state in {self.path} cannot be {what}: {error}. {remedy}")
-
-
-__all__ = [
-    "LEAST_FREE",
-    "Budget",
-    "Database",
-    "DiskSpace",
-    "SharedMemory",
-    "binding",
-    "check_installed",
-    "free_bytes",
-    "plain_options",
-]
