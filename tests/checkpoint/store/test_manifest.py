@@ -143,7 +143,7 @@ def rewritten(manifest, change):
 
 
 def test_a_manifest_that_lacks_something_is_refused(written):
-    with pytest.raises(CheckpointCorrupted, match=r"here is malformed: field body.job_id: it is missing"):
+    with pytest.raises(CheckpointCorrupted, match=r"here is malformed: Object missing required field `job_id`"):
         Manifest.from_bytes(rewritten(written, lambda body: body.pop("job_id")), "here")
     with pytest.raises(CheckpointCorrupted, match="has 1 of 2 subtasks"):
         Manifest.from_bytes(rewritten(written, lambda body: body["operators"][0].update(parallelism=2)), "here")
@@ -187,16 +187,16 @@ def test_a_field_of_another_type_is_right_or_named_in_the_error(written, wrong):
 @pytest.mark.parametrize(
     ("path", "value", "fact"),
     [
-        (("operators",), {}, "body.operators: an object of 0 is no list"),
-        (("operators", 0), 5, r"body.operators\[0\]: 5 is no object"),
-        (("time",), 1e3, "body.time: 1000.0 is no whole number"),
-        (("checkpoint",), 10**4000, "body.checkpoint: a number of 13288 bits is not between 0"),
-        (("kind",), "backup", "body.kind: 'backup' is none of checkpoint, savepoint"),
-        (("enumerators", "source"), "%%", "body.enumerators.source: '%%' is not in base 64"),
-        (("operators", 0, "subtasks", 0, "states", "n", "kind"), "tree", r"states.n.kind: 'tree' is no kind of state"),
-        (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [7, 5, 400, 1], r"parts\[0\]: a segment ends at 405 of 9"),
+        (("operators",), {}, r"Expected `array`, got `object` - at `\$.operators`"),
+        (("operators", 0), 5, r"Expected `object`, got `int` - at `\$.operators\[0\]`"),
+        (("time",), 1e3, r"Expected `int`, got `float` - at `\$.time`"),
+        (("checkpoint",), 10**4000, "the checkpoint: a number is below 0, or beyond 64 bits"),
+        (("kind",), "backup", r"Invalid enum value 'backup' - at `\$.kind`"),
+        (("enumerators", "source"), "%%", r"Invalid base64 encoded string - at `\$.enumerators"),
+        (("operators", 0, "subtasks", 0, "states", "n", "kind"), "tree", "state 'n' is of no kind"),
+        (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [7, 5, 400, 1], "blob 'shared/1-a': a segment ends at 405 of 9"),
         (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [128, 5, 4, 1], "beyond the maximum parallelism, 128"),
-        (("operators", 0, "subtasks", 0, "own", "data"), "AAAA", "own.data: it has 3 bytes instead of 2"),
+        (("operators", 0, "subtasks", 0, "own", "data"), "AAAA", "the content of a blob has 3 bytes instead of 2"),
     ],
 )  # fmt: skip
 def test_an_error_names_the_field_and_what_is_wrong_with_it(written, path, value, fact):
@@ -205,7 +205,7 @@ def test_an_error_names_the_field_and_what_is_wrong_with_it(written, path, value
             body = body[key]
         body[path[-1]] = value
 
-    with pytest.raises(CheckpointCorrupted, match=f"here is malformed: field .*{fact}.* Use the checkpoint before it"):
+    with pytest.raises(CheckpointCorrupted, match=f"here is malformed: .*{fact}.* Use the checkpoint before it"):
         Manifest.from_bytes(rewritten(written, change), "here")
 
 

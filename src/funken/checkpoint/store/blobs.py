@@ -17,12 +17,10 @@ place of rows.
 from __future__ import annotations
 
 import base64
-import binascii
 import enum
 import hashlib
 import io
 import itertools
-import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -50,155 +48,6 @@ from funken.state.keygroups import key_group_of
 from funken.state.keys.normal import PLAIN, one_nan
 from funken.state.rocksdb.backend import DatabaseSnapshot
 
-# ---- JSON objects whose fields are checked as they are read; an error names the field and the fault.
-#
-# Every method raises ``Malformed``, whose text begins with the path of the field. Numbers are whole, and bounded.
-
-
-LARGEST = 2**63 - 1
-_SHOWN = 60
-_MISSING: Any = object()
-
-
-class Malformed(ValueError):
-    """JSON is not what it should be."""
-
-
-def parse(data: bytes) -> Any:
-    """Parse a JSON text; raises ``Malformed`` for what is none, is nested too deeply or has numbers like NaN.
-
-    >>> parse(b'{"a": NaN}')
-    Traceback (most recent call last):
-    ...
-    funken.checkpoint.store.blobs.Malformed: it is no JSON: NaN is no number of JSON
-    """
-    try:
-        return json.loads(data, parse_constant=_no_number)
-    except RecursionError:
-        raise Malformed("it is nested too deeply") from None
-    except ValueError as error:
-        raise Malformed(f"it is no JSON: {error}") from None
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
-
-
-class Fields:
-    """A JSON object at a path; whatever it has besides the fields asked for is ignored.
-
-    >>> fields = Fields({"length": "12"}, "parts[0]")
-    >>> fields.number("length")
-    Traceback (most recent call last):
-    ...
-    funken.checkpoint.store.blobs.Malformed: parts[0].length: '12' is no whole number
-    >>> fields.text("name")
-    Traceback (most recent call last):
-    ...
-    funken.checkpoint.store.blobs.Malformed: parts[0].name: it is missing
-    """
-
-    def __init__(self, value: Any, path: str = "") -> None:
-        self.path = path
-        if type(value) is not dict:
-            raise Malformed(f"{path or 'the whole'}: {_shown(value)} is no object")
-        self._value: dict[str, Any] = value
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._value
-
-    def at(self, name: str) -> str:
-        """Return the path of a field."""
-        return f"{self.path}.{name}" if self.path else name
-
-    def get(self, name: str, default: Any = _MISSING) -> Any:
-        """Return a field whatever it is."""
-        found = self._value.get(name, default)
-        if found is _MISSING:
-            raise Malformed(f"{self.at(name)}: it is missing")
-        return found
-
-    def text(self, name: str) -> str:
-        """Return a string."""
-        return as_text(self.get(name), self.at(name))
-
-    def number(self, name: str, least: int = 0) -> int:
-        """Return a whole number."""
-        return as_number(self.get(name), self.at(name), least)
-
-    def flag(self, name: str, default: Any = _MISSING) -> bool:
-        """Return true or false."""
-        found = self.get(name, default)
-        if type(found) is not bool:
-            raise Malformed(f"{self.at(name)}: {_shown(found)} is neither true nor false")
-        return found
-
-    def content(self, name: str, default: Any = _MISSING) -> bytes:
-        """Return bytes, which are written in base 64."""
-        return as_bytes(self.get(name, default), self.at(name))
-
-    def fields(self, name: str) -> Fields:
-        """Return an object."""
-        return Fields(self.get(name), self.at(name))
-
-    def items(self, name: str, default: Any = _MISSING) -> Iterator[tuple[str, Any]]:
-        """Yield the items of a list, each with its path."""
-        found = self.get(name, default)
-        if type(found) is not list:
-            raise Malformed(f"{self.at(name)}: {_shown(found)} is no list")
-        for position, item in enumerate(found):
-            yield f"{self.at(name)}[{position}]", item
-
-    def entries(self, name: str, default: Any = _MISSING) -> Iterator[tuple[str, str, Any]]:
-        """Yield the entries of an object: path, key, value."""
-        found = self.get(name, default)
-        if type(found) is not dict:
-            raise Malformed(f"{self.at(name)}: {_shown(found)} is no object")
-        for key, value in found.items():
-            yield f"{self.at(name)}.{key}", key, value
-
-
-def as_text(value: Any, path: str) -> str:
-    """Return a string."""
-    if type(value) is not str:
-        raise Malformed(f"{path}: {_shown(value)} is no text")
-    return value
-
-
-def as_number(value: Any, path: str, least: int = 0) -> int:
-    """Return a whole number from ``least`` to the largest of 64 bits."""
-    if type(value) is not int:
-        raise Malformed(f"{path}: {_shown(value)} is no whole number")
-    if not least <= value <= LARGEST:
-        raise Malformed(f"{path}: {_shown(value)} is not between {least} and {LARGEST}")
-    return value
-
-
-def as_bytes(value: Any, path: str) -> bytes:
-    """Return what a text in base 64 stands for."""
-    try:
-        return base64.b64decode(as_text(value, path).encode("ascii"), validate=True)
-    except (binascii.Error, UnicodeEncodeError):
-        raise Malformed(f"{path}: {_shown(value)} is not in base 64") from None
-
-
-def as_list(value: Any, path: str, length: int) -> list[Any]:
-    """Return a list of so many items."""
-    if type(value) is not list or len(value) != length:
-        raise Malformed(f"{path}: {_shown(value)} is no list of {length} items")
-    return value
-
-
-def _shown(value: Any) -> str:
-    """Return a value as an error shows it, however large it is or deep."""
-    if type(value) in (dict, list):
-        return f"{'an object' if type(value) is dict else 'a list'} of {len(value)}"
-    if type(value) is int and value.bit_length() > 4 * _SHOWN:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-
-
 # ---- Where the state of one subtask is: what a task acknowledges a checkpoint with, and what it is given to start
 # from.
 #
@@ -224,8 +73,7 @@ class RedistributeMode(enum.Enum):
     OWN = "own"  # of this subtask alone: cannot be dealt out
 
 
-_SPREADS = {spread.value: spread for spread in RedistributeMode}
-_KINDS = frozenset(kind.value for kind in StateKind)
+_KINDS = [kind.value for kind in StateKind]
 
 
 class GroupSegment(NamedTuple):
@@ -361,74 +209,38 @@ def _blob_to_json(blob: Blob) -> dict[str, Any]:
     return written
 
 
-def handle_from_json(entry: Any, path: str = "", max_parallelism: int = LARGEST) -> SubtaskHandle:
-    """Read a handle, which is at a path of its manifest; one that is not what it should be raises ``Malformed``."""
-    fields = Fields(entry, path)
-    return SubtaskHandle(
-        parts=tuple(_blob(blob, at, max_parallelism) for at, blob in fields.items("parts", [])),
-        own=_blob(fields.get("own"), fields.at("own"), max_parallelism) if "own" in fields else None,
-        states={name: _state(about, at) for at, name, about in fields.entries("states", {})},
-        committables=fields.content("committables", ""),
-        finished=fields.flag("finished", False),
-        files=tuple(_file(file, at, max_parallelism) for at, file in fields.items("files", [])),
-        classes=frozenset(_class(each, at) for at, each in fields.items("classes", [])),
-    )
+def check_handle(handle: SubtaskHandle, max_parallelism: int) -> None:
+    """Raise ``ValueError`` for a handle that was read and cannot be right: it would lead elsewhere, or beyond its blobs."""
+    for name, about in handle.states.items():
+        if about.get("kind") not in _KINDS or not isinstance(about.get("ttl"), int | None):
+            raise ValueError(f"state {name!r} is of no kind, or has no lifetime: {about!r:.80}")
+    for name, _ in handle.files:
+        if not name or "/" in name or "\0" in name or name in (".", ".."):
+            raise ValueError(f"{name[:60]!r} leads out of the folder of a database")
+    for blob in handle.blobs:
+        _check_blob(blob, max_parallelism)
 
 
-def _class(each: Any, path: str) -> SavedClass:
-    *texts, names = as_list(each, path, 5)
-    if not isinstance(names, list):
-        raise Malformed(f"{path}[4]: it is no list of fields")
-    table, module, name, form = (as_text(text, path) for text in texts)
-    return table, Shape(module, name, form, tuple(as_text(field, path) for field in names))
+def _check_blob(blob: Blob, max_parallelism: int) -> None:
+    name = blob.name[:60]
+    if blob.name.startswith("/") or ".." in blob.name.split("/") or "\0" in blob.name:
+        raise ValueError(f"{name!r} leads out of the checkpoint's folder")
+    check_numbers(f"blob {name!r}", blob.length, *itertools.chain(*blob.groups, *(item[2:] for item in blob.items)))
+    if blob.data is None and not blob.name:
+        raise ValueError("a blob has no name, and there is no content either")
+    if blob.data is not None and len(blob.data) != blob.length:
+        raise ValueError(f"the content of a blob has {len(blob.data)} bytes instead of {blob.length}")
+    end = max((each.offset + each.length for each in (*blob.groups, *blob.items)), default=0)
+    if end > blob.length:
+        raise ValueError(f"blob {name!r}: a segment ends at {end} of {blob.length} bytes")
+    if any(segment.group >= max_parallelism for segment in blob.groups):
+        raise ValueError(f"blob {name!r}: it has key groups beyond the maximum parallelism, {max_parallelism}")
 
 
-def _state(about: Any, path: str) -> dict[str, Any]:
-    fields = Fields(about, path)
-    kind, ttl = fields.text("kind"), fields.get("ttl")
-    if kind not in _KINDS:
-        raise Malformed(f"{fields.at('kind')}: {kind[:60]!r} is no kind of state")
-    return {"kind": kind, "ttl": None if ttl is None else as_number(ttl, fields.at("ttl"))}
-
-
-def _file(file: Any, path: str, max_parallelism: int) -> NamedBlob:
-    name, blob = as_list(file, path, 2)
-    name = as_text(name, f"{path}[0]")
-    if not name or "/" in name or "\0" in name or name in (".", ".."):
-        raise Malformed(f"{path}[0]: {name[:60]!r} leads out of the folder of a database")
-    return name, _blob(blob, f"{path}[1]", max_parallelism)
-
-
-def _blob(entry: Any, path: str, max_parallelism: int) -> Blob:
-    fields = Fields(entry, path)
-    name, length = fields.text("name"), fields.number("length")
-    if name.startswith("/") or ".." in name.split("/") or "\0" in name:
-        raise Malformed(f"{fields.at('name')}: {name[:60]!r} leads out of the checkpoint's folder")
-    data = fields.content("data") if "data" in fields else None
-    if data is not None and len(data) != length:
-        raise Malformed(f"{fields.at('data')}: it has {len(data)} bytes instead of {length}")
-    if data is None and not name:
-        raise Malformed(f"{fields.at('name')}: it is empty, and there is no content either")
-    groups = tuple(
-        GroupSegment(*(as_number(number, at) for number in as_list(segment, at, 4)))
-        for at, segment in fields.items("groups", [])
-    )
-    items = tuple(_item(item, at) for at, item in fields.items("items", []))
-    ends = [segment.offset + segment.length for segment in groups] + [item.offset + item.length for item in items]
-    if max(ends, default=0) > length:
-        raise Malformed(f"{path}: a segment ends at {max(ends)} of {length} bytes")
-    if any(segment.group >= max_parallelism for segment in groups):
-        raise Malformed(f"{path}: it has key groups beyond the maximum parallelism, {max_parallelism}")
-    return Blob(name, length, fields.text("sha256"), groups, items, data)
-
-
-def _item(item: Any, path: str) -> StateItem:
-    name, redistribute, *numbers = as_list(item, path, 6)
-    if as_text(redistribute, f"{path}[1]") not in _SPREADS:
-        raise Malformed(f"{path}[1]: it is none of {', '.join(_SPREADS)}")
-    return StateItem(
-        as_text(name, f"{path}[0]"), _SPREADS[redistribute], *(as_number(number, path) for number in numbers)
-    )
+def check_numbers(place: str, *numbers: int) -> None:
+    """Raise ``ValueError`` unless numbers are from 0 to the largest of 64 bits."""
+    if not all(0 <= number < 2**63 for number in numbers):
+        raise ValueError(f"{place}: a number is below 0, or beyond 64 bits")
 
 
 MAGIC = b"FNKS\x01"

@@ -36,18 +36,10 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from funken import config
-from funken.checkpoint.store.blobs import (
-    LARGEST,
-    Blob,
-    Fields,
-    Malformed,
-    SubtaskHandle,
-    as_bytes,
-    handle_from_json,
-    handle_to_json,
-    parse,
-)
+from funken.checkpoint.store.blobs import Blob, SubtaskHandle, check_handle, check_numbers, handle_to_json
 from funken.checkpoint.store.epochs import Epoch, EpochStatus, Found, Term
 from funken.dataclass import dataclass
 from funken.errors import (
@@ -91,7 +83,6 @@ VERSION = 2
 """The newest format that can be read; 2 has databases, and is written only where there is one."""
 
 FORMAT = "funken-checkpoint"
-_KINDS = {kind.value: kind for kind in SnapshotKind}
 
 METADATA = "_metadata"
 SHARED = "shared"
@@ -190,13 +181,12 @@ class Manifest:
     def from_bytes(data: bytes, where: str) -> Manifest:
         """Read a manifest's file; ``where`` is for the error that says why it is rejected."""
         try:
-            outer = Fields(parse(data))
-            kind, version = outer.get("format", ""), outer.get("version", None)
-            body = outer.get("body", None)
-            whole = _digest(_text(body)) == outer.get("sha256", "")
-        except (Malformed, RecursionError) as error:
+            outer = dict(json.loads(data))
+            kind, version, body = outer.get("format"), outer.get("version"), outer.get("body")
+            whole = _digest(_text(body)) == outer.get("sha256")
+        except (ValueError, TypeError, RecursionError) as error:
             raise CheckpointCorrupted(
-                f"{where} is truncated or not the manifest of a checkpoint ({error}). Use the checkpoint before it."
+                f"{where} is truncated or not the manifest of a checkpoint ({str(error)[:100]}). Use the checkpoint before it."
             ) from error
         if kind != FORMAT:
             raise CheckpointCorrupted(f"{where} is not the manifest of a Funken checkpoint. Give the path of one.")
@@ -215,9 +205,9 @@ class Manifest:
                 f"{where} is not what was written: its checksum does not fit. Use the checkpoint before it."
             )
         try:
-            return _manifest(Fields(body, "body"))
-        except Malformed as error:
-            raise CheckpointCorrupted(f"{where} is malformed: field {error}. Use the checkpoint before it.") from error
+            return _manifest(body)
+        except (ValueError, msgspec.ValidationError) as error:
+            raise CheckpointCorrupted(f"{where} is malformed: {error}. Use the checkpoint before it.") from error
 
 
 def _text(value: Any) -> str:
@@ -243,35 +233,32 @@ def _operator_to_json(operator: OperatorEntry) -> dict[str, Any]:
     }
 
 
-def _manifest(body: Fields) -> Manifest:
-    operators = tuple(_operator(entry, at) for at, entry in body.items("operators"))
-    ids = [operator.id for operator in operators]
+def _manifest(body: Any) -> Manifest:
+    """Make a manifest of JSON; raise ``ValueError``, or what msgspec raises, for what is none."""
+    for operator in _items(body, "operators"):
+        for handle in _items(operator, "subtasks"):
+            if classes := _items(handle, "classes"):
+                handle["classes"] = [[*each[:1], each[1:]] if isinstance(each, list) else each for each in classes]
+    manifest = msgspec.convert(body, Manifest)
+    check_numbers("the checkpoint", manifest.checkpoint, manifest.epoch, abs(manifest.time))
+    ids = [operator.id for operator in manifest.operators]
     if len(set(ids)) < len(ids):
-        raise Malformed(f"{body.at('operators')}: several have the same id")
-    kind = body.text("kind")
-    if kind not in _KINDS:
-        raise Malformed(f"{body.at('kind')}: {kind[:60]!r} is none of {', '.join(_KINDS)}")
-    return Manifest(
-        job_id=body.text("job_id"),
-        job_name=body.text("job_name"),
-        checkpoint=CheckpointId(body.number("checkpoint")),
-        kind=_KINDS[kind],
-        time=Millis(body.number("time", least=-LARGEST)),
-        operators=operators,
-        enumerators={name: as_bytes(data, at) for at, name, data in body.entries("enumerators")},
-        epoch=body.number("epoch") if "epoch" in body else 0,
-    )
+        raise ValueError("several operators have the same id")
+    for each in manifest.operators:
+        if len(each.subtasks) != each.parallelism:
+            raise ValueError(
+                f"operator {each.id[:60]!r} has {len(each.subtasks)} of {str(each.parallelism)[:30]} subtasks"
+            )
+        check_numbers(f"operator {each.id[:60]!r}", each.max_parallelism)
+        for subtask in each.subtasks:
+            check_handle(subtask, each.max_parallelism)
+    return manifest
 
 
-def _operator(entry: Any, path: str) -> OperatorEntry:
-    fields = Fields(entry, path)
-    parallelism, max_parallelism = fields.number("parallelism"), fields.number("max_parallelism")
-    subtasks = tuple(handle_from_json(handle, at, max_parallelism) for at, handle in fields.items("subtasks"))
-    if len(subtasks) != parallelism:
-        raise Malformed(f"{fields.at('subtasks')}: it has {len(subtasks)} of {parallelism} subtasks")
-    return OperatorEntry(
-        fields.text("id"), fields.text("name"), parallelism, max_parallelism, fields.flag("uid"), subtasks
-    )
+def _items(value: Any, name: str) -> list[Any]:
+    """Return a list of a JSON object; an empty one for what is none."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def write_manifest(storage: Storage, manifest: Manifest) -> None:
