@@ -19,12 +19,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from funken import DataStream
-from funken.dataset import DataSet, MapPartitionFunction
+from funken.dataset import DataSet
 from funken.errors import InvalidProgram
 from funken.ml.data import (
     BLOCK_ROWS,
     BlockSet,
     FieldLayout,
+    OfTask,
     block_of,
     demands_of,
     is_distributed,
@@ -51,24 +52,17 @@ class ApplyModel:
         return list(zip(records, results, strict=True))
 
 
-class ApplyToPartition(MapPartitionFunction):
-    """Pairs the records of a partition."""
-
-    def __init__(self, apply: ApplyModel) -> None:
-        self._apply = apply
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Yield the pairs."""
-        iterator = iter(values)
-        while some := list(islice(iterator, BLOCK_ROWS)):
-            yield from self._apply(some)
-
-
 def applied(X: Any, function: ApplyModel) -> Any:
     """Apply a model to a data set or stream."""
     if isinstance(X, DataStream):
         return X.map_block(function)
-    return X.map_partition(ApplyToPartition(function))
+
+    def pairs(values: Iterable[Any]) -> Iterator[Any]:
+        iterator = iter(values)
+        while some := list(islice(iterator, BLOCK_ROWS)):
+            yield from function(some)
+
+    return X.map_partition(pairs)
 
 
 class DistributedEstimator:
@@ -362,15 +356,11 @@ def make_pipeline(*steps: Any) -> EstimatorPipeline:
     return EstimatorPipeline(pipeline.make_pipeline(*steps).steps)
 
 
-class Draw(MapPartitionFunction):
+class Draw(OfTask):
     """Puts each record into the test set or not, by a generator of its task: the same in every run over the same partitions."""
 
     def __init__(self, share: float, seed: int, test: bool) -> None:
         self._share, self._seed, self._test = share, seed, test
-
-    def open(self, runtime_context: Any) -> None:
-        """Find the task."""
-        self._task = runtime_context.get_index_of_this_subtask()
 
     def map_partition(self, values: Iterable[Any]) -> Iterable[Any]:
         """Keep those of one set."""

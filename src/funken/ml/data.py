@@ -812,15 +812,21 @@ class Cut(MapPartitionFunction):
         return blocks_of(values, self._layout, self._demands)
 
 
-class PartialResult(MapPartitionFunction):
-    """Merges what a function gives for the blocks of a task."""
+class OfTask(MapPartitionFunction):
+    """A function of a partition that knows its task."""
 
-    def __init__(self, local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any]) -> None:
-        self._local, self._merge = local, merge
+    _task: int
 
     def open(self, runtime_context: Any) -> None:
         """Find the task."""
         self._task = runtime_context.get_index_of_this_subtask()
+
+
+class PartialResult(OfTask):
+    """Merges what a function gives for the blocks of a task."""
+
+    def __init__(self, local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any]) -> None:
+        self._local, self._merge = local, merge
 
     def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
         """Yield the task and its result; nothing if it has no block."""

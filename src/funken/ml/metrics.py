@@ -9,24 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-from funken.dataset import DataSet, MapPartitionFunction
+from funken.dataset import DataSet
 from funken.errors import InvalidProgram
+from funken.ml.data import OfTask
 
 
-class CountPairs(MapPartitionFunction):
-    """Counts the pairs of a partition."""
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Yield the counts."""
-        yield Counter((true, predicted) for true, predicted in values)
-
-
-class SumPairs(MapPartitionFunction):
+class SumPairs(OfTask):
     """Adds up what metrics of regressions need of a partition."""
-
-    def open(self, runtime_context: Any) -> None:
-        """Find the task."""
-        self._task = runtime_context.get_index_of_this_subtask()
 
     def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yield the task, and rows, mean and squares of the truth, and sums of errors."""
@@ -39,7 +28,9 @@ class SumPairs(MapPartitionFunction):
 
 def _counted(pairs: DataSet) -> Counter[Any]:
     whole: Counter[Any] = Counter()
-    for part in pairs.map_partition(CountPairs()).collect():
+    for part in pairs.map_partition(
+        lambda values: [Counter((true, predicted) for true, predicted in values)]
+    ).collect():
         whole.update(part)
     if not whole:
         raise InvalidProgram("a metric of a data set needs pairs (true, predicted), but there is no record.")

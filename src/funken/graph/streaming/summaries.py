@@ -6,8 +6,8 @@ seen the edges of both, in whatever order; so results are the same for every par
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cmp_to_key
+from collections.abc import Callable, Iterable, Iterator
+from functools import cmp_to_key, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from funken import (
@@ -92,8 +92,11 @@ class DisjointSet:
             self._parent[another if kept is root else root] = kept
 
     def merge(self, other: DisjointSet) -> None:
-        """Connect what another one connects."""
-        for vertex, parent in other._parent.items():
+        """Connect what another one connects; the smaller is merged into the larger, and the other is not used again."""
+        parents = other._parent
+        if len(parents) > len(self):
+            self._parent, parents = parents, self._parent
+        for vertex, parent in parents.items():
             self.union(vertex, parent)
 
     def components(self) -> dict[Any, list[Any]]:
@@ -253,7 +256,8 @@ class StreamingConnectedComponents:
 
     def run(self, edges: EdgeStream) -> DataStream[dict[Any, list[Any]]]:
         """Return the components after each window."""
-        return edges.aggregate(_Components(), self._window, degree=self._degree).name("connected components")
+        summary = _Summarized(DisjointSet, DisjointSet.union, DisjointSet.components)
+        return edges.aggregate(summary, self._window, degree=self._degree).name("connected components")
 
 
 class Bipartiteness(NamedTuple):
@@ -281,7 +285,8 @@ class BipartitenessCheck:
 
     def run(self, edges: EdgeStream) -> DataStream[Bipartiteness]:
         """Return a ``Bipartiteness`` after each window."""
-        return edges.aggregate(_Sides(), self._window, degree=self._degree).name("bipartiteness")
+        summary = _Summarized(TwoSides, TwoSides.connect, lambda found: Bipartiteness(found.possible, found.colors()))
+        return edges.aggregate(summary, self._window, degree=self._degree).name("bipartiteness")
 
 
 class Spanner:
@@ -302,72 +307,39 @@ class Spanner:
 
     def run(self, edges: EdgeStream) -> DataStream[list[tuple[Any, Any]]]:
         """Return the edges of the spanner after each window."""
-        return edges.aggregate(_Spanned(self._k), self._window, degree=self._degree).name("spanner")
+        summary = _Summarized(partial(SpannerEdges, self._k), SpannerEdges.add, _settled)
+        return edges.aggregate(summary, self._window, degree=self._degree).name("spanner")
 
 
-class _Components(AggregateFunction):
-    def create_accumulator(self) -> DisjointSet:
+class _Summarized(AggregateFunction):
+    """Keeps a summary: ``make`` begins one, ``add`` gives it the ends of an edge, ``result`` returns what it says."""
+
+    def __init__(self, make: Callable[[], Any], add: Callable[..., Any], result: Callable[[Any], Any]) -> None:
+        self._make, self._add, self._result = make, add, result
+
+    def create_accumulator(self) -> Any:
         """Begin."""
-        return DisjointSet()
+        return self._make()
 
-    def add(self, value: Any, accumulator: DisjointSet) -> DisjointSet:
-        """Connect two vertices."""
-        accumulator.union(value[0], value[1])
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """Take an edge."""
+        self._add(accumulator, value[0], value[1])
         return accumulator
 
-    def merge(self, a: DisjointSet, b: DisjointSet) -> DisjointSet:
-        """Merge the smaller one into the larger one."""
-        a, b = (a, b) if len(a) >= len(b) else (b, a)
-        a.merge(b)
-        return a
-
-    def get_result(self, accumulator: DisjointSet) -> dict[Any, list[Any]]:
-        """Return the components."""
-        return accumulator.components()
-
-
-class _Sides(AggregateFunction):
-    def create_accumulator(self) -> TwoSides:
-        """Begin."""
-        return TwoSides()
-
-    def add(self, value: Any, accumulator: TwoSides) -> TwoSides:
-        """Put two vertices on different sides."""
-        accumulator.connect(value[0], value[1])
-        return accumulator
-
-    def merge(self, a: TwoSides, b: TwoSides) -> TwoSides:
+    def merge(self, a: Any, b: Any) -> Any:
         """Merge two."""
         a.merge(b)
         return a
 
-    def get_result(self, accumulator: TwoSides) -> Bipartiteness:
-        """Return the sides."""
-        return Bipartiteness(accumulator.possible, accumulator.colors())
+    def get_result(self, accumulator: Any) -> Any:
+        """Return what the summary says."""
+        return self._result(accumulator)
 
 
-class _Spanned(AggregateFunction):
-    def __init__(self, k: int) -> None:
-        self._k = k
-
-    def create_accumulator(self) -> SpannerEdges:
-        """Begin."""
-        return SpannerEdges(self._k)
-
-    def add(self, value: Any, accumulator: SpannerEdges) -> SpannerEdges:
-        """Let an edge wait."""
-        accumulator.add(value[0], value[1])
-        return accumulator
-
-    def merge(self, a: SpannerEdges, b: SpannerEdges) -> SpannerEdges:
-        """Let the edges of the second one wait in the first."""
-        a.merge(b)
-        return a
-
-    def get_result(self, accumulator: SpannerEdges) -> list[tuple[Any, Any]]:
-        """Take what is needed, and return all that was taken."""
-        accumulator.settle()
-        return accumulator.edges()
+def _settled(spanner: SpannerEdges) -> list[tuple[Any, Any]]:
+    """Take what is needed, and return all that was taken."""
+    spanner.settle()
+    return spanner.edges()
 
 
 # ---- Triangles of a stream of edges: each as it closes, their number per window, an estimate from a sample.

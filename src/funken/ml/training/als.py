@@ -92,33 +92,21 @@ def grouped(owners: Any, columns: Any, ratings: Any, width: int) -> Ratings:
     return Ratings(ids, rows)
 
 
-class Split(MapPartitionFunction):
-    """Cuts blocks of (user, item, rating) by the owner of the user and of the item."""
-
-    def __init__(self, side: int, owners: int) -> None:
-        self._side, self._owners = side, owners
-
-    def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
-        """Yield the owner and its ratings."""
-        for block in values:
-            owner = block.X[:, self._side].astype(np.int64) % self._owners
-            for at in np.unique(owner).tolist():
-                yield at, block.X[owner == at]
+def split(side: int, owners: int, values: Iterable[FeatureBlock]) -> Iterator[Any]:
+    """Yield the ratings of blocks of (user, item, rating) by the owner of the user, or of the item."""
+    for block in values:
+        owner = block.X[:, side].astype(np.int64) % owners
+        for at in np.unique(owner).tolist():
+            yield at, block.X[owner == at]
 
 
-class Group(MapPartitionFunction):
-    """Makes sparse rows of the ratings that a task owns."""
-
-    def __init__(self, side: int, width: int) -> None:
-        self._side, self._width = side, width
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Ratings]:
-        """Yield them, if there are any."""
-        parts = [part for _, part in values]
-        if parts:
-            triples = np.concatenate(parts)
-            owners, columns = (triples[:, side].astype(np.int64) for side in (self._side, 1 - self._side))
-            yield grouped(owners, columns, triples[:, 2], self._width)
+def group(side: int, width: int, values: Iterable[Any]) -> Iterator[Ratings]:
+    """Yield the ratings that a task owns as sparse rows, if there are any."""
+    parts = [part for _, part in values]
+    if parts:
+        triples = np.concatenate(parts)
+        owners, columns = (triples[:, each].astype(np.int64) for each in (side, 1 - side))
+        yield grouped(owners, columns, triples[:, 2], width)
 
 
 class Half(MapPartitionFunction):
@@ -223,8 +211,8 @@ class ALS(BaseEstimator):
         self.n_iter_ = self.max_iter
 
     def _grouped(self, blocks: BlockSet, side: int, width: int, owners: int) -> DataSet:
-        cut = blocks.data_set.map_partition(Split(side, owners)).partition_custom(mod, 0)
-        return cut.map_partition(Group(side, width))
+        cut = blocks.data_set.map_partition(partial(split, side, owners)).partition_custom(mod, 0)
+        return cut.map_partition(partial(group, side, width))
 
     def predict(self, X: Any) -> Any:
         """Return the ratings of records (user, item); 0 for a user or item without ratings. Pairs for distributed data."""

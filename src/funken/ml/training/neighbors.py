@@ -21,7 +21,7 @@ from sklearn import cluster, neighbors
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from funken.dataset import DataSet, MapPartitionFunction
+from funken.dataset import DataSet
 from funken.errors import InvalidProgram
 from funken.ml.base import (
     DistributedClassifier,
@@ -36,6 +36,7 @@ from funken.ml.data import (
     Demands,
     FeatureBlock,
     FieldLayout,
+    OfTask,
     block_of,
     concatenated,
     demands_of,
@@ -74,17 +75,13 @@ def best(one: Nearest, other: Nearest, k: int) -> Nearest:
     return chosen(one[0], other[0]), chosen(one[1], other[1]), chosen(one[2], other[2]), chosen(one[3], other[3])
 
 
-class Asking(MapPartitionFunction):
+class Asking(OfTask):
     """Cuts records into blocks ``((task, number), records, features)``."""
 
     block_records = 4
 
     def __init__(self, fields: Any, demands: Demands) -> None:
         self._fields, self._demands = fields, demands
-
-    def open(self, runtime_context: Any) -> None:
-        """Find the task."""
-        self._task = runtime_context.get_index_of_this_subtask()
 
     def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
         """Cut."""
@@ -103,14 +100,10 @@ class Asking(MapPartitionFunction):
         return (self._task, number), records, block_of(records, layout, self._demands).X
 
 
-class Numbered(MapPartitionFunction):
+class Numbered(OfTask):
     """Gives each block of rows its place among all rows, the same in every run."""
 
     block_records = 4
-
-    def open(self, runtime_context: Any) -> None:
-        """Find the task."""
-        self._task = runtime_context.get_index_of_this_subtask()
 
     def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
         """Yield (place of the first row, block)."""
@@ -683,15 +676,11 @@ class AgglomerativeClustering(DistributedEstimator, cluster.AgglomerativeCluster
 # that task.
 
 
-class FitPartition(MapPartitionFunction):
+class FitPartition(OfTask):
     """Fits a copy of an estimator to the rows of a task."""
 
     def __init__(self, estimator: Any, seed: int | None) -> None:
         self._estimator, self._seed = estimator, seed
-
-    def open(self, runtime_context: Any) -> None:
-        """Find the task."""
-        self._task = runtime_context.get_index_of_this_subtask()
 
     def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
         """Yield the task, the number of rows and the fitted estimator; nothing if there are no rows."""
