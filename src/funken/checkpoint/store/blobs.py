@@ -230,9 +230,9 @@ def _check_blob(blob: Blob, max_parallelism: int) -> None:
         raise ValueError("a blob has no name, and there is no content either")
     if blob.data is not None and len(blob.data) != blob.length:
         raise ValueError(f"the content of a blob has {len(blob.data)} bytes instead of {blob.length}")
-    end = max((each.offset + each.length for each in (*blob.groups, *blob.items)), default=0)
-    if end > blob.length:
-        raise ValueError(f"blob {name!r}: a segment ends at {end} of {blob.length} bytes")
+    ends = [each.offset + each.length for each in blob.groups] + [each.offset + each.length for each in blob.items]
+    if max(ends, default=0) > blob.length:
+        raise ValueError(f"blob {name!r}: a segment ends at {max(ends)} of {blob.length} bytes")
     if any(segment.group >= max_parallelism for segment in blob.groups):
         raise ValueError(f"blob {name!r}: it has key groups beyond the maximum parallelism, {max_parallelism}")
 

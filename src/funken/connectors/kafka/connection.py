@@ -16,7 +16,7 @@ import ssl
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -378,39 +378,11 @@ class OpenTransaction(NamedTuple):
     coordinator_epoch: int
 
 
-class TransactionAdmin(Protocol):
-    """What a committer asks of the brokers. Codes are Kafka's, 0 is success; a connection that fails is an ``OSError``."""
-
-    def end(self, transaction: PreparedTransaction, commit: bool) -> int:
-        """Commit or abort; 0 also if the same was done with this very transaction before."""
-
-    def describe(self, transactional_id: str) -> TransactionDescription:
-        """Return the state of a transactional id."""
-
-    def in_states(self, states: Sequence[str], prefix: str = "") -> dict[str, str]:
-        """Return the transactional ids with a prefix that are in one of these states: all of them, or an ``OSError``.
-
-        Those that were fenced before they were used are left out.
-        """
-
-    def fence(self, transactional_id: str) -> int:
-        """Abort what is open under an id, and reject what its producer writes from now on."""
-
-    def open_in(self, leader: tuple[str, int], topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
-        """Return what is open in partitions, as their leader has it; ``PermissionError`` if this user may not read them."""
-
-    def names_of(self, producer_ids: Iterable[int]) -> dict[int, str]:
-        """Return the transactional ids of producers, of those that have one."""
-
-    def mark(self, leader: tuple[str, int], topic: str, transaction: OpenTransaction, commit: bool) -> int:
-        """Write the marker that ends a transaction into a partition."""
-
-    def close(self) -> None:
-        """Close the connections."""
-
-
 class BrokerTransactionAdmin:
-    """The requests, sent to the coordinator of each transactional id; connections are kept."""
+    """What a committer asks of the brokers: the coordinator of each transactional id; connections are kept.
+
+    Codes are Kafka's, 0 is success; a connection that fails is an ``OSError``.
+    """
 
     def __init__(self, servers: str, properties: Mapping[str, Any]) -> None:
         self._security = Security.of(properties)
@@ -419,7 +391,7 @@ class BrokerTransactionAdmin:
         self._coordinators: dict[str, tuple[str, int]] = {}
 
     def end(self, transaction: PreparedTransaction, commit: bool) -> int:
-        """Send EndTxn."""
+        """Commit or abort (EndTxn); 0 also if the same was done with this very transaction before."""
         body = text(transaction.transactional_id) + struct.pack(
             ">qhb", transaction.producer_id, transaction.epoch, commit
         )
@@ -427,13 +399,13 @@ class BrokerTransactionAdmin:
         return code
 
     def fence(self, transactional_id: str) -> int:
-        """Send InitProducerId, which aborts and raises the epoch."""
+        """Abort what is open under an id, and reject what its producer writes from now on (InitProducerId raises the epoch)."""
         body = text(transactional_id) + struct.pack(">i", _FENCED_MS)
         code, _ = self._ask(transactional_id, _INIT_PRODUCER_ID, 1, body)
         return code
 
     def describe(self, transactional_id: str) -> TransactionDescription:
-        """Send DescribeTransactions."""
+        """Return the state of a transactional id (DescribeTransactions)."""
         address, code = self._coordinator(transactional_id)
         if address is None:
             raise ConnectionError(error_name(code))
@@ -444,8 +416,9 @@ class BrokerTransactionAdmin:
         return found
 
     def in_states(self, states: Sequence[str], prefix: str = "") -> dict[str, str]:
-        """Send ListTransactions to every broker: each coordinates its own.
+        """Return the transactional ids with a prefix that are in one of these states: all of them, or an ``OSError``.
 
+        Those that were fenced before they were used are left out. Each broker is asked for those that it coordinates.
         A broker lists what it has loaded, and is silent about a partition of the transaction log that has no coordinator yet.
         So the brokers are asked, before and after, which probes they coordinate: of every partition, one has to.
         """
@@ -469,7 +442,7 @@ class BrokerTransactionAdmin:
         return found
 
     def open_in(self, leader: tuple[str, int], topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
-        """Send DescribeProducers."""
+        """Return what is open in partitions, as their leader has it; ``PermissionError`` if this user may not read them."""
         body = uvarint(2) + compact_text(topic) + uvarint(len(partitions) + 1)
         body += b"".join(struct.pack(">i", each) for each in partitions) + b"\0\0"
         answer = self._request(leader, _DESCRIBE_PRODUCERS, 0, body, flexible=True)
@@ -492,7 +465,7 @@ class BrokerTransactionAdmin:
         return found
 
     def names_of(self, producer_ids: Iterable[int]) -> dict[int, str]:
-        """Send ListTransactions to every broker."""
+        """Return the transactional ids of producers, of those that have one."""
         wanted = sorted(set(producer_ids))
         body = b"\1" + uvarint(len(wanted) + 1) + b"".join(struct.pack(">q", each) for each in wanted) + b"\0"
         return {
@@ -500,7 +473,7 @@ class BrokerTransactionAdmin:
         }
 
     def mark(self, leader: tuple[str, int], topic: str, transaction: OpenTransaction, commit: bool) -> int:
-        """Send WriteTxnMarkers."""
+        """Write the marker that ends a transaction into a partition."""
         body = uvarint(2) + struct.pack(">qh?", transaction.producer_id, transaction.epoch, commit)
         body += uvarint(2) + compact_text(topic) + uvarint(2) + struct.pack(">i", transaction.partition) + b"\0"
         body += struct.pack(">i", max(0, transaction.coordinator_epoch)) + b"\0\0"

@@ -32,7 +32,6 @@ from funken.connectors.kafka.connection import (
     OpenTransaction,
     PreparedTransaction,
     Security,
-    TransactionAdmin,
     error_name,
 )
 from funken.connectors.kafka.reader import KafkaRecordSerializationSchema, ProducerRecord
@@ -58,7 +57,7 @@ class Transport:
         """Make a producer."""
         return made(confluent().Producer, properties, who)
 
-    def transactions(self, servers: str, properties: Mapping[str, Any]) -> TransactionAdmin:
+    def transactions(self, servers: str, properties: Mapping[str, Any]) -> BrokerTransactionAdmin:
         """Return what commits transactions of other processes."""
         return BrokerTransactionAdmin(servers, properties)
 
@@ -506,7 +505,7 @@ class KafkaCommitter(Committer):
         super().__init__(context)
         self._sink = sink
         self._who = f"operator {context.operator!r}"
-        self._admin: TransactionAdmin
+        self._admin: BrokerTransactionAdmin
         self._opened = False
         self._prefix = sink.ids_of(context.operator_uid or context.operator)
         self._mine = re.compile(re.escape(self._prefix) + r"\d+/[0-9a-f]{8}/\d+").fullmatch

@@ -24,64 +24,26 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from funken import extras
 from funken.connectors.schemas import count_of
 
 # ---- Runs: messages of one partition, in order, however they came out of the client.
 #
-# ``MessageRun`` has the client's own objects. ``native.py`` has another, of arrays, for who needs no more than
-# values.
+# ``MessageRun`` has the client's own objects, ``NativeRun`` arrays, for who needs no more than values.
 
 
 Place = tuple[str, int]
 """A partition: topic and number."""
 Report = Callable[[Any], None]
-
-
-class Run(Protocol):
-    """Messages of one partition."""
-
-    @property
-    def key(self) -> Place:
-        """The partition."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, limit: int) -> Run:
-        """Cut the first ones off."""
-
-    def until(self, end: int) -> tuple[Run, bool]:
-        """Return those before an offset, and whether the partition was read up to it.
-
-        The last offsets may be of no message (a transaction's end, or compacted): then the end of the partition is reported.
-        """
-
-    def offset(self, index: int) -> int:
-        """Return the offset of a message."""
-
-    def values(self) -> list[bytes | None]:
-        """Return their values; ``None`` deletes a key."""
-
-    def text(self) -> bytes | None:
-        """Return the values as the lines of a text; ``None`` if one has a line feed in it, or is ``None``."""
-
-    def timestamps(self, positions: Sequence[int] | None) -> list[int] | None:
-        """Return the timestamps (ms) of these, or of all; ``None`` if one has none."""
-
-    @property
-    def messages(self) -> list[Any]:
-        """The client's objects, where they are kept."""
-
-
-class Fetched(Protocol):
-    """What one call of the client gives."""
-
-    def __len__(self) -> int: ...
-
-    def runs(self, keys: Collection[Place], several: bool, report: Report) -> Iterator[Run]:
-        """Give the runs of these partitions, which may be of ``several`` topics; ``report`` takes errors, and may raise."""
+"""What takes errors of partitions; it may raise."""
+Run: TypeAlias = "MessageRun | NativeRun"
+"""Messages of one partition."""
+Fetched: TypeAlias = "MessageBlock | NativeBlock"
+"""What one call of the client gives."""
+Messages: TypeAlias = "ConsumerMessages | NativeMessages"
+"""The messages of a consumer."""
 
 
 class MessageRun:
@@ -103,7 +65,10 @@ class MessageRun:
         return MessageRun(self.key, taken, self._ends, self._kafka)
 
     def until(self, end: int) -> tuple[MessageRun, bool]:
-        """Return those before an offset, and whether the partition was read up to it."""
+        """Return those before an offset, and whether the partition was read up to it.
+
+        The last offsets may be of no message (a transaction's end, or compacted): then the end of the partition is reported.
+        """
         if not self._ends and self.messages[-1].offset() + 1 < end:
             return self, False
         kept = [each for each in self.messages if each.error() is None and each.offset() < end]
@@ -116,11 +81,11 @@ class MessageRun:
         return found
 
     def values(self) -> list[bytes | None]:
-        """Return their values."""
+        """Return their values; ``None`` deletes a key."""
         return list(map(self._kafka.Message.value, self.messages))
 
     def text(self) -> bytes | None:
-        """Return the values as the lines of a text, if they are."""
+        """Return the values as the lines of a text; ``None`` if one has a line feed in it, or is ``None``."""
         values = self.values()
         if None in values:
             return None
@@ -128,7 +93,7 @@ class MessageRun:
         return text if count_of(text, b"\n") == len(values) - 1 else None
 
     def timestamps(self, positions: Sequence[int] | None) -> list[int] | None:
-        """Return the timestamps of these, or of all."""
+        """Return the timestamps (ms) of these, or of all; ``None`` if one has none."""
         messages = self.messages if positions is None else [self.messages[position] for position in positions]
         found = [message.timestamp()[1] for message in messages]
         return None if -1 in found else found
@@ -183,19 +148,6 @@ FETCHED = 2_500
 _QUEUED = 7_500
 """Nothing more is taken while so many are queued: of 20,000 the first are out of the processor's cache when they are read."""
 _POLL_S, _JOIN_S = 0.05, 10.0
-
-
-class Messages(Protocol):
-    """The messages of a consumer."""
-
-    def assign(self, partitions: list[Any]) -> None:
-        """Read these partitions too."""
-
-    def take(self, most: int, seconds: float) -> Fetched | None:
-        """Return those that are there, else wait for the first."""
-
-    def close(self) -> None:
-        """Leave the queue, before the consumer is closed."""
 
 
 class ConsumerMessages:

@@ -1,4 +1,4 @@
-"""``DataSet``: what is done to records one by one, to partitions, and to the whole set.
+"""``DataSet``: what is done to records one by one, to partitions, to the whole set, and where they go.
 
 A method adds one logical node and returns the data set of it. Properties of an operator (its name, parallelism,
 broadcast sets, hints) are set on what the method returned, before anything reads it.
@@ -6,9 +6,13 @@ broadcast sets, hints) are set on what the method returned, before anything read
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
+from funken import DataStream, StreamExecutionEnvironment
+from funken.api.streams.settings import positive
 from funken.dataset.api.aggregations import (
     Aggregations,
     CountPartition,
@@ -23,15 +27,88 @@ from funken.dataset.api.aggregations import (
     sampler,
     sampler_with_size,
 )
-from funken.dataset.api.clauses import DataSetClauses
+from funken.dataset.api.family import family
+from funken.dataset.formats.outputs import (
+    CollectOutput,
+    CsvOutput,
+    JsonOutput,
+    OutputFormat,
+    ParquetOutput,
+    PrintOutput,
+    TextOutput,
+    WriteMode,
+)
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import DataSetFunction, user_function
-from funken.dataset.plan.keys import UNKNOWN, Key, RecordType, SortField, make_key, make_paths, tuple_of
-from funken.dataset.plan.nodes import ALL_FORWARDED, CombineHint, Forwarded, Kind
+from funken.dataset.plan.keys import UNKNOWN, Key, RecordType, SortField, declared_type, make_key, make_paths, tuple_of
+from funken.dataset.plan.nodes import (
+    ALL_FORWARDED,
+    CombineHint,
+    CrossHint,
+    Forwarded,
+    JoinHint,
+    JoinKind,
+    Kind,
+    parse_forwarded,
+)
 from funken.errors import InvalidProgram
 
+if TYPE_CHECKING:
+    from funken.dataset.api.environment import ExecutionEnvironment
+    from funken.dataset.api.grouped import GroupedDataSet
+    from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
+    from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
 
-class DataSet(DataSetClauses):
+
+class DataSink:
+    """Where records go when the program is executed.
+
+    >>> import tempfile
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> path = tempfile.mkdtemp() + "/pairs"
+    >>> sink = env.from_elements((2, "b"), (1, "a")).write_as_csv(path)
+    >>> _ = sink.name("pairs").set_parallelism(1).sort_local_output(0)
+    >>> result = env.execute()
+    >>> env.read_text_file(path).collect()
+    ['1,a', '2,b']
+    """
+
+    def __init__(self, environment: ExecutionEnvironment, node: nodes.SinkNode) -> None:
+        self._current = node
+        self._executed = False
+        environment._sinks.append(self)
+
+    def _read(self) -> nodes.Node:
+        """Return the node for the execution; from then on it is fixed."""
+        self._executed = True
+        return self._current
+
+    def _change(self, **changes: Any) -> DataSink:
+        if self._executed:
+            raise InvalidProgram(
+                f"the sink {self._current.name!r} was executed already. Set its properties before execute()."
+            )
+        self._current = dataclasses.replace(self._current, **changes)
+        return self
+
+    def name(self, name: str) -> DataSink:
+        """Name the sink."""
+        return self._change(name=name)
+
+    def set_parallelism(self, parallelism: int) -> DataSink:
+        """Set the number of tasks, and so of files."""
+        return self._change(parallelism=positive(parallelism, "parallelism"))
+
+    def sort_local_output(self, field: Any, descending: bool = False) -> DataSink:
+        """Sort what each task writes; a further call adds a field of less weight."""
+        node = self._current
+        made = make_key((field,), node.inputs[0].type, "sort_local_output")
+        added = SortField(made.paths[0] if made.paths else (), descending, made.selector)
+        return self._change(ordering=(*node.ordering, added))
+
+
+class DataSet:
     """Records of a batch program, before they are computed.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -66,7 +143,174 @@ class DataSet(DataSetClauses):
     (3, 5)
     >>> numbers.run_operation(lambda data_set: data_set.count())
     3
+
+    Properties of an operator; from the moment it is read by another, they are fixed:
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=4)
+    >>> mapped = env.from_elements(3, 4).map(str).set_parallelism(1).with_statistics(records=2, size=20)
+    >>> mapped.get_execution_environment() is env, mapped.map_partition(list).collect()
+    (True, ['3', '4'])
+
+    By key, with other data sets:
+
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> pairs = env.from_elements((1, 5), (2, 3))
+    >>> other = env.from_elements((2, "b"), (3, "c"))
+    >>> sorted(pairs.group_by(0).sum(1).collect())
+    [(1, 5), (2, 3)]
+    >>> sorted(pairs.join(other).where(0).equal_to(0).collect())
+    [((2, 3), (2, 'b'))]
+    >>> pairs.join_with_tiny(other).where(0).equal_to(0).count(), pairs.join_with_huge(other).where(0).equal_to(0).count()
+    (1, 1)
+    >>> outer = [pairs.left_outer_join(other), pairs.right_outer_join(other), pairs.full_outer_join(other)]
+    >>> [join.where(0).equal_to(0).using(lambda a, b: (a, b)).count() for join in outer]
+    [2, 2, 3]
+    >>> grouped = pairs.co_group(other).where(0).equal_to(0)
+    >>> sorted(grouped.using(lambda ones, others: [(len(list(ones)), len(list(others)))]).collect())
+    [(0, 1), (1, 0), (1, 1)]
+    >>> pairs.cross(other).count(), pairs.cross_with_tiny(other).count(), pairs.cross_with_huge(other).count()
+    (4, 4, 4)
+
+    Results, and files, which ``execute`` writes:
+
+    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+    >>> pairs = env.from_elements((1, 5), (2, 3))
+    >>> pairs.collect()
+    [(1, 5), (2, 3)]
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = pairs.write_as_csv(folder / "csv").set_parallelism(1)
+    >>> _ = pairs.write_as_text(folder / "text").set_parallelism(1)
+    >>> _ = pairs.write_as_formatted_text(folder / "formatted", lambda pair: f"{pair[0]}!").set_parallelism(1)
+    >>> _, _ = pairs.write_as_json(folder / "json"), pairs.write_as_parquet(folder / "parquet")
+    >>> result = env.execute()
+    >>> [(folder / name).read_text().split() for name in ("csv", "text", "formatted")]
+    [['1,5', '2,3'], ['(1,', '5)', '(2,', '3)'], ['1!', '2!']]
+    >>> sorted(path.name for path in (folder / "json").iterdir())
+    ['1', '2']
     """
+
+    def __init__(self, environment: ExecutionEnvironment, node: nodes.Node) -> None:
+        self._environment = environment
+        self._current = node
+        self._read_by = ""
+
+    # ---- the node
+
+    def _read(self, operator: str) -> nodes.Node:
+        """Return the node for a consumer; from then on it is fixed."""
+        self._read_by = operator
+        return self._current
+
+    def _change(self, method: str, **changes: Any) -> Self:
+        if self._read_by:
+            raise InvalidProgram(
+                f"operator {self._current.name!r} was already read by {self._read_by}() when {method}() was called. "
+                f"Call {method}() directly behind the operator that it is for."
+            )
+        self._current = dataclasses.replace(self._current, **changes)
+        return self
+
+    # ---- properties of the operator
+
+    def get_execution_environment(self) -> ExecutionEnvironment:
+        """Return the environment that the data set belongs to."""
+        return self._environment
+
+    def name(self, name: str) -> Self:
+        """Name the operator; errors, accumulators and ``explain`` use the name.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> env.from_elements(1, 0).map(lambda n: 1 // n).name("invert").collect()
+        Traceback (most recent call last):
+        ...
+        funken.errors.OperatorFailed: operator 'invert' (subtask 0) failed at the record 0: ZeroDivisionError: ...
+        """
+        return self._change("name", name=name)
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the number of tasks of this operator."""
+        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+            raise InvalidProgram(f"set_parallelism({parallelism!r}): it has to be a whole number above 0.")
+        if self._current.single and parallelism != 1:
+            raise InvalidProgram(
+                f"operator {self._current.name!r} sees all records together, so its parallelism is 1. Group the data set first."
+            )
+        return self._change("set_parallelism", parallelism=parallelism)
+
+    def with_broadcast_set(self, data_set: DataSet, name: str) -> Self:
+        """Give the operator's function all records of another data set, as ``get_broadcast_variable(name)``.
+
+        >>> from funken import MapFunction
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> class Share(MapFunction):
+        ...     def open(self, runtime_context):
+        ...         (self.total,) = runtime_context.get_broadcast_variable("total")
+        ...     def map(self, value):
+        ...         return value / self.total
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> numbers = env.from_elements(1, 3)
+        >>> numbers.map(Share()).with_broadcast_set(numbers.reduce(lambda a, b: a + b), "total").collect()
+        [0.25, 0.75]
+        """
+        self._same_environment(data_set, "with_broadcast_set")
+        if any(name == taken for taken, _ in self._current.broadcasts):
+            raise InvalidProgram(
+                f"operator {self._current.name!r} has a broadcast set {name!r} already; choose another name."
+            )
+        if self._current.function is None or not self._current.function.rich:
+            raise InvalidProgram(
+                f"operator {self._current.name!r} cannot use the broadcast set {name!r}: only a function object with "
+                "open(runtime_context) can ask for it. Derive from MapFunction or its like."
+            )
+        broadcasts = (*self._current.broadcasts, (name, data_set._read("with_broadcast_set")))
+        return self._change("with_broadcast_set", broadcasts=broadcasts)
+
+    def with_forwarded_fields(self, *fields: str) -> Self:
+        """Promise that the function copies these fields unchanged: ``"f0; f2->f1"``. A wrong promise gives wrong results.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> pairs = env.from_elements((1, 2), (1, 3)).group_by(0).sum(1)
+        >>> doubled = pairs.map(lambda pair: (pair[0], pair[1] * 2)).with_forwarded_fields("f0")
+        >>> doubled.group_by(0).max(1).collect()  # without another shuffle
+        [(1, 10)]
+        """
+        return self._forward(0, "with_forwarded_fields", fields)
+
+    def _forward(self, side: int, method: str, fields: tuple[str, ...]) -> Self:
+        found = self._current.forwarded
+        for text in fields:
+            records = self._current.inputs[side].type
+            found = Forwarded([*found, *parse_forwarded(text, side, records, f"{self._current.name}.{method}()")])
+        return self._change(method, forwarded=found)
+
+    def with_statistics(self, records: float | None = None, size: float | None = None) -> Self:
+        """Tell the optimizer how many records, and how many bytes, this operator emits."""
+        return self._change("with_statistics", statistics=nodes.Statistics(records, size))
+
+    def returns(self, record_type: Any) -> Self:
+        """Declare the type of the records, so that fields are checked while the program is built.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
+        >>> env.from_elements("a").map(lambda word: (word, 1)).returns(tuple[str, int]).group_by(2)
+        Traceback (most recent call last):
+        ...
+        funken.errors.InvalidProgram: group_by(2): there is no field 2 in records of type (str, int); there are 0 to 1.
+        """
+        return self._change("returns", type=declared_type(record_type))
+
+    def _same_environment(self, other: Any, operator: str) -> None:
+        if not isinstance(other, DataSet):
+            raise InvalidProgram(f"{operator}() needs a DataSet, but got {other!r}.")
+        if other._environment is not self._environment:
+            raise InvalidProgram(
+                f"{operator}(): the data sets belong to different environments. Make both with the same ExecutionEnvironment."
+            )
 
     def _derive(self, make: Callable[..., nodes.Node], name: str, **fields: Any) -> DataSet:
         return DataSet(self._environment, self._node(make, name, **fields))
@@ -319,12 +563,197 @@ class DataSet(DataSetClauses):
         create = getattr(operation, "create_result", operation)
         return create(self)
 
-    # ---- results
-
     def count(self) -> int:
         """Execute the program and return the number of records."""
         counts = self._apply(Kind.MAP_PARTITION, DataSetFunction(CountPartition(), "map_partition", True), "count")
         return sum(count for _, count in counts.collect())
+
+    # ---- groups and pairs
+
+    def group_by(self, *key: Any) -> GroupedDataSet:
+        """Group records with equal keys: field positions, names (``"user.zip"``), ``"*"``, or one key function."""
+        return family("GroupedDataSet")(self, make_key(key, self._current.type, "group_by"))
+
+    def join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+        """Pair records with equal keys: ``join(b).where(key).equal_to(key)``, then ``using`` or a projection."""
+        return self._join(other, JoinKind.INNER, hint, "join")
+
+    def join_with_tiny(self, other: DataSet) -> JoinOperator:
+        """Join with a data set that is small enough to be sent to all tasks."""
+        return self._join(other, JoinKind.INNER, JoinHint.BROADCAST_HASH_SECOND, "join_with_tiny")
+
+    def join_with_huge(self, other: DataSet) -> JoinOperator:
+        """Join with a data set that is so large that this one is sent to all tasks."""
+        return self._join(other, JoinKind.INNER, JoinHint.BROADCAST_HASH_FIRST, "join_with_huge")
+
+    def left_outer_join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+        """Join; a record of this side without a partner is paired with None. Needs ``using``."""
+        return self._join(other, JoinKind.LEFT, hint, "left_outer_join")
+
+    def right_outer_join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+        """Join; a record of the other side without a partner is paired with None. Needs ``using``."""
+        return self._join(other, JoinKind.RIGHT, hint, "right_outer_join")
+
+    def full_outer_join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+        """Join; every record without a partner is paired with None. Needs ``using``."""
+        return self._join(other, JoinKind.FULL, hint, "full_outer_join")
+
+    def _join(self, other: DataSet, kind: JoinKind, hint: JoinHint, name: str) -> JoinOperator:
+        self._same_environment(other, name)
+        return family("JoinOperator")(self, other, kind, hint, name)
+
+    def co_group(self, other: DataSet) -> CoGroupOperator:
+        """Group both data sets together: ``co_group(b).where(key).equal_to(key).using(f)``."""
+        self._same_environment(other, "co_group")
+        return family("CoGroupOperator")(self, other)
+
+    def cross(self, other: DataSet) -> CrossDataSet:
+        """Make all pairs."""
+        return self._cross(other, CrossHint.OPTIMIZER_CHOOSES)
+
+    def cross_with_tiny(self, other: DataSet) -> CrossDataSet:
+        """Make all pairs with a data set that is small."""
+        return self._cross(other, CrossHint.SECOND_IS_SMALL)
+
+    def cross_with_huge(self, other: DataSet) -> CrossDataSet:
+        """Make all pairs with a data set that is large."""
+        return self._cross(other, CrossHint.FIRST_IS_SMALL)
+
+    def _cross(self, other: DataSet, hint: CrossHint) -> CrossDataSet:
+        self._same_environment(other, "cross")
+        return family("CrossDataSet")(self, other, hint)
+
+    def union(self, *others: DataSet) -> DataSet:
+        """Put the records of several data sets together; equal ones stay.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> sorted(env.from_elements(1, 2).union(env.from_elements(2, 3)).collect())
+        [1, 2, 2, 3]
+        """
+        if not others:
+            raise InvalidProgram("union() got no other data set.")
+        for other in others:
+            self._same_environment(other, "union")
+        inputs = (self._read("union"), *(other._read("union") for other in others))
+        records = inputs[0].type if len({node.type for node in inputs}) == 1 else UNKNOWN
+        kept = Forwarded([(side, (), ()) for side in range(len(inputs))])
+        made = nodes.Union(id=self._environment._next_id(), name="union", inputs=inputs, type=records, forwarded=kept)
+        return DataSet(self._environment, made)
+
+    # ---- iterations
+
+    def iterate(self, max_iterations: int) -> IterativeDataSet:
+        """Begin a bulk iteration: what is built on the result, up to ``close_with``, is repeated.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> start = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(1, 2).iterate(5)
+        >>> start.close_with(start.map(lambda n: n * 2)).collect()
+        [32, 64]
+        """
+        return family("IterativeDataSet")(self, max_iterations)
+
+    def iterate_delta(self, workset: DataSet, max_iterations: int, *key: Any) -> DeltaIteration:
+        """Begin a delta iteration with this data set as solution set, identified by a key.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> scores = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(("a", 1), ("b", 7))
+        >>> iteration = scores.iterate_delta(scores, 10, 0)
+        >>> more = iteration.get_workset().map(lambda score: (score[0], score[1] + 3)).filter(lambda score: score[1] < 10)
+        >>> sorted(iteration.close_with(more, more).collect())
+        [('a', 7), ('b', 7)]
+        """
+        self._same_environment(workset, "iterate_delta")
+        return family("DeltaIteration")(
+            self, workset, max_iterations, make_key(key, self._current.type, "iterate_delta")
+        )
+
+    def output(self, output_format: OutputFormat) -> DataSink:
+        """Write the records with an output format, when the program is executed; ``OutputFormat`` shows one.
+
+        >>> from funken.dataset import DiscardingOutput, ExecutionEnvironment
+        >>> sink = ExecutionEnvironment.create_local_environment().from_elements(1).output(DiscardingOutput())
+        """
+        node = nodes.SinkNode(
+            id=self._environment._next_id(), name="sink", inputs=(self._read("output"),), format=output_format
+        )
+        return DataSink(self._environment, node)
+
+    def write_as_text(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
+        """Write ``str(record)`` lines: one file with a parallelism of 1, else a folder of files ``1`` to ``n``."""
+        return self.output(TextOutput(path, write_mode))
+
+    def write_as_formatted_text(
+        self, path: Any, formatter: Callable[[Any], str], write_mode: WriteMode = WriteMode.NO_OVERWRITE
+    ) -> DataSink:
+        """Write ``formatter(record)`` lines."""
+        return self.output(TextOutput(path, write_mode, formatter))
+
+    def write_as_csv(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE, delimiter: str = ",") -> DataSink:
+        """Write the fields of each record as a line of CSV."""
+        return self.output(CsvOutput(path, write_mode, delimiter))
+
+    def write_as_json(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
+        """Write each record as a line of JSON."""
+        return self.output(JsonOutput(path, write_mode))
+
+    def write_as_parquet(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
+        """Write records with named fields, or tuples (``f0``, ``f1``), as Parquet."""
+        return self.output(ParquetOutput(path, write_mode))
+
+    def collect(self) -> list[Any]:
+        """Execute the program, with the sinks that were added, and return the records in the order of the partitions."""
+        output = CollectOutput()
+        self.output(output)
+        self._environment.execute("collect()")
+        return output.take()
+
+    def print(self) -> None:
+        """Execute the program and print the records.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
+        >>> env.from_elements("a", "b").print()
+        a
+        b
+        """
+        output = PrintOutput()
+        self.output(output)
+        self._environment.execute("print()")
+        output.show()
+
+    def to_data_stream(self, environment: StreamExecutionEnvironment) -> DataStream[Any]:
+        """Execute the program and return the records as a bounded stream of an environment; they are kept in this process.
+
+        >>> from funken import StreamExecutionEnvironment
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> numbers = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(1, 2)
+        >>> stream = numbers.to_data_stream(StreamExecutionEnvironment.create_local_environment(parallelism=1))
+        >>> stream.map(lambda n: n + 1).execute_and_collect(limit=2)
+        [2, 3]
+        """
+        return environment.from_collection(self.collect())
+
+    def to_spark(self, spark: Any = None, schema: Any = None) -> Any:
+        """Execute the program and return the records as a ``DataFrame`` of Spark, with a column per field.
+
+        The fields of tuples are ``f0``, ``f1``. The rows are kept as Parquet in a temporary folder, which is removed when this
+        process ends. Without a ``schema`` the columns are those of the records; if there may be no record, give one. Without a
+        session, it is that of the environment, the active one, or a new one.
+
+        >>> from funken.dataset import ExecutionEnvironment
+        >>> pairs = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements((1, "a"), (2, "b"))
+        >>> pairs.filter(lambda pair: False).to_spark()
+        Traceback (most recent call last):
+        funken.errors.InvalidProgram: to_spark(): there is no record, so its columns are not known. Give the schema.
+        """
+        frames = importlib.import_module("funken.dataset.cluster.worker")
+        folder = frames.result_folder()
+        self.write_as_parquet(f"{folder}/rows")
+        self._environment.execute("to_spark()")
+        return frames.frame_of(
+            f"{folder}/rows", schema, self._environment.get_configuration(), spark or self._environment._spark
+        )
 
 
 class SortedDataSet(DataSet):

@@ -12,8 +12,7 @@ from typing import Any
 from funken import Configuration, DataStream, JobExecutionResult, config, extras
 from funken.api.jobs.notebook import BatchProgress, batch_shown_in_notebook, batch_watchers
 from funken.api.streams.settings import positive
-from funken.dataset.api.dataset import DataSet
-from funken.dataset.api.results import DataSink
+from funken.dataset.api.dataset import DataSet, DataSink
 from funken.dataset.formats.inputs import (
     CollectionInput,
     CsvInput,

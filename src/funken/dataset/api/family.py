@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
-    from funken.dataset.api.dataset import DataSet
     from funken.dataset.api.grouped import GroupedDataSet
     from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
     from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _MODULES = {
     "CoGroupOperator": "funken.dataset.api.two_inputs",
     "CrossDataSet": "funken.dataset.api.two_inputs",
-    "DataSet": "funken.dataset.api.dataset",
     "DeltaIteration": "funken.dataset.api.iterations",
     "GroupedDataSet": "funken.dataset.api.grouped",
     "IterativeDataSet": "funken.dataset.api.iterations",
@@ -34,8 +32,6 @@ _MODULES = {
 def family(name: Literal["CoGroupOperator"]) -> type[CoGroupOperator]: ...
 @overload
 def family(name: Literal["CrossDataSet"]) -> type[CrossDataSet]: ...
-@overload
-def family(name: Literal["DataSet"]) -> type[DataSet]: ...
 @overload
 def family(name: Literal["DeltaIteration"]) -> type[DeltaIteration]: ...
 @overload
