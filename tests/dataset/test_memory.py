@@ -12,7 +12,7 @@ from funken.dataset.columns.aggregation import HashAggregation, combined
 from funken.dataset.columns.joins import HashJoin
 from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.memory.manager import BlockCache, BlockQueue, MemoryManager, SpillSpace, dump, weight
-from funken.dataset.memory.sorter import Order
+from funken.dataset.plan.keys import Order
 from funken.errors import DiskFull, InvalidConfiguration
 from tests.dataset.programs import environment, same
 

@@ -19,9 +19,8 @@ from funken.api.jobs.notebook import (
     watch_batch_jobs,
 )
 from funken.dataset.api.aggregations import Aggregations
-from funken.dataset.api.dataset import AggregateDataSet, DataSet, DataSink, SortedDataSet
+from funken.dataset.api.dataset import AggregateDataSet, DataSet, DataSink, GroupedDataSet, SortedDataSet
 from funken.dataset.api.environment import DataSetResult, ExecutionEnvironment
-from funken.dataset.api.grouped import GroupedDataSet
 from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
 from funken.dataset.api.two_inputs import CoGroupDataSet, CrossDataSet, JoinDataSet
 from funken.dataset.api.utils import ChecksumHashCode, ColumnSummary, DataSetUtils

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from funken.dataset.columns.block import dealt_by_range, dealt_out, ordered_columns, put_together, records_at
 from funken.dataset.memory.manager import Block, BlockCache, BlockQueue, Blocks, Share
-from funken.dataset.memory.sorter import Column, Order
+from funken.dataset.plan.keys import Column, Order
 from funken.errors import InvalidProgram
 from funken.state.keygroups import stable_hash
 

@@ -3,8 +3,8 @@
 A data set makes grouped, joined and iterative ones, and each of these makes data sets again. Their modules would import one
 another in circles; so a class that a lower module needs is looked up here by name, when it is needed.
 
->>> family("GroupedDataSet").__name__
-'GroupedDataSet'
+>>> family("JoinOperator").__name__
+'JoinOperator'
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
-    from funken.dataset.api.grouped import GroupedDataSet
     from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
     from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
 
@@ -21,7 +20,6 @@ _MODULES = {
     "CoGroupOperator": "funken.dataset.api.two_inputs",
     "CrossDataSet": "funken.dataset.api.two_inputs",
     "DeltaIteration": "funken.dataset.api.iterations",
-    "GroupedDataSet": "funken.dataset.api.grouped",
     "IterativeDataSet": "funken.dataset.api.iterations",
     "JoinOperator": "funken.dataset.api.two_inputs",
 }
@@ -34,8 +32,6 @@ def family(name: Literal["CoGroupOperator"]) -> type[CoGroupOperator]: ...
 def family(name: Literal["CrossDataSet"]) -> type[CrossDataSet]: ...
 @overload
 def family(name: Literal["DeltaIteration"]) -> type[DeltaIteration]: ...
-@overload
-def family(name: Literal["GroupedDataSet"]) -> type[GroupedDataSet]: ...
 @overload
 def family(name: Literal["IterativeDataSet"]) -> type[IterativeDataSet]: ...
 @overload

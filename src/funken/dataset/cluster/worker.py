@@ -50,8 +50,8 @@ from funken.dataset.memory.manager import (
     dump,
     load,
 )
-from funken.dataset.memory.sorter import Column, Order
 from funken.dataset.optimizer.physical import PhysicalNode, memory_consumers
+from funken.dataset.plan.keys import Column, Order
 from funken.dataset.runtime.context import merged
 from funken.dataset.runtime.iterations import IterationRun, Next, Part, Report, Restored, StopSupersteps
 from funken.dataset.runtime.local import drain

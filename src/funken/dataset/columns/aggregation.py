@@ -30,9 +30,8 @@ from funken.columnar.tracing import Traced, trace
 from funken.dataset.columns.block import block_of, columns_in, key_leaves, leaf_at, lifted
 from funken.dataset.columns.joins import FAN_OUT, MAX_LEVEL, SpilledBlocks, cut
 from funken.dataset.memory.manager import Block, Share, blocks_of, weighed, weight
-from funken.dataset.memory.sorter import Column
 from funken.dataset.plan.functions import DataSetFunction
-from funken.dataset.plan.keys import Key
+from funken.dataset.plan.keys import Column, Key
 from funken.errors import FUNCTION_ERRORS, InvalidProgram
 from funken.expr.types import FLOAT, Composite, Type, atomic_fields, is_plain, types_in
 

@@ -17,9 +17,8 @@ from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.flat_maps.tracing import trace_flat_map
 from funken.columnar.tracing import Traced, trace
 from funken.dataset.memory.manager import Block
-from funken.dataset.memory.sorter import Descending, Order
 from funken.dataset.plan.functions import DataSetFunction
-from funken.dataset.plan.keys import Key, KeyColumn, Path
+from funken.dataset.plan.keys import Descending, Key, KeyColumn, Order, Path
 from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, Composite, Tuple, Type, atomic_fields, is_plain
 
 if TYPE_CHECKING:

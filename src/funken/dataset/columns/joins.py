@@ -25,8 +25,7 @@ from funken.dataset.memory.manager import (
     weighed,
     weight,
 )
-from funken.dataset.memory.sorter import Column
-from funken.dataset.plan.keys import Key, KeyColumn
+from funken.dataset.plan.keys import Column, Key, KeyColumn
 from funken.expr.types import INT
 from funken.io.spill import Extent
 from funken.state.keygroups import stable_hash

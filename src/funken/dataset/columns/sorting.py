@@ -14,7 +14,7 @@ from typing import Any
 
 from funken.dataset.columns.block import OrderLeaves, block_of, columns_in, ordered_columns, put_together
 from funken.dataset.memory.manager import BLOCK_RECORDS, Block, Share, weighed, weight
-from funken.dataset.memory.sorter import Descending, Order
+from funken.dataset.plan.keys import Descending, Order
 from funken.io.spill import Extent
 
 _EMITTED = 1 << 14

@@ -24,12 +24,11 @@ from funken.dataset.memory.manager import (
     blocks_of,
     records_of,
 )
-from funken.dataset.memory.sorter import Column
 from funken.dataset.optimizer.costs import DriverStrategy, Temp
 from funken.dataset.optimizer.physical import PhysicalNode
 from funken.dataset.plan import nodes
 from funken.dataset.plan.functions import DataSetFunction
-from funken.dataset.plan.keys import Key, KeyColumn
+from funken.dataset.plan.keys import Column, Key, KeyColumn
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
 from funken.errors import FUNCTION_ERRORS, FunkenError, OperatorFailed

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 from funken.api.jobs.notebook import IterationProgress, SuperstepProgress
-from funken.dataset.memory.hash_join import SolutionSet
-from funken.dataset.memory.manager import Block, BlockCache, Blocks, Share
+from funken.dataset.memory.manager import Block, BlockCache, Blocks, Share, blocks_of, weight
 from funken.dataset.optimizer.costs import DriverStrategy, Temp
 from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
 from funken.dataset.plan import nodes
@@ -26,7 +25,7 @@ from funken.dataset.plan.keys import KeyColumn
 from funken.dataset.plan.nodes import Aggregators
 from funken.dataset.runtime.context import Superstep, merged
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline, Streams
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, StateTooLarge
 from funken.io.shapes import dumps
 from funken.timing.clock import SystemClock
 
@@ -163,6 +162,48 @@ class IterationCoordinator:
 
 def _is_zero(counts: list[int | None]) -> bool:
     return None not in counts and not any(counts)
+
+
+class SolutionSet:
+    """A table that is looked up and updated; it does not spill.
+
+    >>> from funken.dataset.memory.manager import MemoryManager
+    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> solution = SolutionSet(MemoryManager(4096, 1, SpillSpace()).share("solution set"))
+    >>> solution.put([(1, "a"), (2, "b")], [1, 2])
+    >>> solution.put([(1, "c")], [1])
+    >>> solution.get(1), solution.get(3), list(solution.blocks())
+    ((1, 'c'), None, [[(1, 'c'), (2, 'b')]])
+    """
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._entries: dict[Hashable, Any] = {}
+        self.get = self._entries.get
+
+    def put(self, block: Block, keys: list[Hashable]) -> None:
+        """Add or replace entries."""
+        share = self._share
+        size = weight(block)
+        self._entries.update(zip(keys, block, strict=True))
+        share.reserve(size)
+        if share.used > share.limit:  # replaced entries were counted, too: measure what is there
+            share.measure(sum(map(weight, self.blocks())))
+            if not share.fits(0):
+                raise StateTooLarge(
+                    f"operator {share.operator!r}: the solution set of a subtask has {share.used:,} bytes in "
+                    f"{len(self._entries):,} entries, but its share of the memory is {share.limit:,}. "
+                    "Raise execution.memory.managed, or the parallelism."
+                )
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the entries."""
+        return blocks_of(self._entries.values())
+
+    def close(self) -> None:
+        """Drop everything."""
+        self._entries.clear()
+        self._share.close()
 
 
 FEEDBACK, SOLUTION, ACCUMULATORS = range(3)

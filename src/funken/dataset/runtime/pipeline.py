@@ -16,11 +16,10 @@ from funken.dataset import exchange as routers
 from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.exchange import EdgeReceiver, EdgeUse, Everything, Exchanges, LocalExchanges, Ranged, Routed, Shared
 from funken.dataset.memory.manager import Block, Blocks, MemoryManager, Share, SpillSpace, records_of
-from funken.dataset.memory.sorter import Order
 from funken.dataset.optimizer.costs import DriverStrategy, Local, Ship
 from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, everything, walk
 from funken.dataset.plan import nodes
-from funken.dataset.plan.keys import FieldColumn, KeyColumn, order_of
+from funken.dataset.plan.keys import FieldColumn, KeyColumn, Order, order_of
 from funken.dataset.runtime.context import Accumulator, Superstep, TaskContext
 from funken.dataset.runtime.drivers import DRIVERS, DriverTask, groups, reduced
 from funken.errors import InvalidProgram
