@@ -2,7 +2,7 @@
 
 What a declared type does inside an operator: its results are converted before they go out, a block at a time.
 
-``plan/rules/declared_types.py`` wraps the operators that have one; the others are not wrapped, so that types cost nothing
+``plan/rules/operators.py`` wraps the operators that have one; the others are not wrapped, so that types cost nothing
 where there are none.
 """
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Aggregated, CallStyle, Elements, Reduced, Strategy, WindowCall, WindowSpec
-from funken.plan.rules.backend_choice import in_keyed_state
+from funken.plan.rules.operators import in_keyed_state
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing.harness import OperatorHarness
 from funken.windowing.assigners import (

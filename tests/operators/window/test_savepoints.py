@@ -29,7 +29,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT, STR, Tuple
 from funken.ids import MAX_WATERMARK
 from funken.io.former_modules import loads
-from funken.plan.rules.backend_choice import in_keyed_state
+from funken.plan.rules.operators import in_keyed_state
 from funken.state.keygroups import key_group_of, subtask_of
 from funken.testing import OperatorHarness
 from tests.columnar.window_operators import planned

@@ -22,7 +22,7 @@ from funken.operators.base import Operator
 from funken.operators.traits import BatchInput, OperatorTraits
 from funken.operators.window.spec import Strategy
 from funken.operators.wrappers import Converting, SortedInput
-from funken.plan.rules import backend_choice, chaining, declared_types, fusion, sorted_input
+from funken.plan.rules import chaining, fusion, operators
 from funken.plan.rules.base import RuleContext
 from funken.plan.rules.stage import rewrite
 from funken.testing import local
@@ -139,14 +139,14 @@ def windowed(stream, name="window"):
 
 
 def test_windows_stay_in_their_fast_logic_in_memory():
-    plan, notes = applied(backend_choice.RULE, windowed(local([1])))
+    plan, notes = applied(operators.STATE_BACKEND, windowed(local([1])))
 
     assert spec_of(plan, "window").strategy is Strategy.ALIGNED
     assert notes == [("window", "aligned windows")]
 
 
 def test_windows_are_keyed_state_where_state_is_in_files():
-    plan, notes = applied(backend_choice.RULE, windowed(local([1])), state_in_files=True)
+    plan, notes = applied(operators.STATE_BACKEND, windowed(local([1])), state_in_files=True)
 
     assert spec_of(plan, "window").strategy is Strategy.GENERAL
     assert notes == [("window", "general windows, in keyed state: state is in files")]
@@ -156,7 +156,7 @@ def test_only_windows_that_are_restored_from_keyed_state_go_on_with_it():
     numbers = local([1])
     windowed(numbers, "fresh")
     stream = windowed(numbers.map(abs), "restored").uid("restored")
-    plan, notes = applied(backend_choice.RULE, stream, restored_in_keyed_state=frozenset({"restored"}))
+    plan, notes = applied(operators.STATE_BACKEND, stream, restored_in_keyed_state=frozenset({"restored"}))
 
     assert spec_of(plan, "fresh").strategy is not Strategy.GENERAL
     assert spec_of(plan, "restored").strategy is Strategy.GENERAL
@@ -166,7 +166,7 @@ def test_only_windows_that_are_restored_from_keyed_state_go_on_with_it():
 def test_a_join_is_its_windows():
     numbers = local([1])
     joined = numbers.join(numbers.map(abs)).where(abs).equal_to(abs).window(TumblingEventTimeWindows.of(4))
-    plan, notes = applied(backend_choice.RULE, joined.apply(lambda a, b: a).name("join"), state_in_files=True)
+    plan, notes = applied(operators.STATE_BACKEND, joined.apply(lambda a, b: a).name("join"), state_in_files=True)
 
     assert spec_of(plan, "join").window.strategy is Strategy.GENERAL
     assert notes == [("join", "general windows, in keyed state: state is in files")]
@@ -174,7 +174,7 @@ def test_a_join_is_its_windows():
 
 @pytest.mark.parametrize("names", [[], ["_windows.panes"], ["mine"]])
 def test_states_of_other_operators_are_no_windows_in_keyed_state(names):
-    assert backend_choice.saved_in_keyed_state([("a", dict.fromkeys(names))]) == frozenset()
+    assert operators.saved_in_keyed_state([("a", dict.fromkeys(names))]) == frozenset()
 
 
 # ---- fusion
@@ -234,7 +234,7 @@ def test_a_running_reduce_has_a_loop_only_where_it_reduces_record_by_record():
 def test_declared_types_wrap_the_operators_that_have_one():
     stream = local([1]).map(str).name("plain").process(lambda n, ctx: [n], Types.STRING()).name("typed")
     stream.get_side_output(SIDE)
-    plan, notes = applied(declared_types.RULE, stream)
+    plan, notes = applied(operators.DECLARED_TYPES, stream)
 
     assert not isinstance(spec_of(plan, "plain"), Converting)
     found = spec_of(plan, "typed")
@@ -246,7 +246,7 @@ def test_the_last_declaration_counts():
     stream = local([1]).process(lambda n, ctx: [n]).name("typed")
     for type_info in (Types.INT(), Types.STRING()):
         stream.get_side_output(OutputTag("side", type_info))
-    plan, _ = applied(declared_types.RULE, stream)
+    plan, _ = applied(operators.DECLARED_TYPES, stream)
 
     assert spec_of(plan, "typed").sides == (("side", Types.STRING()),)
 
@@ -256,7 +256,7 @@ def test_the_last_declaration_counts():
 
 def test_batch_sorts_what_keyed_operators_get():
     stream = local([1]).map(abs).key_by(lambda n: n).map(Rich()).name("rich").key_by(lambda n: n).sum()
-    plan, notes = applied(sorted_input.RULE, stream, batch=True)
+    plan, notes = applied(operators.BATCH_ORDER, stream, batch=True)
 
     assert {node.name: isinstance(node.spec, SortedInput) for node in plan.nodes} == {
         "collection": False, "map": False, "rich": True, "sum": True,
@@ -265,14 +265,16 @@ def test_batch_sorts_what_keyed_operators_get():
 
 
 def test_streaming_sorts_nothing():
-    plan, notes = applied(sorted_input.RULE, local([1]).key_by(lambda n: n).sum())
+    plan, notes = applied(operators.BATCH_ORDER, local([1]).key_by(lambda n: n).sum())
 
     assert not any(isinstance(node.spec, SortedInput) for node in plan.nodes)
     assert notes == []
 
 
 def test_an_operator_that_does_not_see_the_order_is_not_given_one():
-    plan, notes = applied(sorted_input.RULE, local([1]).key_by(lambda n: n).transform("own", Unsorted()), batch=True)
+    plan, notes = applied(
+        operators.BATCH_ORDER, local([1]).key_by(lambda n: n).transform("own", Unsorted()), batch=True
+    )
 
     assert not isinstance(spec_of(plan, "own"), SortedInput)
     assert notes == [("own", "in the order of arrival")]
@@ -283,8 +285,8 @@ def test_a_keyed_operator_without_keys_is_rejected_and_named():
     stream._apply("lost", Keyless(), keyed=True)
 
     with pytest.raises(InvalidProgram, match=r"operator 'lost' \(Keyless\) .* declares no keys.*OperatorTraits.keys"):
-        applied(sorted_input.RULE, stream, batch=True)
-    applied(sorted_input.RULE, stream)
+        applied(operators.BATCH_ORDER, stream, batch=True)
+    applied(operators.BATCH_ORDER, stream)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ class StreamSettings(OperatorSettings):
 
 # ---- Declared types in a program: where they are put, and what type a stream is known to have.
 #
-# A declaration is a field of the node of the operator whose results it describes; ``plan/rules/declared_types.py``
+# A declaration is a field of the node of the operator whose results it describes; ``plan/rules/operators.py``
 # acts on it. A stream's type is found by looking at the operators it comes from, through those that pass records on
 # as they are.
 

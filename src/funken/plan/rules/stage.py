@@ -22,14 +22,11 @@ from funken.expr.types import Type
 from funken.ids import OperatorId
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules import (
-    backend_choice,
     chaining,
-    declared_types,
-    error_policies,
     fusion,
+    operators,
     preaggregate,
     projection,
-    sorted_input,
     vectorize,
     worker_sharing,
 )
@@ -37,14 +34,14 @@ from funken.plan.rules.base import Rule, RuleContext
 
 RULES: tuple[Rule, ...] = (
     chaining.RULE,
-    error_policies.RULE,
-    backend_choice.RULE,
+    operators.ERRORS,
+    operators.STATE_BACKEND,
     vectorize.RULE,
     projection.RULE,
     preaggregate.RULE,
     fusion.RULE,
-    declared_types.RULE,
-    sorted_input.RULE,
+    operators.DECLARED_TYPES,
+    operators.BATCH_ORDER,
     worker_sharing.RULE,
 )
 

@@ -37,7 +37,7 @@ from funken.errors import (
 from funken.ids import Millis
 from funken.io.temporary import cache_folder
 from funken.plan.physical import PhysicalPlan
-from funken.plan.rules.backend_choice import saved_in_keyed_state
+from funken.plan.rules.operators import saved_in_keyed_state
 from funken.plan.rules.stage import RewriteStage
 from funken.runtime.chain.log_capture import FORWARDED
 from funken.runtime.driver.diagnosis import JobDiagnosis, JobStacks, JobWarning
