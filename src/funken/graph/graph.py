@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from funken.dataset import DataSet, ExecutionEnvironment
 from funken.errors import InvalidProgram
-from funken.graph.core import GraphBase, GraphEdge, GraphNeighborhoods, GraphVertex
+from funken.graph.core import EdgeDirection, GraphBase, GraphEdge, GraphVertex
 from funken.graph.iterations import IterationConfiguration, gather_sum_apply, scatter_gather, vertex_centric
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-# ---- Graphs made of graphs: mapped, filtered, joined with values, changed, and put together.
-
-
-class GraphTransformations(GraphBase):
-    """The methods of ``Graph`` that return a graph.
+class Graph(GraphBase):
+    """A directed graph of a batch program: vertices ``(id, value)`` and edges ``(source, target, value)``.
 
     >>> from funken.dataset import ExecutionEnvironment
-    >>> from funken.graph import Graph
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
     >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
     >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
+    >>> sorted(graph.get_vertices().collect()), sorted(graph.get_edge_ids().collect())
+    ([(1, 10), (2, 20), (3, 30)], [(1, 2), (1, 3), (2, 3), (3, 1)])
+
+    An algorithm of the library, or one of your own, is given to ``run``:
+
+    >>> from funken.graph import SingleSourceShortestPaths
+    >>> sorted(graph.run(SingleSourceShortestPaths(1, 10)).collect())
+    [(1, 0.0), (2, 12.0), (3, 13.0)]
+
+    So is a vertex program to one of the iterations:
+
+    >>> from funken.graph import ApplyFunction, ComputeFunction, GatherFunction, ScatterFunction
+    >>> class Send(ScatterFunction):
+    ...     def send_messages(self, vertex):
+    ...         self.send_message_to_all_neighbors(vertex.value)
+    >>> class Most(GatherFunction):
+    ...     def update_vertex(self, vertex, messages):
+    ...         self.set_new_vertex_value(max(messages))
+    >>> sorted(graph.run_scatter_gather_iteration(Send(), Most(), 1).get_vertices().collect())
+    [(1, 30), (2, 10), (3, 20)]
+    >>> class Apply(ApplyFunction):
+    ...     def apply(self, new_value, current_value):
+    ...         self.set_result(new_value)
+    >>> took = graph.run_gather_sum_apply_iteration(lambda near: near.neighbor_value, max, Apply(), 1)
+    >>> sorted(took.get_vertices().collect())
+    [(1, 30), (2, 10), (3, 20)]
+    >>> class Step(ComputeFunction):
+    ...     def compute(self, vertex, messages):
+    ...         self.set_new_vertex_value(len(messages))
+    ...         self.send_message_to_all_neighbors(1)
+    >>> sorted(graph.run_vertex_centric_iteration(Step(), None, 2).get_vertices().collect())
+    [(1, 1), (2, 1), (3, 2)]
+
+    Graphs are made of graphs: mapped, filtered, joined with values, changed, and put together:
+
     >>> sorted(graph.map_vertices(lambda vertex: vertex.value + 1).get_vertices().collect())
     [(1, 11), (2, 21), (3, 31)]
     >>> sorted(graph.map_edges(lambda edge: -edge.value).get_edges().collect())[0]
@@ -66,238 +97,18 @@ class GraphTransformations(GraphBase):
     ([(4, 5, 45)], 10)
     >>> graph.intersect(larger).number_of_edges()
     4
-    """
 
-    # ---- values
+    And neighbourhoods are reduced:
 
-    def map_vertices(self, function: Any) -> Self:
-        """Replace each vertex's value by ``function(vertex)``."""
-        mapped = self._vertices.map(lambda vertex: (vertex[0], function(GraphVertex(vertex[0], vertex[1]))))
-        return self._new(mapped.with_forwarded_fields("f0"), self._edges)
-
-    def map_edges(self, function: Any) -> Self:
-        """Replace each edge's value by ``function(edge)``."""
-        mapped = self._edges.map(lambda edge: (edge[0], edge[1], function(GraphEdge(edge[0], edge[1], edge[2]))))
-        return self._new(self._vertices, mapped.with_forwarded_fields("f0; f1"))
-
-    def translate_graph_ids(self, function: Any) -> Self:
-        """Replace each id by ``function(id)``, which must give different ids for different ones."""
-        vertices = self._vertices.map(lambda vertex: (function(vertex[0]), vertex[1]))
-        return self._new(vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2])))
-
-    def join_with_vertices(self, values: DataSet, function: Any) -> Self:
-        """Replace a vertex's value by ``function(vertex value, value)``, where ``values`` has ``(id, value)``.
-
-        A vertex without one keeps its value; of several with the same id, one is taken.
-        """
-        joined = self._vertices.left_outer_join(values.distinct(0)).where(0).equal_to(0)
-        return self._new(
-            joined.using(lambda vertex, found: (vertex[0], function(vertex[1], found[1])) if found else vertex),
-            self._edges,
-        )
-
-    def join_with_edges(self, values: DataSet, function: Any) -> Self:
-        """As ``join_with_vertices``, for edges: ``values`` has ``(source, target, value)``."""
-        return self._join_edges(values, (0, 1), function)
-
-    def join_with_edges_on_source(self, values: DataSet, function: Any) -> Self:
-        """As ``join_with_edges``, where ``values`` has ``(source, value)``."""
-        return self._join_edges(values, (0,), function)
-
-    def join_with_edges_on_target(self, values: DataSet, function: Any) -> Self:
-        """As ``join_with_edges``, where ``values`` has ``(target, value)``."""
-        return self._join_edges(values, (1,), function)
-
-    def _join_edges(self, values: DataSet, key: tuple[int, ...], function: Any) -> Self:
-        places = tuple(range(len(key)))
-        joined = self._edges.left_outer_join(values.distinct(*places)).where(*key).equal_to(*places)
-
-        def changed(edge: Any, found: Any) -> Any:
-            return (edge[0], edge[1], function(edge[2], found[len(key)])) if found else edge
-
-        return self._new(self._vertices, joined.using(changed))
-
-    # ---- parts
-
-    def filter_on_vertices(self, function: Any) -> Self:
-        """Keep the vertices for which ``function(vertex)`` is true, and the edges between them."""
-        kept = self._vertices.filter(lambda vertex: function(GraphVertex(vertex[0], vertex[1])))
-        return self._new(kept, self._among(self._edges, kept))
-
-    def filter_on_edges(self, function: Any) -> Self:
-        """Keep the edges for which ``function(edge)`` is true, and all vertices."""
-        kept = self._edges.filter(lambda edge: function(GraphEdge(edge[0], edge[1], edge[2])))
-        return self._new(self._vertices, kept)
-
-    def subgraph(self, vertex_filter: Any, edge_filter: Any) -> Self:
-        """Keep vertices and edges for which the filters are true; an edge needs both its vertices."""
-        return self.filter_on_vertices(vertex_filter).filter_on_edges(edge_filter)
-
-    @staticmethod
-    def _among(edges: DataSet, vertices: DataSet) -> DataSet:
-        for place in (0, 1):
-            edges = edges.join(vertices).where(place).equal_to(0).using(_left)
-        return edges
-
-    def reverse(self) -> Self:
-        """Turn every edge round."""
-        return self._new(self._vertices, self._edges.map(_reversed))
-
-    def get_undirected(self) -> Self:
-        """Add the reverse of every edge, also where it is there already."""
-        return self._new(self._vertices, self._edges.flat_map(lambda edge: [edge, _reversed(edge)]))
-
-    def simplify(self, undirected: bool = False) -> Self:
-        """Remove edges of a vertex with itself, and all but one of equal source and target; values are lost.
-
-        With ``undirected``, every edge gets a reverse first.
-        """
-        edges = self._edges.filter(lambda edge: edge[0] != edge[1])
-        if undirected:
-            edges = edges.flat_map(lambda edge: [edge, _reversed(edge)])
-        return self._new(self._vertices, edges.map(lambda edge: (edge[0], edge[1], None)).distinct(0, 1))
-
-    # ---- mutations
-
-    def add_vertex(self, vertex: Any) -> Self:
-        """Add a vertex; one with that id stays as it is."""
-        return self.add_vertices([vertex])
-
-    def add_vertices(self, vertices: Iterable[Any]) -> Self:
-        """Add vertices; those with known ids stay as they are."""
-        more = self._collection(vertices, 2, "add_vertices")
-        return self._new(self._vertices.co_group(more).where(0).equal_to(0).using(_first_of_either), self._edges)
-
-    def add_edge(self, source: Any, target: Any, value: Any = None) -> Self:
-        """Add an edge between two vertices ``(id, value)``, which are added too if they are missing."""
-        edge = self._collection([(source[0], target[0], value)], 3, "add_edge")
-        return type(self)(self.add_vertices([source, target])._vertices, self._edges.union(edge))
-
-    def add_edges(self, edges: Iterable[Any]) -> Self:
-        """Add the edges whose two ends are vertices of the graph; ignore others."""
-        more = self._among(self._collection(edges, 3, "add_edges"), self._vertices)
-        return self._new(self._vertices, self._edges.union(more))
-
-    def remove_vertex(self, vertex_id: Any) -> Self:
-        """Remove a vertex and its edges."""
-        return self.remove_vertices([vertex_id])
-
-    def remove_vertices(self, ids: Iterable[Any]) -> Self:
-        """Remove vertices and their edges."""
-        gone = frozenset(ids)
-        kept = self._vertices.filter(lambda vertex: vertex[0] not in gone)
-        return self._new(kept, self._edges.filter(lambda edge: edge[0] not in gone and edge[1] not in gone))
-
-    def remove_edge(self, source: Any, target: Any) -> Self:
-        """Remove all edges from one vertex to another."""
-        return self.remove_edges([(source, target)])
-
-    def remove_edges(self, edges: Iterable[Any]) -> Self:
-        """Remove all edges with these sources and targets."""
-        gone = frozenset((edge[0], edge[1]) for edge in edges)
-        return self._new(self._vertices, self._edges.filter(lambda edge: (edge[0], edge[1]) not in gone))
-
-    def _collection(self, records: Iterable[Any], width: int, method: str) -> DataSet:
-        made = [tuple(record) for record in records]
-        for record in made:
-            if len(record) != width:
-                wanted = "(id, value)" if width == 2 else "(source, target, value)"
-                raise InvalidProgram(f"{method}() got {record!r}; give {wanted}.")
-        return self.get_context().from_collection(made)
-
-    # ---- two graphs
-
-    def union(self, other: Self) -> Self:
-        """Put two graphs together: of vertices with equal ids one stays (of this graph), of edges all."""
-        vertices = self._vertices.co_group(other._vertices).where(0).equal_to(0).using(_first_of_either)
-        return self._new(vertices, self._edges.union(other._edges))
-
-    def difference(self, other: Self) -> Self:
-        """Remove the vertices of another graph, with all their edges."""
-        kept = self._vertices.co_group(other._vertices).where(0).equal_to(0).using(_only_left)
-        return self._new(kept, self._among(self._edges, kept))
-
-    def intersect(self, other: Self, distinct: bool = True) -> Self:
-        """Keep the edges, equal in source, target and value, that both graphs have; vertices have no values.
-
-        With ``distinct``, an edge is kept once, else as often as there are pairs of it.
-        """
-        pairs = self._edges.map(tuple).co_group(other._edges.map(tuple)).where(0, 1).equal_to(0, 1)
-        return self._new(None, pairs.using(partial(_common, distinct)))
-
-
-def _common(distinct: bool, ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
-    """Return the edges that are on both sides; values need no order."""
-    left = list(others)
-    seen: list[Any] = []
-    for edge in ones:
-        if edge not in left:
-            continue
-        if not distinct:
-            left.remove(edge)
-        elif edge in seen:
-            continue
-        seen.append(edge)
-        yield edge
-
-
-def _left(edge: Any, _: Any) -> Any:
-    return edge
-
-
-def _reversed(edge: Any) -> tuple[Any, Any, Any]:
-    return (edge[1], edge[0], edge[2])
-
-
-def _first_of_either(ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
-    own = list(ones)
-    yield from own or [next(iter(others))]
-
-
-def _only_left(ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
-    if not any(True for _ in others):
-        yield from ones
-
-
-class Graph(GraphTransformations, GraphNeighborhoods):
-    """A directed graph of a batch program: vertices ``(id, value)`` and edges ``(source, target, value)``.
-
-    >>> from funken.dataset import ExecutionEnvironment
-    >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
-    >>> edges = [(1, 2, 12), (1, 3, 13), (2, 3, 23), (3, 1, 31)]
-    >>> graph = Graph.from_collection(env, edges, lambda id: id * 10)
-    >>> sorted(graph.get_vertices().collect()), sorted(graph.get_edge_ids().collect())
-    ([(1, 10), (2, 20), (3, 30)], [(1, 2), (1, 3), (2, 3), (3, 1)])
-
-    An algorithm of the library, or one of your own, is given to ``run``:
-
-    >>> from funken.graph import SingleSourceShortestPaths
-    >>> sorted(graph.run(SingleSourceShortestPaths(1, 10)).collect())
-    [(1, 0.0), (2, 12.0), (3, 13.0)]
-
-    So is a vertex program to one of the iterations:
-
-    >>> from funken.graph import ApplyFunction, ComputeFunction, GatherFunction, ScatterFunction
-    >>> class Send(ScatterFunction):
-    ...     def send_messages(self, vertex):
-    ...         self.send_message_to_all_neighbors(vertex.value)
-    >>> class Most(GatherFunction):
-    ...     def update_vertex(self, vertex, messages):
-    ...         self.set_new_vertex_value(max(messages))
-    >>> sorted(graph.run_scatter_gather_iteration(Send(), Most(), 1).get_vertices().collect())
-    [(1, 30), (2, 10), (3, 20)]
-    >>> class Apply(ApplyFunction):
-    ...     def apply(self, new_value, current_value):
-    ...         self.set_result(new_value)
-    >>> took = graph.run_gather_sum_apply_iteration(lambda near: near.neighbor_value, max, Apply(), 1)
-    >>> sorted(took.get_vertices().collect())
-    [(1, 30), (2, 10), (3, 20)]
-    >>> class Step(ComputeFunction):
-    ...     def compute(self, vertex, messages):
-    ...         self.set_new_vertex_value(len(messages))
-    ...         self.send_message_to_all_neighbors(1)
-    >>> sorted(graph.run_vertex_centric_iteration(Step(), None, 2).get_vertices().collect())
-    [(1, 1), (2, 1), (3, 2)]
+    >>> from funken.graph import EdgeDirection
+    >>> sorted(graph.reduce_on_neighbors(lambda a, b: a + b, EdgeDirection.IN).collect())
+    [(1, 30), (2, 10), (3, 30)]
+    >>> sorted(graph.reduce_on_edges(min).collect())
+    [(1, 12), (2, 23), (3, 31)]
+    >>> sorted(graph.group_reduce_on_edges(lambda id, edges: [(id, len(edges))]).collect())
+    [(1, 2), (2, 1), (3, 1)]
+    >>> sorted(graph.group_reduce_on_neighbors(lambda id, pairs: [(id, sum(n.id for _, n in pairs))]).collect())
+    [(1, 5), (2, 3), (3, 1)]
     """
 
     # ---- how it is made
@@ -477,6 +288,262 @@ class Graph(GraphTransformations, GraphNeighborhoods):
     ) -> Graph:
         """Run a gather-sum-apply iteration. See ``GatherFunction``."""
         return self._new(gather_sum_apply(self, gather, sum_, apply, maximum, configuration), self._edges)
+
+    # ---- graphs made of graphs: mapped, filtered, joined with values, changed, and put together
+
+    # ---- values
+
+    def map_vertices(self, function: Any) -> Self:
+        """Replace each vertex's value by ``function(vertex)``."""
+        mapped = self._vertices.map(lambda vertex: (vertex[0], function(GraphVertex(vertex[0], vertex[1]))))
+        return self._new(mapped.with_forwarded_fields("f0"), self._edges)
+
+    def map_edges(self, function: Any) -> Self:
+        """Replace each edge's value by ``function(edge)``."""
+        mapped = self._edges.map(lambda edge: (edge[0], edge[1], function(GraphEdge(edge[0], edge[1], edge[2]))))
+        return self._new(self._vertices, mapped.with_forwarded_fields("f0; f1"))
+
+    def translate_graph_ids(self, function: Any) -> Self:
+        """Replace each id by ``function(id)``, which must give different ids for different ones."""
+        vertices = self._vertices.map(lambda vertex: (function(vertex[0]), vertex[1]))
+        return self._new(vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2])))
+
+    def join_with_vertices(self, values: DataSet, function: Any) -> Self:
+        """Replace a vertex's value by ``function(vertex value, value)``, where ``values`` has ``(id, value)``.
+
+        A vertex without one keeps its value; of several with the same id, one is taken.
+        """
+        joined = self._vertices.left_outer_join(values.distinct(0)).where(0).equal_to(0)
+        return self._new(
+            joined.using(lambda vertex, found: (vertex[0], function(vertex[1], found[1])) if found else vertex),
+            self._edges,
+        )
+
+    def join_with_edges(self, values: DataSet, function: Any) -> Self:
+        """As ``join_with_vertices``, for edges: ``values`` has ``(source, target, value)``."""
+        return self._join_edges(values, (0, 1), function)
+
+    def join_with_edges_on_source(self, values: DataSet, function: Any) -> Self:
+        """As ``join_with_edges``, where ``values`` has ``(source, value)``."""
+        return self._join_edges(values, (0,), function)
+
+    def join_with_edges_on_target(self, values: DataSet, function: Any) -> Self:
+        """As ``join_with_edges``, where ``values`` has ``(target, value)``."""
+        return self._join_edges(values, (1,), function)
+
+    def _join_edges(self, values: DataSet, key: tuple[int, ...], function: Any) -> Self:
+        places = tuple(range(len(key)))
+        joined = self._edges.left_outer_join(values.distinct(*places)).where(*key).equal_to(*places)
+
+        def changed(edge: Any, found: Any) -> Any:
+            return (edge[0], edge[1], function(edge[2], found[len(key)])) if found else edge
+
+        return self._new(self._vertices, joined.using(changed))
+
+    # ---- parts
+
+    def filter_on_vertices(self, function: Any) -> Self:
+        """Keep the vertices for which ``function(vertex)`` is true, and the edges between them."""
+        kept = self._vertices.filter(lambda vertex: function(GraphVertex(vertex[0], vertex[1])))
+        return self._new(kept, self._among(self._edges, kept))
+
+    def filter_on_edges(self, function: Any) -> Self:
+        """Keep the edges for which ``function(edge)`` is true, and all vertices."""
+        kept = self._edges.filter(lambda edge: function(GraphEdge(edge[0], edge[1], edge[2])))
+        return self._new(self._vertices, kept)
+
+    def subgraph(self, vertex_filter: Any, edge_filter: Any) -> Self:
+        """Keep vertices and edges for which the filters are true; an edge needs both its vertices."""
+        return self.filter_on_vertices(vertex_filter).filter_on_edges(edge_filter)
+
+    @staticmethod
+    def _among(edges: DataSet, vertices: DataSet) -> DataSet:
+        for place in (0, 1):
+            edges = edges.join(vertices).where(place).equal_to(0).using(_left)
+        return edges
+
+    def reverse(self) -> Self:
+        """Turn every edge round."""
+        return self._new(self._vertices, self._edges.map(_reversed))
+
+    def get_undirected(self) -> Self:
+        """Add the reverse of every edge, also where it is there already."""
+        return self._new(self._vertices, self._edges.flat_map(lambda edge: [edge, _reversed(edge)]))
+
+    def simplify(self, undirected: bool = False) -> Self:
+        """Remove edges of a vertex with itself, and all but one of equal source and target; values are lost.
+
+        With ``undirected``, every edge gets a reverse first.
+        """
+        edges = self._edges.filter(lambda edge: edge[0] != edge[1])
+        if undirected:
+            edges = edges.flat_map(lambda edge: [edge, _reversed(edge)])
+        return self._new(self._vertices, edges.map(lambda edge: (edge[0], edge[1], None)).distinct(0, 1))
+
+    # ---- mutations
+
+    def add_vertex(self, vertex: Any) -> Self:
+        """Add a vertex; one with that id stays as it is."""
+        return self.add_vertices([vertex])
+
+    def add_vertices(self, vertices: Iterable[Any]) -> Self:
+        """Add vertices; those with known ids stay as they are."""
+        more = self._collection(vertices, 2, "add_vertices")
+        return self._new(self._vertices.co_group(more).where(0).equal_to(0).using(_first_of_either), self._edges)
+
+    def add_edge(self, source: Any, target: Any, value: Any = None) -> Self:
+        """Add an edge between two vertices ``(id, value)``, which are added too if they are missing."""
+        edge = self._collection([(source[0], target[0], value)], 3, "add_edge")
+        return type(self)(self.add_vertices([source, target])._vertices, self._edges.union(edge))
+
+    def add_edges(self, edges: Iterable[Any]) -> Self:
+        """Add the edges whose two ends are vertices of the graph; ignore others."""
+        more = self._among(self._collection(edges, 3, "add_edges"), self._vertices)
+        return self._new(self._vertices, self._edges.union(more))
+
+    def remove_vertex(self, vertex_id: Any) -> Self:
+        """Remove a vertex and its edges."""
+        return self.remove_vertices([vertex_id])
+
+    def remove_vertices(self, ids: Iterable[Any]) -> Self:
+        """Remove vertices and their edges."""
+        gone = frozenset(ids)
+        kept = self._vertices.filter(lambda vertex: vertex[0] not in gone)
+        return self._new(kept, self._edges.filter(lambda edge: edge[0] not in gone and edge[1] not in gone))
+
+    def remove_edge(self, source: Any, target: Any) -> Self:
+        """Remove all edges from one vertex to another."""
+        return self.remove_edges([(source, target)])
+
+    def remove_edges(self, edges: Iterable[Any]) -> Self:
+        """Remove all edges with these sources and targets."""
+        gone = frozenset((edge[0], edge[1]) for edge in edges)
+        return self._new(self._vertices, self._edges.filter(lambda edge: (edge[0], edge[1]) not in gone))
+
+    def _collection(self, records: Iterable[Any], width: int, method: str) -> DataSet:
+        made = [tuple(record) for record in records]
+        for record in made:
+            if len(record) != width:
+                wanted = "(id, value)" if width == 2 else "(source, target, value)"
+                raise InvalidProgram(f"{method}() got {record!r}; give {wanted}.")
+        return self.get_context().from_collection(made)
+
+    # ---- two graphs
+
+    def union(self, other: Self) -> Self:
+        """Put two graphs together: of vertices with equal ids one stays (of this graph), of edges all."""
+        vertices = self._vertices.co_group(other._vertices).where(0).equal_to(0).using(_first_of_either)
+        return self._new(vertices, self._edges.union(other._edges))
+
+    def difference(self, other: Self) -> Self:
+        """Remove the vertices of another graph, with all their edges."""
+        kept = self._vertices.co_group(other._vertices).where(0).equal_to(0).using(_only_left)
+        return self._new(kept, self._among(self._edges, kept))
+
+    def intersect(self, other: Self, distinct: bool = True) -> Self:
+        """Keep the edges, equal in source, target and value, that both graphs have; vertices have no values.
+
+        With ``distinct``, an edge is kept once, else as often as there are pairs of it.
+        """
+        pairs = self._edges.map(tuple).co_group(other._edges.map(tuple)).where(0, 1).equal_to(0, 1)
+        return self._new(None, pairs.using(partial(_common, distinct)))
+
+    # ---- what is computed of a vertex's edges and neighbours, in one step without an iteration
+
+    def reduce_on_edges(self, function: Any, direction: EdgeDirection = EdgeDirection.OUT) -> DataSet:
+        """Reduce the values of a vertex's edges, two at a time, to ``(id, value)``; a vertex without edges has none."""
+        sides = _sides(direction)
+        values = self._edges.flat_map(lambda edge: [(edge[side], edge[2]) for side, _ in sides])
+        return values.group_by(0).reduce(lambda one, other: (one[0], function(one[1], other[1])))
+
+    def reduce_on_neighbors(self, function: Any, direction: EdgeDirection = EdgeDirection.OUT) -> DataSet:
+        """Reduce the values of a vertex's neighbours, two at a time, to ``(id, value)``."""
+        values = self._neighbors(direction).map(lambda found: (found[0], found[2][1]))
+        return values.group_by(0).reduce(lambda one, other: (one[0], function(one[1], other[1])))
+
+    def group_reduce_on_edges(
+        self, function: Any, direction: EdgeDirection = EdgeDirection.OUT, with_vertex_value: bool = False
+    ) -> DataSet:
+        """Call ``function(id, edges)`` for each vertex that has edges; it returns or yields any records.
+
+        With ``with_vertex_value`` it is ``function(vertex, edges)``, also for vertices without edges.
+        """
+        sides = _sides(direction)
+        edges = self._edges.flat_map(lambda edge: [(edge[side], GraphEdge(*edge)) for side, _ in sides])
+        return self._grouped(edges, function, with_vertex_value)
+
+    def group_reduce_on_neighbors(
+        self, function: Any, direction: EdgeDirection = EdgeDirection.OUT, with_vertex_value: bool = False
+    ) -> DataSet:
+        """As ``group_reduce_on_edges``, with pairs of an edge and the neighbour at its other end."""
+        pairs = self._neighbors(direction).map(lambda found: (found[0], (found[1], found[2])))
+        return self._grouped(pairs, function, with_vertex_value)
+
+    def _neighbors(self, direction: EdgeDirection) -> DataSet:
+        """Return (id, edge, neighbour)."""
+        sides = _sides(direction)
+        ends = self._edges.flat_map(lambda edge: [(edge[side], edge[other], GraphEdge(*edge)) for side, other in sides])
+        joined = ends.join(self._vertices).where(1).equal_to(0)
+        found: DataSet = joined.using(lambda end, vertex: (end[0], end[2], GraphVertex(vertex[0], vertex[1])))
+        return found
+
+    def _grouped(self, found: DataSet, function: Callable[..., Any], with_vertex_value: bool) -> DataSet:
+        if not with_vertex_value:
+            return found.group_by(0).reduce_group(partial(_per_id, function))
+        return self._vertices.co_group(found).where(0).equal_to(0).using(partial(_per_vertex, function))
+
+
+def _common(distinct: bool, ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    """Return the edges that are on both sides; values need no order."""
+    left = list(others)
+    seen: list[Any] = []
+    for edge in ones:
+        if edge not in left:
+            continue
+        if not distinct:
+            left.remove(edge)
+        elif edge in seen:
+            continue
+        seen.append(edge)
+        yield edge
+
+
+def _left(edge: Any, _: Any) -> Any:
+    return edge
+
+
+def _reversed(edge: Any) -> tuple[Any, Any, Any]:
+    return (edge[1], edge[0], edge[2])
+
+
+def _first_of_either(ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    own = list(ones)
+    yield from own or [next(iter(others))]
+
+
+def _only_left(ones: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    if not any(True for _ in others):
+        yield from ones
+
+
+def _sides(direction: EdgeDirection) -> list[tuple[int, int]]:
+    """Return, per use of an edge, which of its ends owns it, and which is the neighbour."""
+    if not isinstance(direction, EdgeDirection):
+        raise InvalidProgram(f"the direction {direction!r} is no EdgeDirection: use EdgeDirection.IN, OUT or ALL.")
+    return {EdgeDirection.OUT: [(0, 1)], EdgeDirection.IN: [(1, 0)], EdgeDirection.ALL: [(0, 1), (1, 0)]}[direction]
+
+
+def _per_id(function: Callable[..., Any], group: Iterable[Any]) -> Iterable[Any]:
+    """Call the function with the group of an id."""
+    found = list(group)
+    return function(found[0][0], [each for _, each in found]) or ()
+
+
+def _per_vertex(function: Callable[..., Any], vertices: Iterable[Any], found: Iterable[Any]) -> Iterator[Any]:
+    """Call the function with a vertex and what belongs to it; what belongs to no vertex is left out."""
+    own = [each for _, each in found]
+    for vertex in vertices:
+        yield from function(GraphVertex(vertex[0], vertex[1]), own) or ()
 
 
 def _widths(records: Iterable[Any], width: int, what: str, wanted: str) -> list[Any]:
