@@ -48,11 +48,6 @@ def absent(extra: str) -> list[str]:
     return [package for package in EXTRAS[extra] if not _is_installed(package)]
 
 
-def has_columns() -> bool:
-    """Return True if programs can compute on columns here."""
-    return not absent("columns")
-
-
 def has_spark() -> bool:
     """Return True if there is a PySpark, of whatever version."""
     return _is_installed("pyspark")

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from funken.errors import InvalidProgram, JobExecutionError, SourceNotReadable
 
-_OLD, _NEW = "org.apache.hadoop.mapred.", "org.apache.hadoop.mapreduce."
+_OLD = "org.apache.hadoop.mapred."
 _COLUMNS = {
     f"org.apache.hadoop.io.{name}": column
     for name, column in {

@@ -213,11 +213,9 @@ class IcebergReader(QueuedReader):
                     return False
                 self._rows, self._given = self._made(batch), 0
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise SourceNotReadable(
-                f"operator {self.context.operator!r}: data file {split.id!r} of Iceberg table {self._source.table!r} cannot be "
-                f"read after row {split.row} ({error}); was it removed or damaged? Restore it, or read another snapshot.",
-                self.context.operator,
-                self.context.subtask,
+            raise self.failure(
+                f"data file {split.id!r} of Iceberg table {self._source.table!r} cannot be read after row {split.row} "
+                f"({error}); was it removed or damaged? Restore it, or read another snapshot."
             ) from error
         return True
 

@@ -68,7 +68,7 @@ from funken.timing.instants import moment
 
 SIZE = timedelta(seconds=5)
 SLIDE = timedelta(seconds=1)
-SIZE_MS, SLIDE_MS = (round(duration.total_seconds() * 1000) for duration in (SIZE, SLIDE))
+SIZE_MS = round(SIZE.total_seconds() * 1000)
 MILLIS_PER_LINE = 10
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")

@@ -1,6 +1,5 @@
 """State in RocksDB and state in memory are the same state: through checkpoints, savepoints, and from one to the other."""
 
-import json
 import os
 import pickle
 
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from funken.checkpoint.incremental import IncrementalSnapshots, SnapshotOptions
 from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read_state
-from funken.checkpoint.store.blobs import SubtaskState, handle_from_json, handle_to_json
+from funken.checkpoint.store.blobs import SubtaskState
 from funken.checkpoint.store.completed import (
     CompletedCheckpointStore,
     Manifest,
@@ -161,7 +160,7 @@ class Job:
             self.parallelism,
             GROUPS,
             True,
-            tuple(handle_from_json(json.loads(json.dumps(handle_to_json(h)))) for h in handles),
+            tuple(handles),
         )
         found = RestorePoint(Manifest("job", "job", checkpoint, kind, 0, (entry,)), savepoint or self.storage)
         found = RestorePoint(Manifest.from_bytes(found.manifest.to_bytes(), "here"), found.root)

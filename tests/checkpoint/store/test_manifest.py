@@ -194,7 +194,7 @@ def test_a_field_of_another_type_is_right_or_named_in_the_error(written, wrong):
         (("kind",), "backup", r"Invalid enum value 'backup' - at `\$.kind`"),
         (("enumerators", "source"), "%%", r"Invalid base64 encoded string - at `\$.enumerators"),
         (("operators", 0, "subtasks", 0, "states", "n", "kind"), "tree", "state 'n' is of no kind"),
-        (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [7, 5, 400, 1], "blob 'shared/1-a': a segment ends at 405 of 9"),
+        (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [7, 5, 400, 1], "'shared/1-a': a segment ends at 405 of 9"),
         (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [128, 5, 4, 1], "beyond the maximum parallelism, 128"),
         (("operators", 0, "subtasks", 0, "own", "data"), "AAAA", "the content of a blob has 3 bytes instead of 2"),
     ],

@@ -246,7 +246,6 @@ def check_numbers(place: str, *numbers: int) -> None:
 MAGIC = b"FNKS\x01"
 _FRAME_ROWS = 1000
 _WINDOW = 4 * 2**20
-_PROTOCOL = 5
 SECTIONS = _STATE, _TIMERS, _OPERATOR = "state/", "timers/", "operator"
 """How the names of tables begin."""
 

@@ -22,7 +22,7 @@ from funken.connectors.librdkafka.messages import Fetcher, Messages, Run, messag
 from funken.connectors.reading import Attempts, MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
-from funken.errors import InvalidConfiguration, SourceNotReadable
+from funken.errors import InvalidConfiguration
 from funken.expr.types import Type
 
 # ---- Between Kafka's records and those of the stream: schemas that see key, headers, timestamp and topic, not only
@@ -498,7 +498,7 @@ class KafkaReader(SourceReader):
                 "%s: no broker is connected%s; reading goes on when one is", self._who, self._last_error.because
             )
         elif now - self._away_since >= BROKERS_AWAY_MS:
-            raise self._failure(
+            raise self.failure(
                 f"no broker has been connected for {BROKERS_AWAY_MS // 1000} s{self._last_error.because}; "
                 "start one, or correct the addresses that the brokers advertise."
             )
@@ -507,20 +507,17 @@ class KafkaReader(SourceReader):
         codes = self._kafka.KafkaError
         code, text = error.code(), message_of(error)
         if code == codes._AUTO_OFFSET_RESET:
-            raise self._failure(
+            raise self.failure(
                 f"an offset to read from is not in its partition any more ({text}); were records deleted? Start without the "
                 "checkpoint, or allow it to skip them with a KafkaOffsetResetStrategy (auto.offset.reset)."
             )
         if code == codes.UNKNOWN_TOPIC_OR_PART:
-            raise self._failure(f"a topic is gone ({text}); create it again, or remove it from the source.")
+            raise self.failure(f"a topic is gone ({text}); create it again, or remove it from the source.")
         if code in (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED):
-            raise self._failure(f"reading is not allowed ({text}); allow it to this user.")
+            raise self.failure(f"reading is not allowed ({text}); allow it to this user.")
         if error.fatal():
-            raise self._failure(f"the client cannot go on ({text}).")
+            raise self.failure(f"the client cannot go on ({text}).")
         logger.info("%s: %s", self._who, text)
-
-    def _failure(self, message: str) -> SourceNotReadable:
-        return SourceNotReadable(f"{self._who}: {message}", self.context.operator, self.context.subtask)
 
 
 def _value(record: ConsumerRecord) -> bytes:

@@ -335,11 +335,7 @@ class KafkaWriter(SinkWriter):
         return self._failure(f"the brokers reject what was written: {message_of(cause)}")
 
     def _failure(self, message: str) -> SinkNotWritable:
-        return SinkNotWritable(
-            f"{self._who}: {message}; is {self._sink.servers!r} reachable, and may this user write?",
-            self.context.operator,
-            self.context.subtask,
-        )
+        return self.failure(f"{message}; is {self._sink.servers!r} reachable, and may this user write?")
 
 
 class _Transaction:
@@ -438,12 +434,10 @@ class TransactionalKafkaWriter(KafkaWriter):
             self._since = now
             return []
         if now - self._since >= self._sink.transaction_timeout:
-            raise SinkNotWritable(
-                f"{self._who}: the transaction of checkpoint {checkpoint_id} was open for {now - self._since} ms, and the "
+            raise self.failure(
+                f"the transaction of checkpoint {checkpoint_id} was open for {now - self._since} ms, and the "
                 f"brokers abort it after {self._sink.transaction_timeout} (transaction.timeout.ms), so it is written again from "
-                "the checkpoint before; if this repeats, set a longer timeout, or find what delays the checkpoints",
-                self.context.operator,
-                self.context.subtask,
+                "the checkpoint before; if this repeats, set a longer timeout, or find what delays the checkpoints"
             )
         self._transaction = self._producer = None
         _in_background(lambda: _drop(done))
@@ -599,10 +593,9 @@ class KafkaCommitter(Committer):
             if clock.monotonic() >= end:
                 break
             self._sink.transport.pause(_PAUSE_S)
-        raise SinkNotWritable(
-            f"{self._who}: transactions of an earlier attempt cannot be aborted ({reason}); is {self._sink.servers!r} "
-            "well, and may this user describe and write transactional ids with the prefix?",
-            self.context.operator,
+        raise self.failure(
+            f"transactions of an earlier attempt cannot be aborted ({reason}); is {self._sink.servers!r} "
+            "well, and may this user describe and write transactional ids with the prefix?"
         )
 
     def _lingering(self, named: set[str], late: Callable[[], bool] = lambda: False) -> tuple[int, str]:
@@ -659,11 +652,10 @@ class KafkaCommitter(Committer):
             return ""  # a writer is at it
         code = self._admin.mark(leader, topic, found, commit)
         if code == NOT_ALLOWED:
-            raise SinkNotWritable(
-                f"{self._who}: transaction {name!r} is {now.state}, but partition {found.partition} of topic {topic!r} has no "
+            raise self.failure(
+                f"transaction {name!r} is {now.state}, but partition {found.partition} of topic {topic!r} has no "
                 "marker of it, because a broker was killed before it wrote one: readers wait for it. This user may not "
-                "write one; allow it the operation ClusterAction on the cluster, and start the job again.",
-                self.context.operator,
+                "write one; allow it the operation ClusterAction on the cluster, and start the job again."
             )
         if code:
             return f"no marker of {name!r} can be written: {error_name(code)}"

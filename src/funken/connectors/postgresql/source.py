@@ -300,9 +300,7 @@ class CdcReader(SourceReader):
         return patiently(self._database, lambda: self._session.transaction(work), self._failed)
 
     def _failed(self, problem: SqlProblem) -> SourceNotReadable:
-        return SourceNotReadable(
-            f"operator {self.context.operator!r} cannot read: {problem}", self.context.operator, self.context.subtask
-        )
+        return self.failure(f"the database cannot be read: {problem}")
 
     # ---- the changes
 
@@ -369,12 +367,9 @@ class CdcReader(SourceReader):
         found = self._run(read)
         if found is None or lsn_of(found[0]) > split.lsn:
             where = "gone" if found is None else f"at {found[0]}"
-            raise SourceNotReadable(
-                f"operator {self.context.operator!r}: the checkpoint is at {lsn_text(split.lsn)} of the log, but replication "
-                f"slot {self._slot!r} is {where}, so changes in between are lost; start from the newest checkpoint, or "
-                "without one.",
-                self.context.operator,
-                self.context.subtask,
+            raise self.failure(
+                f"the checkpoint is at {lsn_text(split.lsn)} of the log, but replication slot {self._slot!r} is {where}, so "
+                "changes in between are lost; start from the newest checkpoint, or without one."
             )
 
     def _emit_changes(self, commit: CommittedTransaction, limit: int) -> Batch | None:

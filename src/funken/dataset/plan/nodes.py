@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from funken.dataset.plan.functions import DataSetFunction
-from funken.dataset.plan.keys import UNKNOWN, Key, Ordering, Path, RecordType, make_paths, path_text
+from funken.dataset.plan.keys import UNKNOWN, Key, Ordering, Path, RecordType, make_paths
 from funken.errors import InvalidProgram
 
 
@@ -364,18 +364,6 @@ def walk(roots: Iterable[Node], outside: Iterable[int] = ()) -> Iterator[Node]:
             seen.add(id(node))
             stack.append((node, True))
             stack += [(parent, False) for parent in reversed(node.parents)]
-
-
-def forwarded_text(forwarded: Forwarded) -> str:
-    """Write forwarded fields as the program declares them.
-
-    >>> forwarded_text(Forwarded([(0, (0,), (1,)), (0, (2,), (2,))]))
-    '0->1; 2'
-    """
-    return "; ".join(
-        path_text(source) if source == target else f"{path_text(source)}->{path_text(target)}"
-        for _, source, target in forwarded
-    )
 
 
 # ---- The step of an iteration: what depends on the loop (the dynamic path), and what is computed once (the

@@ -9,7 +9,7 @@ penalty. It is as exact as the QR of all rows, which sums of products are not.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -225,9 +225,6 @@ def two_loops(history: tuple[tuple[Any, Any], ...], gradient: Any) -> Any:
     for (moved, turned), factor in zip(history, reversed(factors), strict=True):
         found += (factor - (turned @ found) / (moved @ turned)) * moved
     return found
-
-
-Evaluate = Callable[[Any, Any, Any, Any], tuple[float, Any, Any]]
 
 
 def with_intercept(X: Any, fit_intercept: bool) -> Any:
