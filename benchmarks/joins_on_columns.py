@@ -25,7 +25,7 @@ from funken.operators.join import TAGGED_KEY, IntervalJoinSpec, JoinPairs, Windo
 from funken.operators.stateful import joins as interval_join
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
-from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
+from funken.plan.columns.windows import columnar_interval_join, columnar_window_join
 from funken.testing import OperatorHarness
 from funken.windowing.assigners import TumblingEventTimeWindows
 

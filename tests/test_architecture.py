@@ -512,8 +512,8 @@ def test_a_class_name_means_one_thing():
         (
             rules_run_on_the_driver,
             "funken.runtime.chain.chain",
-            "from funken.plan.rules.fusion import fused_runs",
-            "imports funken.plan.rules.fusion.fused_runs",
+            "from funken.plan.rules.placement import fused_runs",
+            "imports funken.plan.rules.placement.fused_runs",
         ),
     ],
 )

@@ -27,7 +27,7 @@ from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.join import IntervalJoinSpec
 from funken.operators.stateful import joins as interval_join
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.joins import columnar_interval_join
+from funken.plan.columns.windows import columnar_interval_join
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.testing import OperatorHarness

@@ -336,7 +336,7 @@ def _check_sides(graph: StreamGraph) -> None:
 
 
 def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1) -> PhysicalPlan:
-    """Compile a program into vertices, edges and stages; every operator is a vertex, ``plan/rules/chaining.py`` joins them.
+    """Compile a program into vertices, edges and stages; every operator is a vertex, ``plan/rules/placement.py`` joins them.
 
     Raises ``InvalidProgram`` for an empty program and for parallelisms that contradict each other.
     """

@@ -52,7 +52,7 @@ from funken.operators.stateful.specs import (
 from funken.operators.stateless import Filter, FlatMap, Map, ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.declared import declared_folds
-from funken.plan.columns.windows import check_arrays, shows_order, traced_key
+from funken.plan.columns.windows import check_arrays, keys_of, shows_order, traced_key
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
 from funken.types.convert import converter
@@ -461,14 +461,3 @@ def _has_timers(target: Any) -> bool:
         raise NotVectorizable("has an on_timer() that is replaced on the object")
     found = getattr(type(target), "on_timer", None)
     return found is not None and not (found.__module__ or "").startswith("funken.api.")
-
-
-def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple[Traced, Type]]:
-    """Return the keys of the inputs of an operator, and their schemas, all of which have to be alike."""
-    known = [
-        (traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1])
-        for key, schema in zip(keys, schemas, strict=True)
-    ]
-    if len({repr(kind) for _, kind in known}) > 1:
-        raise NotVectorizable(f"has keys of two kinds: {' and '.join(str(kind) for _, kind in known)}")
-    return known

@@ -1,4 +1,4 @@
-"""Which windows work on columns, and when merging, reordering and giving columns on changes nothing.
+"""Which windows and joins work on columns, and when merging, reordering and giving columns on changes nothing.
 
 In ``BATCH`` the records of a key are sorted by time before they are folded, and sessions are folded in parts that merge: both
 need folds that do not show the order of records.
@@ -6,13 +6,20 @@ need folds that do not show the order of records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MethodType
 from typing import Any
 
 from funken.columnar.declared import named_rows_of_all
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
-from funken.columnar.flat_maps.conventions import trace_window_function, trace_with_context
+from funken.columnar.flat_maps.conventions import (
+    pair_schema,
+    trace_join_function,
+    trace_pairs,
+    trace_window_function,
+    trace_with_context,
+)
 from funken.columnar.flat_maps.emissions import TracedFlatMap
 from funken.columnar.folds import (
     EXTREME,
@@ -30,8 +37,22 @@ from funken.columnar.lists.calls import ALL, ListFold
 from funken.columnar.tracing import Traced, trace
 from funken.connectors.base import declares
 from funken.connectors.sink import Sink
-from funken.expr.types import ARRAYS, INT, NAMED_TUPLE, STR, Record, Tuple, Type, atomic_fields, is_key, types_in
+from funken.expr.types import (
+    ARRAYS,
+    INT,
+    NAMED_TUPLE,
+    STR,
+    ListOf,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
+    is_key,
+    types_in,
+)
 from funken.operators.columnar.specs import ColumnarSink, ColumnarWindow
+from funken.operators.join import CoGroup, IntervalJoinSpec, JoinPairs, WindowJoin
+from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated, Elements, Reduced
 from funken.operators.window.functions import CallStyle, WindowCall
@@ -245,3 +266,69 @@ def columnar_sink(sink: Sink, schema: Type) -> ColumnarSink:
     if kind != STR:
         raise NotVectorizable(f"its {type(owner).__qualname__}.{name} gives no text")
     return ColumnarSink(sink, replace(found, traced=traced))
+
+
+def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple[Traced, Type]]:
+    """Return the keys of the inputs of an operator, and their schemas, all of which have to be alike."""
+    known = [
+        (traced_key(key, schema), trace(key.target, key.method, 1).typed(schema)[1])
+        for key, schema in zip(keys, schemas, strict=True)
+    ]
+    if len({repr(kind) for _, kind in known}) > 1:
+        raise NotVectorizable(f"has keys of two kinds: {' and '.join(str(kind) for _, kind in known)}")
+    return known
+
+
+# ---- Which joins work on columns: those whose function can be read, of records that arrays hold.
+
+
+_WIDEST = 1 << 60
+"""The widest interval, in ms: times and bounds are added up in 64 bits."""
+
+
+def columnar_interval_join(
+    spec: IntervalJoinSpec, schemas: Sequence[Type], declared: TypeInformation | None = None
+) -> tuple[ColumnarIntervalJoin, Type]:
+    """Return the operator of an interval join, and the schema of its results."""
+    for schema in schemas:
+        check_arrays(schema)
+    if not -_WIDEST < spec.lower <= spec.upper < _WIDEST:
+        raise NotVectorizable("has bounds too wide")
+    keys = keys_of((spec.key1, spec.key2), schemas)
+    left, right = schemas
+    traced = trace_join_function(spec.function.target, spec.function.method)
+    given, results = _typed(traced, pair_schema(left, right), declared)
+    made = ColumnarIntervalJoin(
+        spec.function, spec.key1, spec.key2, spec.lower, spec.upper, spec.left_late, spec.right_late,
+        (left, right), tuple(traced for traced, _ in keys), given, results,
+    )  # fmt: skip
+    return made, results
+
+
+def columnar_window_join(
+    spec: WindowJoin, schemas: Sequence[Type], declared: TypeInformation | None = None
+) -> tuple[ColumnarWindowJoin, Type]:
+    """Return the operator of a join or co-group in windows, and the schema of its results."""
+    window = spec.window
+    assert window.function is not None
+    groups: CoGroup = window.function.call.target
+    if window.strategy is not Strategy.ALIGNED or not window.assigner.is_event_time():
+        raise NotVectorizable("joins in other windows than tumbling and sliding ones of event time")
+    assigner: Any = window.assigner
+    if assigner.size > _FEW_COPIES * getattr(assigner, "slide", assigner.size):
+        raise NotVectorizable("keeps each record in many windows")
+    for schema in schemas:
+        check_arrays(schema)
+    keys = keys_of((spec.key1, spec.key2), schemas)
+    left, right = schemas
+    function, flat = groups.function, groups.flat if isinstance(groups, JoinPairs) else True
+    seen = Tuple((left, right) if isinstance(groups, JoinPairs) else (ListOf(left), ListOf(right)))
+    given, results = _typed(trace_pairs(function.target, function.method, flat), seen, declared)
+    traced_keys = tuple(traced for traced, _ in keys)
+    return ColumnarWindowJoin(spec.key1, spec.key2, window, (left, right), traced_keys, given, results), results
+
+
+def _typed(traced: TracedFlatMap, schema: Type, declared: TypeInformation | None) -> tuple[TracedFlatMap, Type]:
+    if any(each.side is not None for each in traced.emissions):
+        raise NotVectorizable("gives side outputs")
+    return named_rows_of_all(traced, declared).typed(schema)

@@ -22,27 +22,25 @@ from funken.expr.types import Type
 from funken.ids import OperatorId
 from funken.plan.physical import PhysicalPlan, RuleNote
 from funken.plan.rules import (
-    chaining,
-    fusion,
     operators,
+    placement,
     preaggregate,
     projection,
     vectorize,
-    worker_sharing,
 )
 from funken.plan.rules.base import Rule, RuleContext
 
 RULES: tuple[Rule, ...] = (
-    chaining.RULE,
+    placement.CHAINING,
     operators.ERRORS,
     operators.STATE_BACKEND,
     vectorize.RULE,
     projection.RULE,
     preaggregate.RULE,
-    fusion.RULE,
+    placement.FUSION,
     operators.DECLARED_TYPES,
     operators.BATCH_ORDER,
-    worker_sharing.RULE,
+    placement.WORKERS,
 )
 
 

@@ -58,8 +58,14 @@ from funken.plan.columns.functions import (
     stamped,
     traced_function,
 )
-from funken.plan.columns.joins import columnar_interval_join, columnar_window_join
-from funken.plan.columns.windows import VECTORIZED, columnar_sink, columnar_window, traced_key
+from funken.plan.columns.windows import (
+    VECTORIZED,
+    columnar_interval_join,
+    columnar_sink,
+    columnar_window,
+    columnar_window_join,
+    traced_key,
+)
 from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
