@@ -561,7 +561,7 @@ class TableEnvironment:
 
         types = [BigIntType()] * len(paths)
         schema = ResolvedSchema.physical(paths, types)
-        result = TableResult(paths, types, [Row(*[-1] * len(paths))], job=job, schema=schema)
+        result = TableResult(paths, types, [Row(*[-1] * len(paths))], job=job, schema=schema, raw=True)
         if self._config.option("table.dml-sync"):
             result.wait()
         return result
@@ -623,6 +623,7 @@ class TableEnvironment:
             streaming=self._streaming,
             widths_of_types=True,
             max_width=self._config.option("table.display.max-column-width"),
+            zone=self._config.get_local_timezone(),
         )
 
 
