@@ -65,9 +65,12 @@ class Table:
     ['word', 'double']
     """
 
-    def __init__(self, environment: TableEnvironment, plan: LogicalNode) -> None:
+    def __init__(
+        self, environment: TableEnvironment, plan: LogicalNode, declared: ResolvedSchema | None = None
+    ) -> None:
         self._environment = environment
         self._plan = plan
+        self._declared = declared
 
     @property
     def plan(self) -> LogicalNode:
@@ -423,8 +426,8 @@ class Table:
         return self
 
     def get_resolved_schema(self) -> ResolvedSchema:
-        """Return the columns and their types."""
-        return ResolvedSchema.of_plan(self._plan)
+        """Return the columns and their types; of a table as it is in a catalog also watermark and key."""
+        return self._declared or ResolvedSchema.of_plan(self._plan)
 
     get_schema = get_resolved_schema
 
@@ -434,7 +437,7 @@ class Table:
 
 
 def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
-    """Return the items of a SELECT list; what has no name is called ``_c`` and its place."""
+    """Return the items of a SELECT list, what has no name under the one that Flink gives it."""
     items = []
     for place, one in enumerate(fields):
         text = one.sql(rendering)
@@ -443,7 +446,7 @@ def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
         elif one._column is not None or text.endswith((".*", " *")) or text == "*":
             items.append(text)
         else:
-            items.append(f"{text} AS {quoted(f'_c{place}')}")
+            items.append(f"{text} AS {quoted(rendering.item_name(one, place))}")
     return items
 
 

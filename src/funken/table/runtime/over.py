@@ -26,8 +26,8 @@ Tuple = tuple[Any, ...]
 _RANKS = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE"}
 _SHIFTS = {"LAG", "LEAD"}
 _UNITS = {
-    "TIMESTAMP_WITHOUT_TIME_ZONE": NANOS,
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": NANOS,
+    "TIMESTAMP": NANOS,
+    "TIMESTAMP_LTZ": NANOS,
     "DATE": Fraction(1, 86_400_000),
 }
 """How many units of a column's values a distance of one is: of times, distances are milliseconds."""
@@ -79,7 +79,9 @@ class _Frames:
         return found
 
     def _by_distance(self) -> bool:
-        return any(bound.kind in (BoundKind.PRECEDING, BoundKind.FOLLOWING) for bound in (self.group.lower, self.group.upper))
+        return any(
+            bound.kind in (BoundKind.PRECEDING, BoundKind.FOLLOWING) for bound in (self.group.lower, self.group.upper)
+        )
 
     def _start(self, bound: FrameBound, values: Sequence[Any], keys: list[Any], place: int) -> int:
         if self.group.rows:

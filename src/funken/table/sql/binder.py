@@ -255,7 +255,9 @@ class Binder:
             if type_ is None:
                 fail(tree, f"Values passed to VALUES operator must have compatible types in column {place + 1}")
             types.append(type_)
-        typed = tuple(tuple(self.folded(cast(node, type_)) for node, type_ in zip(row, types, strict=True)) for row in rows)
+        typed = tuple(
+            tuple(self.folded(cast(node, type_)) for node, type_ in zip(row, types, strict=True)) for row in rows
+        )
         columns = tuple(OutputColumn(f"EXPR${place}", type_) for place, type_ in enumerate(types))
         return LogicalValues(typed, RelationType(columns))
 
