@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from funken.errors import FunkenError
 from funken.table.types import (
@@ -110,7 +109,7 @@ class TableResult:
         self._streaming = streaming
         self._by_type = widths_of_types
         self._max_width = max_width
-        self._zone = ZoneInfo(zone)
+        self._zone = zone
         self._null = null
         self._raw = raw
 

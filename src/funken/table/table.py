@@ -402,8 +402,13 @@ class Table:
         return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows that are left when all changes are applied, as a DataFrame of pandas."""
-        frame = self.to_arrow().to_pandas()
+        """Return the rows that are left when all changes are applied, as a DataFrame of pandas.
+
+        Times are in the unit of their precision: TIMESTAMP(3) is ``datetime64[ms]``.
+        """
+        from funken.table.collecting import in_units  # noqa: PLC0415 - loads Arrow
+
+        frame = in_units(self.to_arrow(), self._plan.row_type.types).to_pandas()
         frame.columns = self.names
         return frame
 

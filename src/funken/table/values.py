@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from funken.expr.sql.misc import contains, runs_of, size
-from funken.expr.sql.texts import bitmap_text
+from funken.expr.sql.texts import bitmap_text, zone_of
 from funken.expr.sql.types import (
     ArrayType,
     BitmapType,
@@ -329,7 +329,7 @@ def _duration(value: datetime.timedelta) -> str:
 # ---- SQL
 
 
-def sql_text(value: Any, type_: Any = None, null: str = "<NULL>", zone: datetime.tzinfo | None = None) -> str:
+def sql_text(value: Any, type_: Any = None, null: str = "<NULL>", zone: str = "UTC") -> str:
     """Return the text of a value as results show it: SQL's cast to text, with ``<NULL>`` on its own.
 
     ``zone`` is the session's time zone, in which instants are shown.
@@ -340,7 +340,7 @@ def sql_text(value: Any, type_: Any = None, null: str = "<NULL>", zone: datetime
     return null if value is None else _sql(value, type_, zone)
 
 
-def _sql(value: Any, type_: Any, zone: datetime.tzinfo | None) -> str:
+def _sql(value: Any, type_: Any, zone: str) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -356,8 +356,8 @@ def _sql(value: Any, type_: Any, zone: datetime.tzinfo | None) -> str:
     if isinstance(value, bytes | bytearray):
         return f"x'{bytes(value).hex()}'"
     if isinstance(value, datetime.datetime):
-        if zone is not None and value.tzinfo is not None:
-            value = value.astimezone(zone)
+        if value.tzinfo is not None:
+            value = value.astimezone(zone_of(zone))
         return f"{value:%Y-%m-%d %H:%M:%S}{_digits(value.microsecond, _precision(type_))}"
     if isinstance(value, datetime.time):
         return f"{value:%H:%M:%S}{_digits(value.microsecond, _precision(type_))}"

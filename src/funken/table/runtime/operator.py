@@ -266,10 +266,10 @@ def is_accumulate(kind: int) -> bool:
     return kind in (INSERT, UPDATE_AFTER)
 
 
-def remaining(changes: Iterable[tuple[Any, int]]) -> list[Any]:
+def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
     """Return the rows that are left of rows with their kinds, each as often as it was added and not removed.
 
-    >>> remaining([((1,), 0), ((2,), 0), ((1,), 3)])
+    >>> rows_left([((1,), 0), ((2,), 0), ((1,), 3)])
     [(2,)]
     """
     left: dict[Any, list[Any]] = {}

@@ -19,13 +19,13 @@ from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import sort_key
-from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, remaining
+from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rows_left
 from funken.table.runtime.stateless import NANOS
 
 Tuple = tuple[Any, ...]
 _RANKS = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE"}
 _SHIFTS = {"LAG", "LEAD"}
-_UNITS = {
+_UNITS: dict[str, Any] = {
     "TIMESTAMP": NANOS,
     "TIMESTAMP_LTZ": NANOS,
     "DATE": Fraction(1, 86_400_000),
@@ -389,7 +389,7 @@ class OverAtEnd(KeyedTableOperator):
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Emit the rows of a partition with their results, in order."""
-        rows = remaining(self._rows.get())
+        rows = rows_left(self._rows.get())
         rows.sort(key=self._frames.key_of)
         for row, found in zip(rows, self._frames.results(rows), strict=True):
             self.collect((*row, *found))

@@ -30,7 +30,7 @@ from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, BlockSchema, TableBlock, as_table
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import sort_key
-from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, remaining
+from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rows_left
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,9 @@ class Sort(KeyedTableOperator):
     def before_end(self) -> None:
         """Emit the rows in order."""
         self.store.current_key = ()
-        self.collect_all(sorted(remaining(self._rows.get()), key=sort_key(self._order)))
+        rows = rows_left(self._rows.get())
+        rows.sort(key=sort_key(self._order))
+        self.collect_all(rows)
         self._rows.clear()
 
 

@@ -647,13 +647,13 @@ class ExpressionBinder:
         finally:
             self.in_aggregate = False
         try:
-            rule, args, result = FUNCTIONS.aggregate(name, nodes, **options)
+            rule, parts, result = FUNCTIONS.aggregate(name, nodes, **options)
         except InvalidCall as error:
             fail(tree, str(error))
-        if rule.name in ("LAG", "LEAD") and len(args) > 2:  # the value and its default have one type
-            value, shift, default = args
-            args = [_of_type(value, result), shift, self.binder.folded(_of_type(default, result))]
-        return AggregateRef(rule.name, tuple(args), distinct, options=tuple(sorted(options.items())), type=result)
+        if rule.name in ("LAG", "LEAD") and len(parts) > 2:  # the value and its default have one type
+            value, shift, default = parts
+            parts = (_of_type(value, result), shift, self.binder.folded(_of_type(default, result)))
+        return AggregateRef(rule.name, tuple(parts), distinct, options=tuple(sorted(options.items())), type=result)
 
     def filtered(self, tree: exp.Filter) -> Node:
         """Return an aggregate with FILTER."""
