@@ -7,6 +7,7 @@ the manager, and shadow the permanent ones of the same path.
 from __future__ import annotations
 
 import difflib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -94,6 +95,10 @@ class TableDistribution:
         return f"DISTRIBUTED {by}INTO {self.buckets} BUCKETS" if self.buckets else f"DISTRIBUTED {by}".rstrip()
 
 
+_WORD = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\b[A-Za-z_]\w*\b(?!\s*\()")
+"""Texts, quoted names, and words that are no functions."""
+
+
 @dataclass(frozen=True)
 class CatalogTable:
     """A table as it was created. ``options`` are sorted by key."""
@@ -114,6 +119,21 @@ class CatalogTable:
     def column(self, name: str) -> TableColumn:
         """Return a column by name."""
         return next(column for column in self.columns if column.name == name)
+
+    def expression_text(self, expression: Any) -> str:
+        """Return an expression over the table as it is shown, with the names of columns quoted.
+
+        >>> CatalogTable((TableColumn("a", None), TableColumn("n", None))).expression_text("UPPER(a) || 'a' || n.`x`")
+        "UPPER(`a`) || 'a' || `n`.`x`"
+        """
+        names = {column.name for column in self.columns}
+
+        def shown(match: re.Match[str]) -> str:
+            word = match.group()
+            behind_dot = match.start() > 0 and match.string[match.start() - 1] == "."
+            return f"`{word}`" if word in names or (behind_dot and word[0].isalpha()) else word
+
+        return _WORD.sub(shown, str(expression))
 
     def with_options(self, options: Mapping[str, str]) -> CatalogTable:
         """Return the table with options changed."""

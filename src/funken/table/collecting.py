@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from funken.table.logical import RelationType
-from funken.table.types import arrow_type
+from funken.table.types import LogicalType, TimestampType, arrow_type
 from funken.table.values import from_python
 from funken.types.row import Row, RowKind
 
@@ -44,3 +44,20 @@ def arrow_of(rows: Iterable[Row], row_type: RelationType) -> pa.Table:
 
 
 __all__ = ["arrow_of", "remaining"]
+
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def in_units(table: pa.Table, types: Sequence[LogicalType]) -> pa.Table:
+    """Return a table whose times without a zone are counted in the unit of their precision.
+
+    >>> from funken.table.types import TimestampType
+    >>> in_units(pa.table({"at": pa.array([0], pa.timestamp("us"))}), [TimestampType(3)]).schema.field("at").type
+    TimestampType(timestamp[ms])
+    """
+    for place, type_ in enumerate(types):
+        if isinstance(type_, TimestampType):
+            column = table.column(place).cast(pa.timestamp(_UNITS[(type_.precision + 2) // 3]))
+            table = table.set_column(place, table.schema.names[place], column)
+    return table

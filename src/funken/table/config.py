@@ -7,6 +7,7 @@ no effect.
 from __future__ import annotations
 
 import datetime
+import enum
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -81,11 +82,11 @@ _RENAMED = {"table.optimizer.nonDeterministic-update.strategy": "table.optimizer
 _OWN = ("table.", "sql-client.", "__table.")
 
 
-class SqlDialect:
+class SqlDialect(enum.IntEnum):
     """The dialects of SQL: there is one."""
 
-    DEFAULT = "default"
-    HIVE = "hive"
+    DEFAULT = 0
+    HIVE = 1
 
 
 class TableConfig:
@@ -206,15 +207,16 @@ class TableConfig:
         """Set how long state is kept that nothing changes."""
         return self.set("table.exec.state.ttl", f"{duration // datetime.timedelta(milliseconds=1)} ms")
 
-    def get_sql_dialect(self) -> str:
-        """Return the dialect of SQL; there is only the default one."""
-        return str(self.option("table.sql-dialect"))
+    def get_sql_dialect(self) -> SqlDialect:
+        """Return the dialect."""
+        return SqlDialect.DEFAULT
 
-    def set_sql_dialect(self, sql_dialect: str) -> TableConfig:
-        """Set the dialect of SQL; raises ``InvalidConfiguration`` for another than the default one."""
-        if str(sql_dialect).lower() != SqlDialect.DEFAULT:
-            raise InvalidConfiguration(f"SQL dialect {sql_dialect!r} is not supported; there is 'default' only.")
-        return self.set("table.sql-dialect", SqlDialect.DEFAULT)
+    def set_sql_dialect(self, sql_dialect: SqlDialect | str) -> TableConfig:
+        """Set the dialect: there is one."""
+        if sql_dialect != SqlDialect.DEFAULT and str(sql_dialect).lower() != "default":
+            name = sql_dialect.name.lower() if isinstance(sql_dialect, SqlDialect) else sql_dialect
+            raise InvalidConfiguration(f"SQL dialect {name!r} is not supported; there is 'default' only.")
+        return self.set("table.sql-dialect", "default")
 
     def get_python_executable(self) -> str | None:
         """Return the interpreter for functions, if it is set; functions run where the job runs."""

@@ -10,19 +10,21 @@ from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import to_internal
 
 
-def fold(node: Node) -> Node:
-    """Return an expression whose constant parts are literals. What would fail stays, and fails for the rows that need it."""
-    return rewrite(node, _folded)
+def fold(node: Node, zone: str) -> Node:
+    """Return an expression whose constant parts are literals, in the session's time zone.
+
+    What would fail stays, and fails for the rows that need it.
+    """
+    return rewrite(node, lambda part: _folded(part, zone))
 
 
-def _folded(node: Node) -> Node:
+def _folded(node: Node, zone: str) -> Node:
     if not isinstance(node, Call) or node.handle is not None or not all(isinstance(arg, Literal) for arg in node.args):
         return node
-    return evaluated(node)
+    return _evaluated(node, zone)
 
 
-def evaluated(node: Node) -> Node:
-    """Return the literal that a constant expression is; the expression itself if it is none, or fails."""
+def _evaluated(node: Node, zone: str) -> Node:
     for each in walk(node):
         if isinstance(each, Call):
             rule = FUNCTIONS.get(each.function) if each.function in FUNCTIONS else None
@@ -34,7 +36,7 @@ def evaluated(node: Node) -> Node:
 
     batch = pa.RecordBatch.from_arrays([pa.nulls(1)], ["f"])
     try:
-        (array,) = evaluate([node], batch, EvaluationContext(FUNCTIONS))
+        (array,) = evaluate([node], batch, EvaluationContext(FUNCTIONS, zone))
         (value,) = to_internal(array, node.type)
     except (FunkenError, ArithmeticError, ValueError, pa.ArrowException):
         return node

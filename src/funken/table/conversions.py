@@ -243,14 +243,21 @@ def arrow_table(table: Any, schema: Any) -> LogicalNode:
 
 
 class RowOf:
-    """Makes rows of the records of a stream: fields by place, or by name; with the record's timestamp behind them if wanted."""
+    """Makes rows of the records of a stream: fields by place, or by name; with the record's timestamp behind them if wanted.
 
-    def __init__(self, names: Sequence[str] | None, stamped: int = 0) -> None:
+    ``whole``: a record is one column, whatever it is.
+    """
+
+    def __init__(self, names: Sequence[str] | None, stamped: int = 0, whole: bool = False) -> None:
         self._names = names
         self._stamped = stamped
+        self._whole = whole
 
     def row(self, record: Any) -> Any:
         """Return the row of a record."""
+        if self._whole:
+            kind = record.get_row_kind() if isinstance(record, Row) else RowKind.INSERT
+            return Row.of_kind(kind, record)
         if isinstance(record, Row):
             if self._names is None or not record._fields:
                 return record
@@ -307,7 +314,8 @@ def stream_table(
         raise InvalidProgram(
             "a changelog without rows before updates needs a key: declare primary_key() in the schema."
         )
-    source = StreamSource(stream, RowOf(by_name, len(metadata)))
+    whole = len(columns) == 1 and isinstance(columns[0][1], RawType)
+    source = StreamSource(stream, RowOf(by_name, len(metadata), whole))
     plan: LogicalNode = LogicalStream(source, row_type, key, str(mode)[1:-1])
     return plan if schema is None else _with_schema(env, plan, schema)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -249,7 +250,7 @@ def _changed(table: CatalogTable, statement: st.Alter) -> tuple[list[TableColumn
         if not adds:
             _known(columns, column.name)
             place = next(index for index, one in enumerate(columns) if one.name == column.name)
-            columns[place] = column
+            columns[place] = column if column.comment else replace(column, comment=columns[place].comment)
             if column.name not in positions:
                 continue
             columns.pop(place)
@@ -289,8 +290,8 @@ def described(table: CatalogTable) -> list[list[Any]]:
                 _summary(column, table),
                 column.type.nullable,
                 key if column.name in table.primary_key else None,
-                _extras(column),
-                None if watermark is None else str(watermark.expression),
+                _extras(column, table),
+                None if watermark is None else table.expression_text(watermark.expression),
                 column.comment,
             ]
         )
@@ -306,9 +307,9 @@ def _summary(column: TableColumn, table: CatalogTable) -> str:
     return text
 
 
-def _extras(column: TableColumn) -> str | None:
+def _extras(column: TableColumn, table: CatalogTable) -> str | None:
     if column.is_computed:
-        return f"AS {column.expression}"
+        return f"AS {table.expression_text(column.expression)}"
     if column.is_metadata:
         key = f" FROM '{column.metadata_key}'" if column.metadata_key != column.name else ""
         return f"METADATA{key}{' VIRTUAL' if column.virtual else ''}"
@@ -320,11 +321,12 @@ def shown_table(path: ObjectIdentifier, table: CatalogTable, temporary: bool) ->
     lines = []
     for column in table.columns:
         comment = f" COMMENT {_literal(column.comment)}" if column.comment else ""
-        extras = _extras(column)
+        extras = _extras(column, table)
         kind = "" if column.is_computed else f" {_sql(column.type)}"
         lines.append(f"  {quoted(column.name)}{kind}{f' {extras}' if extras else ''}{comment}")
     if table.watermark is not None:
-        lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")
+        expression = table.expression_text(table.watermark.expression)
+        lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {expression}")
     if table.primary_key:
         name = table.key_name or "PK_" + "_".join(table.primary_key)
         lines.append(
@@ -332,7 +334,7 @@ def shown_table(path: ObjectIdentifier, table: CatalogTable, temporary: bool) ->
         )
     text = f"CREATE {'TEMPORARY ' if temporary else ''}TABLE {path.quoted()} (\n" + ",\n".join(lines) + "\n)"
     if table.comment:
-        text += f" COMMENT {_literal(table.comment)}"
+        text += f"\nCOMMENT {_literal(table.comment)}"
     if table.distribution is not None:
         text += f"\n{table.distribution}"
     if table.partition_keys:
@@ -358,7 +360,7 @@ def _literal(text: str) -> str:
 
 
 def _sql(type_: LogicalType) -> str:
-    return type_.sql()
+    return re.sub(r"TIMESTAMP_LTZ\((\d)\)", r"TIMESTAMP(\1) WITH LOCAL TIME ZONE", type_.sql())
 
 
 __all__ = ["altered", "completed", "created_table", "described", "liked", "shown_table", "shown_view", "typed"]

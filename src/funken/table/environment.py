@@ -18,6 +18,7 @@ from funken.table.catalog import (
     CatalogManager,
     CatalogTable,
     CatalogView,
+    ResolvedTable,
 )
 from funken.table.config import TableConfig
 from funken.table.conversions import StreamConversions
@@ -223,7 +224,12 @@ class TableEnvironment:
 
     def from_path(self, path: str) -> Table:
         """Return a table or view by its path, quoted as in SQL: ``from_path("c.db.`my table`")``."""
-        return Table(self, self.plan_of(path_parts(path)))
+        return self._table_at(path_parts(path))
+
+    def _table_at(self, parts: Sequence[str]) -> Table:
+        found = self.catalogs.table(parts)
+        declared = ResolvedSchema.of_table(found.table) if isinstance(found, ResolvedTable) else None
+        return Table(self, self.plan_of(parts), declared)
 
     def plan_of(self, parts: Sequence[str]) -> LogicalNode:
         """Return the plan of a table or view; raises ``InvalidTable`` for an unknown name."""
@@ -237,7 +243,7 @@ class TableEnvironment:
         self._inline += 1
         name = f"*anonymous_{descriptor.get_options().get('connector', 'table')}${self._inline}*"
         self.create_temporary_table(name, descriptor, parts=[name])
-        return Table(self, self.plan_of([name]))
+        return self._table_at([name])
 
     def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Return rows that the program holds as a table.
@@ -561,7 +567,7 @@ class TableEnvironment:
 
         types = [BigIntType()] * len(paths)
         schema = ResolvedSchema.physical(paths, types)
-        result = TableResult(paths, types, [Row(*[-1] * len(paths))], job=job, schema=schema)
+        result = TableResult(paths, types, [Row(*[-1] * len(paths))], job=job, schema=schema, raw=True)
         if self._config.option("table.dml-sync"):
             result.wait()
         return result
@@ -623,6 +629,7 @@ class TableEnvironment:
             streaming=self._streaming,
             widths_of_types=True,
             max_width=self._config.option("table.display.max-column-width"),
+            zone=self._config.get_local_timezone(),
         )
 
 

@@ -527,7 +527,7 @@ def _describe_rows(rows: list[list[Any]]) -> TableResult:
     if any(row[6] is not None for row in rows):
         names, types = [*names, "comment"], [*types, STRING]
     return TableResult(
-        names, types, [Row(*row[: len(names)]) for row in rows], schema=ResolvedSchema.physical(names, types)
+        names, types, [Row(*row[: len(names)]) for row in rows], schema=ResolvedSchema.physical(names, types), null=""
     )
 
 
@@ -535,7 +535,7 @@ def _table(names: list[str], rows: Iterable[Sequence[Any]]) -> TableResult:
     types = [STRING] * len(names)
     content = ResultKind.SUCCESS_WITH_CONTENT
     return TableResult(
-        names, types, [Row(*row) for row in rows], kind=content, schema=ResolvedSchema.physical(names, types)
+        names, types, [Row(*row) for row in rows], kind=content, schema=ResolvedSchema.physical(names, types), null=""
     )
 
 

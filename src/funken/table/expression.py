@@ -280,7 +280,11 @@ class Expression:
 
     def _cast(self, name: str, data_type: Any) -> Expression:
         type_ = as_type(data_type)
-        return Expression(lambda r: f"{name}({self.sql(r)} AS {type_.sql()})", f"{name.lower()}({self}, {type_})")
+        return Expression(
+            lambda r: f"{name}({self.sql(r)} AS {type_.sql()})",
+            f"{name.lower()}({self}, {type_})",
+            arguments=(self, type_),
+        )
 
     def get(self, name_or_index: str | int) -> Expression:
         """Return a field of a ROW, by name or position."""
@@ -739,11 +743,13 @@ def _function(text: str, sql: str, *args: Any) -> Expression:
 def _aggregate(text: str, sql: str, *args: Any) -> Expression:
     values = [lit_or_expression(arg) for arg in args]
 
-    def rendered(prefix: str) -> Render:
-        return lambda r: f"{sql}({prefix}{', '.join(one.sql(r) for one in values)})"
-
     shown = f"{text}({', '.join(map(str, values))})"
-    return Expression(rendered(""), shown, distinct=rendered("DISTINCT "))
+
+    def rendered(r: Rendering, prefix: str = "", name: str = shown) -> str:
+        r.aggregate(name)
+        return f"{sql}({prefix}{', '.join(one.sql(r) for one in values)})"
+
+    return Expression(rendered, shown, distinct=lambda r: rendered(r, "DISTINCT ", f"distinct({shown})"))
 
 
 _with_all()

@@ -319,11 +319,14 @@ def call(f: Any, *args: Any) -> Expression:
 
     def render(rendering: Rendering) -> str:
         name = f if isinstance(f, str) else rendering.function(f)
+        if getattr(f, "kind", "") == "aggregate":
+            rendering.aggregate(shown)
         parts = [f"TABLE {rendering.table(one)}" if hasattr(one, "plan") else one.sql(rendering) for one in values]
         return f"{name}({', '.join(parts)})"
 
     def distinct(rendering: Rendering) -> str:
         name = f if isinstance(f, str) else rendering.function(f)
+        rendering.aggregate(f"distinct({shown})")
         return f"{name}(DISTINCT {', '.join(one.sql(rendering) for one in values)})"
 
     name = f if isinstance(f, str) else getattr(f, "name", str(f))

@@ -565,7 +565,7 @@ def _group_window(self: Translation, node: nodes.ExecGroupWindowAggregate) -> Bu
 
 def _over(self: Translation, node: nodes.ExecOver) -> Built:
     return self.one(
-        node, over.logic_of(node.order_time), keyed=True, groups=node.groups,
+        node, over.logic_of(node.order_time, self.batch), keyed=True, groups=node.groups,
         update_before=_updates_before(node), ttl=self.config.option("table.exec.state.ttl"),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from funken.table.udf import definition_of
 
 if TYPE_CHECKING:
     from funken.table.environment import TableEnvironment
+    from funken.table.expression import Expression
     from funken.table.logical import LogicalNode
 
 
@@ -23,6 +24,7 @@ class Rendering:
         self._windows = windows or {}
         self._tables: list[str] = []
         self._functions: list[str] = []
+        self._aggregates: dict[str, str] = {}
 
     def table(self, table: Any) -> str:
         """Return a name for a table."""
@@ -57,6 +59,19 @@ class Rendering:
         text: str = window.clause(self)
         return text
 
+    def aggregate(self, text: str) -> None:
+        """Note an aggregate, or a property of a window; Flink calls them ``EXPR$0``, ``EXPR$1`` in their order."""
+        self._aggregates.setdefault(text, f"EXPR${len(self._aggregates)}")
+
+    def item_name(self, item: Expression, place: int) -> str:
+        """Return the name of an item of a SELECT list that the program gave none, when it has been rendered."""
+        if str(item).startswith("cast(") and len(item._arguments) == 2:
+            value, type_ = item._arguments
+            below = value._column or self._aggregates.get(str(value))
+            if below is not None:
+                return f"{below}-{type_.as_nullable()}"
+        return self._aggregates.get(str(item), f"_c{place}")
+
     def window_property(self, name: str, suffix: str, expression: Any) -> str:
         """Return START, END, ROWTIME or PROCTIME of the window of a group."""
         window = self._windows.get(name)
@@ -68,6 +83,7 @@ class Rendering:
                 f"{expression} of a window of rows: it has no start, end or time. Aggregate the time column instead, e.g. by min."
             )
         kind, arguments = window.group(self)
+        self.aggregate(f"{suffix.lower()}({expression})")
         return f"{kind}_{suffix}({arguments})"
 
     def bound(self, text: str) -> LogicalNode:

@@ -17,7 +17,6 @@ from funken.table.types import (
     IntegralType,
     LocalZonedTimestampType,
     LogicalType,
-    SizedType,
     TimeOfDayType,
     TimestampType,
 )
@@ -28,7 +27,7 @@ _MAX_WIDTH = 30
 _OP = "op"
 
 
-class ResultKind(enum.Enum):
+class ResultKind(enum.IntEnum):
     """Whether a statement only succeeded, or has rows to show."""
 
     SUCCESS = 0
@@ -97,6 +96,9 @@ class TableResult:
         streaming: bool = False,
         widths_of_types: bool = False,
         max_width: int = _MAX_WIDTH,
+        zone: str = "UTC",
+        null: str = "<NULL>",
+        raw: bool = False,
     ) -> None:
         self._names = list(names)
         self._types = list(types)
@@ -107,6 +109,9 @@ class TableResult:
         self._streaming = streaming
         self._by_type = widths_of_types
         self._max_width = max_width
+        self._zone = zone
+        self._null = null
+        self._raw = raw
 
     @staticmethod
     def ok() -> TableResult:
@@ -164,31 +169,27 @@ class TableResult:
 
     def lines(self, rows: Iterable[Row]) -> Iterator[str]:
         """Return the lines that ``print`` prints of some rows."""
-        source: Iterable[Row] = rows
+        if self._raw:
+            yield from (cell for row in rows for cell in self._cells(row))
+            return
         if self._by_type:
-            cells: Iterable[list[str]] = (self._cells(row) for row in source)
+            cells: Iterable[list[str]] = map(self._cells, rows)
             widths = [self._type_width(name, type_) for name, type_ in zip(self._names, self._types, strict=True)]
             widths = [2, *widths] if self._streaming else widths
         else:
-            cells = found = [self._cells(row) for row in source]
-            names = self._header()
-            widths = [
-                max(
-                    _width(line) for cell in (names[index], *(row[index] for row in found)) for line in cell.split("\n")
-                )
-                for index in range(len(names))
-            ]
+            cells = found = [self._cells(row) for row in rows]
+            widths = [max(map(_width, column)) for column in zip(self._header(), *found, strict=True)]
         yield from _boxed(self._header(), cells, widths, cut=self._by_type)
 
     def _header(self) -> list[str]:
         return [_OP, *self._names] if self._streaming else self._names
 
     def _cells(self, row: Row) -> list[str]:
-        texts = [sql_text(value, type_) for value, type_ in zip(row, self._types, strict=True)]
+        texts = [sql_text(value, type_, self._null, self._zone) for value, type_ in zip(row, self._types, strict=True)]
         return [str(row.get_row_kind()), *texts] if self._streaming else texts
 
     def _type_width(self, name: str, type_: LogicalType) -> int:
-        return min(max(_width(name), _least_width(type_, self._max_width)), max(self._max_width, _width(name)))
+        return max(_width(name), _width(self._null), _least_width(type_, self._max_width))
 
 
 def _least_width(type_: LogicalType, longest: int) -> int:
@@ -196,7 +197,7 @@ def _least_width(type_: LogicalType, longest: int) -> int:
     if isinstance(type_, IntegralType):
         return type_.digits + 1
     if isinstance(type_, DecimalType):
-        return type_.precision + 3
+        return type_.precision + 2
     if isinstance(type_, BooleanType):
         return 5
     if isinstance(type_, DateType):
@@ -205,8 +206,6 @@ def _least_width(type_: LogicalType, longest: int) -> int:
         return 8 if type_.precision == 0 else type_.precision + 9
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
         return 19 if type_.precision == 0 else type_.precision + 20
-    if isinstance(type_, SizedType):
-        return min(type_.length, longest)
     return longest
 
 
@@ -219,23 +218,12 @@ def _boxed(header: list[str], rows: Iterable[list[str]], widths: list[int], *, c
             yield _line(header, widths, cut)
             yield border
         count += 1
-        for parts in _stacked(cells):
-            yield _line(parts, widths, cut)
+        yield _line(cells, widths, cut)
     if count:
         yield border
         yield f"{count} row{'s' if count > 1 else ''} in set"
     else:
         yield "Empty set"
-
-
-def _stacked(cells: list[str]) -> Iterator[list[str]]:
-    """Return the lines of cells that contain line breaks, one below the other."""
-    if not any("\n" in cell for cell in cells):
-        yield cells
-        return
-    parts = [cell.split("\n") for cell in cells]
-    for index in range(max(map(len, parts))):
-        yield [part[index] if index < len(part) else "" for part in parts]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], cut: bool) -> str:

@@ -100,12 +100,17 @@ class Column:
 
     def as_summary_string(self) -> str:
         """Return the column as a line of ``print_schema``."""
-        text = f"`{self.name}` {_with_time(self)}"
-        extra = self.explain_extras()
-        return f"{text} {extra}" if extra else text
+        comment = "COMMENT '" + self.comment.replace("'", "''") + "'" if self.comment else None
+        return " ".join(filter(None, [f"`{self.name}` {_with_time(self)}", self.explain_extras(), comment]))
 
     def __str__(self) -> str:
         return self.as_summary_string()
+
+
+def _time_of(column: TableColumn, table: CatalogTable) -> str:
+    if table.watermark is not None and table.watermark.column == column.name:
+        return "ROWTIME"
+    return "PROCTIME" if str(column.expression).replace(" ", "").upper() == "PROCTIME()" else ""
 
 
 def _with_time(column: Column) -> str:
@@ -118,6 +123,7 @@ class WatermarkSpec:
 
     rowtime_attribute: str
     expression: Any
+    type: LogicalType | None = None
 
     def get_rowtime_attribute(self) -> str:
         """Return the name of the column."""
@@ -137,7 +143,8 @@ class WatermarkSpec:
         return str(self)
 
     def __str__(self) -> str:
-        return f"WATERMARK FOR `{self.rowtime_attribute}` AS {self.expression}"
+        kind = "" if self.type is None else f": {self.type}"
+        return f"WATERMARK FOR `{self.rowtime_attribute}`{kind} AS {self.expression}"
 
 
 @dataclass(frozen=True)
@@ -231,11 +238,21 @@ class ResolvedSchema:
             kind = "physical" if column.is_physical else "metadata" if column.is_metadata else "computed"
             columns.append(
                 Column(
-                    column.name, column.type, kind, column.expression, column.metadata_key, column.virtual, column.comment,
-                    "ROWTIME" if table.watermark is not None and table.watermark.column == column.name else "",
+                    column.name,
+                    column.type,
+                    kind,
+                    table.expression_text(column.expression) if column.is_computed else None,
+                    column.metadata_key,
+                    column.virtual,
+                    column.comment,
+                    _time_of(column, table),
                 )
-            )  # fmt: skip
-        marks = () if table.watermark is None else (WatermarkSpec(table.watermark.column, table.watermark.expression),)
+            )
+        mark = table.watermark
+        marks: tuple[WatermarkSpec, ...] = ()
+        if mark is not None:
+            expression = table.expression_text(mark.expression)
+            marks = (WatermarkSpec(mark.column, expression, table.column(mark.column).type),)
         name = table.key_name or "PK_" + "_".join(table.primary_key)
         return ResolvedSchema(
             tuple(columns), marks, UniqueConstraint(name, table.primary_key) if table.primary_key else None

@@ -65,9 +65,12 @@ class Table:
     ['word', 'double']
     """
 
-    def __init__(self, environment: TableEnvironment, plan: LogicalNode) -> None:
+    def __init__(
+        self, environment: TableEnvironment, plan: LogicalNode, declared: ResolvedSchema | None = None
+    ) -> None:
         self._environment = environment
         self._plan = plan
+        self._declared = declared
 
     @property
     def plan(self) -> LogicalNode:
@@ -399,8 +402,13 @@ class Table:
         return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows that are left when all changes are applied, as a DataFrame of pandas."""
-        frame = self.to_arrow().to_pandas()
+        """Return the rows that are left when all changes are applied, as a DataFrame of pandas.
+
+        Times are in the unit of their precision: TIMESTAMP(3) is ``datetime64[ms]``.
+        """
+        from funken.table.collecting import in_units  # noqa: PLC0415 - loads Arrow
+
+        frame = in_units(self.to_arrow(), self._plan.row_type.types).to_pandas()
         frame.columns = self.names
         return frame
 
@@ -423,8 +431,8 @@ class Table:
         return self
 
     def get_resolved_schema(self) -> ResolvedSchema:
-        """Return the columns and their types."""
-        return ResolvedSchema.of_plan(self._plan)
+        """Return the columns and their types; of a table as it is in a catalog also watermark and key."""
+        return self._declared or ResolvedSchema.of_plan(self._plan)
 
     get_schema = get_resolved_schema
 
@@ -434,7 +442,7 @@ class Table:
 
 
 def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
-    """Return the items of a SELECT list; what has no name is called ``_c`` and its place."""
+    """Return the items of a SELECT list, what has no name under the one that Flink gives it."""
     items = []
     for place, one in enumerate(fields):
         text = one.sql(rendering)
@@ -443,7 +451,7 @@ def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
         elif one._column is not None or text.endswith((".*", " *")) or text == "*":
             items.append(text)
         else:
-            items.append(f"{text} AS {quoted(f'_c{place}')}")
+            items.append(f"{text} AS {quoted(rendering.item_name(one, place))}")
     return items
 
 

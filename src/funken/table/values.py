@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from funken.expr.sql.misc import contains, runs_of, size
-from funken.expr.sql.texts import bitmap_text
+from funken.expr.sql.texts import bitmap_text, zone_of
 from funken.expr.sql.types import (
     ArrayType,
     BitmapType,
@@ -329,30 +329,35 @@ def _duration(value: datetime.timedelta) -> str:
 # ---- SQL
 
 
-def sql_text(value: Any, type_: Any = None, null: str = "<NULL>") -> str:
+def sql_text(value: Any, type_: Any = None, null: str = "<NULL>", zone: str = "UTC") -> str:
     """Return the text of a value as results show it: SQL's cast to text, with ``<NULL>`` on its own.
+
+    ``zone`` is the session's time zone, in which instants are shown.
 
     >>> sql_text(True), sql_text([1, None]), sql_text(None), sql_text(Row(1, "a"))
     ('TRUE', '[1, NULL]', '<NULL>', '(1, a)')
     """
-    return null if value is None else _sql(value, type_)
+    return null if value is None else _sql(value, type_, zone)
 
 
-def _sql(value: Any, type_: Any) -> str:
+def _sql(value: Any, type_: Any, zone: str) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, Row):
-        return f"({', '.join(_sql(item, kind) for item, kind in zip(value, _field_types(type_, value), strict=False))})"
+        types = _field_types(type_, value)
+        return f"({', '.join(_sql(item, kind, zone) for item, kind in zip(value, types, strict=False))})"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_sql(item, _inner(type_, 'element')) for item in value)}]"
+        return f"[{', '.join(_sql(item, _inner(type_, 'element'), zone) for item in value)}]"
     if isinstance(value, dict):
-        key_type, item_type = _inner(type_, "key"), _inner(type_, "value")
-        return f"{{{', '.join(f'{_sql(key, key_type)}={_sql(item, item_type)}' for key, item in value.items())}}}"
+        kinds = _inner(type_, "key"), _inner(type_, "value")
+        return f"{{{', '.join('='.join(map(_sql, pair, kinds, (zone, zone))) for pair in value.items())}}}"
     if isinstance(value, bytes | bytearray):
         return f"x'{bytes(value).hex()}'"
     if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(zone_of(zone))
         return f"{value:%Y-%m-%d %H:%M:%S}{_digits(value.microsecond, _precision(type_))}"
     if isinstance(value, datetime.time):
         return f"{value:%H:%M:%S}{_digits(value.microsecond, _precision(type_))}"

@@ -52,7 +52,7 @@ def test_lists_are_as_wide_as_their_values(capsys):
         "1 row in set",
     ]
     assert printed(capsys, ["x"], [STRING], []) == ["Empty set"]
-    assert printed(capsys, ["x"], [STRING], [Row("a\nbc")])[3:5] == ["|  a |", "| bc |"]
+    assert printed(capsys, ["x"], [STRING], [Row("a\nbc")])[3:5] == ["| a", "bc |"]
 
 
 def test_rows_as_java_writes_them():

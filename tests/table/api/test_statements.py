@@ -41,9 +41,9 @@ def test_describe_says_what_columns_are(env):
     assert run(env, "DESCRIBE orders") == [
         ("id", "BIGINT", False, "PRI(id)", None, None, None),
         ("item", "STRING", True, None, None, None, "what"),
-        ("at", "TIMESTAMP(3) *ROWTIME*", True, None, None, "at - INTERVAL '5' SECOND", None),
+        ("at", "TIMESTAMP(3) *ROWTIME*", True, None, None, "`at` - INTERVAL '5' SECOND", None),
         ("source", "STRING", True, None, "METADATA FROM 'origin' VIRTUAL", None, None),
-        ("twice", "BIGINT", False, None, "AS id * 2", None, None),
+        ("twice", "BIGINT", False, None, "AS `id` * 2", None, None),
         ("seen", "TIMESTAMP_LTZ(3) *PROCTIME*", False, None, "AS PROCTIME()", None, None),
     ]
 

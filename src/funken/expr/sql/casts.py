@@ -401,7 +401,9 @@ def _cast(call: Call, arguments: list[Any], evaluator: Any) -> Any:
         evaluator.context.parameters.get("legacy_cast") and not call.option("implicit")
     )
     if _by_arrow(source, target):
-        return column.cast(arrow_type(target))
+        return column.cast(
+            arrow_type(target), safe=target.root not in ("FLOAT", "DOUBLE")
+        )  # large integers are rounded
     convert = converter(source, target, zone_of(evaluator.context.time_zone))
     assert convert is not None, (source, target)
     found = [None if value is None else _guarded(convert, value, trying) for value in to_internal(column, source)]

@@ -271,7 +271,7 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
         arrow = arrow_type(result)
         compute = getattr(pc, _BY_ARROW[name])
         if not isinstance(result, DecimalType):
-            return compute(*(each.cast(arrow) for each in arguments))
+            return compute(*(each.cast(arrow, safe=False) for each in arguments))  # large integers are rounded
         wide = decimal_of(types[0]).precision + decimal_of(types[1]).precision
         if wide < 38:
             left, right = (each.cast(arrow_type(decimal_of(of))) for each, of in zip(arguments, types, strict=True))

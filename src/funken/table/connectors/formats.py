@@ -291,11 +291,12 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     columns: Columns
     settings: tuple[tuple[str, Any], ...]
     ignores_errors: bool
+    plain_decimals: bool = False
 
     never_waits = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.columns, self.settings, self.ignores_errors)
+        return type(self), (self.columns, self.settings, self.ignores_errors, self.plain_decimals)
 
     @functools.cached_property
     def texts(self) -> CsvSchema:
@@ -311,7 +312,7 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     @functools.cached_property
     def _lines(self) -> tuple[CsvSchema, list[Callable[[Any], Any]]]:
         names = [name for name, _ in self.columns]
-        pairs = [text_writer(type_) for _, type_ in self.columns]
+        pairs = [text_writer(type_, self.plain_decimals) for _, type_ in self.columns]
         return CsvSchema(Types.ROW_NAMED(names, [kind for kind, _ in pairs]), **dict(self.settings)), [
             write for _, write in pairs
         ]
@@ -367,7 +368,8 @@ def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
         "comment": "#" if options["allow-comments"] else None,
         "array_delimiter": options["array-element-delimiter"],
     }
-    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"])
+    plain = not options["write-bigdecimal-in-scientific-notation"]
+    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain)
 
 
 # ---- formats whose schemas make dicts: avro, protobuf
@@ -568,9 +570,7 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("array-element-delimiter", text, ";"),
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
-        ConnectorOption(
-            "write-bigdecimal-in-scientific-notation", boolean, True, unused="numbers are written in digits"
-        ),
+        ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),
     ),
     "avro": (
         ConnectorOption("codec", text, None, unused="messages are not compressed one by one"),

@@ -371,8 +371,11 @@ def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
     return reader_of(type_, JsonRules())
 
 
-def text_writer(type_: LogicalType) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the type of a field of delimited text, and what makes its values."""
+def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the type of a field of delimited text, and what makes its values.
+
+    ``plain_decimals``: DECIMAL without the zeros at its end, in digits or in scientific notation; ``None``: as it is.
+    """
     name = type(type_).__name__
     kind: Any = type_
 
@@ -383,10 +386,10 @@ def text_writer(type_: LogicalType) -> tuple[Any, Callable[[Any], Any]]:
         zoned, precision = name != "TimestampType", kind.precision
         return Types.STRING(), lambda value: timestamp_text(value, False, zoned, precision)
     if name == "ArrayType":
-        inner, write = text_writer(kind.element)
+        inner, write = text_writer(kind.element, plain_decimals)
         return Types.LIST(inner), lambda value: [None if one is None else write(one) for one in value]
     if isinstance(type_, RowType):
-        pairs = [text_writer(field.type) for field in type_.fields]
+        pairs = [text_writer(field.type, plain_decimals) for field in type_.fields]
         types = Types.TUPLE([inner for inner, _ in pairs])
         return types, lambda value: tuple(
             None if one is None else write(one) for one, (_, write) in zip(value, pairs, strict=True)
@@ -395,6 +398,9 @@ def text_writer(type_: LogicalType) -> tuple[Any, Callable[[Any], Any]]:
         return Types.STRING(), lambda value: base64.b64encode(value).decode()
     if name in ("DateType", "TimeOfDayType"):
         return Types.STRING(), lambda value: value.isoformat()
+    if name == "DecimalType" and plain_decimals is not None:
+        shorten = _decimal_writer(plain_decimals)
+        return Types.BIG_DEC(), lambda value: Decimal(shorten(value))
     plain = {
         "TinyIntType": Types.INT(), "SmallIntType": Types.INT(), "IntType": Types.INT(), "BigIntType": Types.LONG(),
         "FloatType": Types.FLOAT(), "DoubleType": Types.DOUBLE(), "BooleanType": Types.BOOLEAN(),

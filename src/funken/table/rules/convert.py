@@ -415,7 +415,7 @@ _RULES: dict[type, Any] = {
 
 def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
     """Return the optimized plans of sinks; what they have in common is one object in all of them."""
-    rewriter, converter, settler = Rewriter(), Converter(config, batch), Settler()
+    rewriter, converter, settler = Rewriter(config.get_local_timezone()), Converter(config, batch), Settler()
     relations = pruned([rewriter.push(root.input) for root in sinks])
     plans = [converter.of(relation) for relation in relations]
     if config.option("table.optimizer.multi-join.enabled") and not batch:

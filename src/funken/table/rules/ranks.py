@@ -264,14 +264,16 @@ def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecN
             refuse("LEAD Function is not supported in stream mode.")
         if call.function in {"NTILE", "CUME_DIST", "PERCENT_RANK"} and not converter.batch:
             refuse(f"{call.function} Function is not supported in stream mode.")
-    if not group.order:
+    if not group.order and not converter.batch:
         refuse("The window can only be ordered by a single time column.")
-    if group.upper.kind in {BoundKind.FOLLOWING, BoundKind.UNBOUNDED_FOLLOWING}:
+    if group.upper.kind in {BoundKind.FOLLOWING, BoundKind.UNBOUNDED_FOLLOWING} and not converter.batch:
         refuse("OVER RANGE FOLLOWING windows are not supported yet.")
-    for key in (*group.order, *()):
+    for key in group.order:
         check_orderable(below.row_type[key.index].type)
-    time = below.row_type[group.order[0].index].time
-    if time is not None and len(group.order) == 1:
+    time = None if converter.batch else below.row_type[group.order[0].index].time
+    if converter.batch:
+        mode = INSERTS
+    elif time is not None and len(group.order) == 1:
         if not group.order[0].ascending:
             refuse("The window can only be ordered in ASCENDING mode.")
         insert_only(below, "OverAggregate")

@@ -45,7 +45,8 @@ from funken.table.types import BigIntType
 class Rewriter:
     """Rewrites plans; a relation that is used several times stays one object where nothing is pushed into it."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str) -> None:
+        self._zone = zone
         self._done: dict[tuple[str, tuple[Node, ...]], LogicalNode] = {}
 
     def push(self, node: LogicalNode, predicates: Sequence[Node] = ()) -> LogicalNode:
@@ -57,6 +58,9 @@ class Rewriter:
             found = self._done[key] = rule(self, node, list(predicates))
         return found
 
+    def _fold(self, node: Node) -> Node:
+        return fold(node, self._zone)
+
     def stay(self, node: LogicalNode, predicates: list[Node]) -> LogicalNode:
         """Filters stay above."""
         inputs = [self.push(each) for each in node.inputs]
@@ -67,11 +71,11 @@ class Rewriter:
 
     def filter(self, node: LogicalFilter, predicates: list[Node]) -> LogicalNode:
         """Push the conjuncts on."""
-        return self.push(node.input, [*map(fold, conjuncts(node.condition)), *predicates])
+        return self.push(node.input, [*map(self._fold, conjuncts(node.condition)), *predicates])
 
     def project(self, node: LogicalProject, predicates: list[Node]) -> LogicalNode:
         """Push what is deterministic through the projection."""
-        expressions = tuple(map(fold, node.expressions))
+        expressions = tuple(map(self._fold, node.expressions))
         below: list[Node] = []
         above: list[Node] = []
         for predicate in predicates:
@@ -91,7 +95,7 @@ class Rewriter:
             kind = {JoinType.LEFT: JoinType.INNER, JoinType.FULL: JoinType.RIGHT}.get(kind, kind)
         if any(rejects_null(each, lefts) for each in predicates):
             kind = {JoinType.RIGHT: JoinType.INNER, JoinType.FULL: JoinType.LEFT}.get(kind, kind)
-        on = list(map(fold, conjuncts(node.condition)))
+        on = list(map(self._fold, conjuncts(node.condition)))
         if kind is JoinType.INNER:
             on, predicates = on + predicates, []
         to_left, to_right, stay, above = [], [], [], []
@@ -133,7 +137,7 @@ class Rewriter:
         to_right: list[Node] = []
         stay: list[Node] = []
         above: list[Node] = []
-        for each in map(fold, conjuncts(node.condition)):
+        for each in map(self._fold, conjuncts(node.condition)):
             refs = input_refs(each)
             movable = is_deterministic(each) and bool(refs)
             if movable and refs <= lefts and node.kind is JoinType.INNER:

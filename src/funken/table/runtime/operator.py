@@ -34,7 +34,7 @@ from funken.state.descriptors import (
 from funken.state.handles import SHARED
 from funken.state.keyed import NO_KEY
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock, as_table
-from funken.table.runtime.exchange import key_tuples
+from funken.table.runtime.exchange import hashable, key_tuples
 
 _FLUSH = 8192
 """How many rows are held back at most."""
@@ -264,6 +264,19 @@ def living(descriptor: StateDescriptor[Any], ttl: int) -> StateDescriptor[Any]:
 def is_accumulate(kind: int) -> bool:
     """Whether a kind adds a row."""
     return kind in (INSERT, UPDATE_AFTER)
+
+
+def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
+    """Return the rows that are left of rows with their kinds, each as often as it was added and not removed.
+
+    >>> rows_left([((1,), 0), ((2,), 0), ((1,), 3)])
+    [(2,)]
+    """
+    left: dict[Any, list[Any]] = {}
+    for row, kind in changes:
+        entry = left.setdefault(hashable(row), [row, 0])
+        entry[1] += 1 if is_accumulate(kind) else -1
+    return [row for row, count in left.values() for _ in range(count)]
 
 
 def retraction_of(kind: int) -> int:

@@ -9,19 +9,28 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
+from math import inf
 from typing import Any
 
+from funken.ids import MAX_WATERMARK
 from funken.table.logical import BoundKind, FrameBound, OverGroup, TimeAttribute
 from funken.table.runtime.aggregates import AggregateCalls
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import sort_key
-from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate
+from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rows_left
 from funken.table.runtime.stateless import NANOS
 
 Tuple = tuple[Any, ...]
 _RANKS = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE"}
 _SHIFTS = {"LAG", "LEAD"}
+_UNITS: dict[str, Any] = {
+    "TIMESTAMP": NANOS,
+    "TIMESTAMP_LTZ": NANOS,
+    "DATE": Fraction(1, 86_400_000),
+}
+"""How many units of a column's values a distance of one is: of times, distances are milliseconds."""
 
 
 class _Frames:
@@ -33,6 +42,7 @@ class _Frames:
         plain = [call for call in group.calls if call.function.upper() not in _RANKS | _SHIFTS]
         self._places = [call.function.upper() in _RANKS | _SHIFTS for call in group.calls]
         self._aggregates = AggregateCalls(plain, operator.inputs[0], operator.context)
+        self._unit = _UNITS.get(operator.inputs[0].types[group.order[0].index].root, 1) if group.order else 1
 
     def results(self, rows: Sequence[Tuple]) -> list[Tuple]:
         """Return the values of the calls for each row."""
@@ -53,44 +63,49 @@ class _Frames:
         lower, upper = self.group.lower, self.group.upper
         found: list[Tuple] = []
         grows = lower.kind is BoundKind.UNBOUNDED_PRECEDING
+        values = [] if self.group.rows or not self._by_distance() else list(map(self._value, rows))
         accumulators, done = self._aggregates.create(), 0
         for place in range(len(rows)):
-            end = self._end(upper, rows, keys, place)
+            end = self._end(upper, values, keys, place)
             if grows:
                 while done < end:
                     self._aggregates.accumulate(accumulators, rows[done])
                     done += 1
             else:
                 accumulators = self._aggregates.create()
-                for each in rows[self._start(lower, rows, keys, place) : end]:
+                for each in rows[self._start(lower, values, keys, place) : end]:
                     self._aggregates.accumulate(accumulators, each)
             found.append(self._aggregates.values(accumulators))
         return found
 
-    def _start(self, bound: FrameBound, rows: Sequence[Tuple], keys: list[Any], place: int) -> int:
+    def _by_distance(self) -> bool:
+        return any(
+            bound.kind in (BoundKind.PRECEDING, BoundKind.FOLLOWING) for bound in (self.group.lower, self.group.upper)
+        )
+
+    def _start(self, bound: FrameBound, values: Sequence[Any], keys: list[Any], place: int) -> int:
         if self.group.rows:
             return max(0, place + _shift(bound))
-        if bound.kind is BoundKind.CURRENT_ROW:
+        if bound.kind is BoundKind.CURRENT_ROW or abs(values[place]) == inf:
             return bisect_left(keys, keys[place])
-        values = [self._value(row) for row in rows]
-        return bisect_left(values, values[place] + self._distance(bound))
+        return bisect_left(values, values[place] + _shift(bound) * self._unit)
 
-    def _end(self, bound: FrameBound, rows: Sequence[Tuple], keys: list[Any], place: int) -> int:
+    def _end(self, bound: FrameBound, values: Sequence[Any], keys: list[Any], place: int) -> int:
         if bound.kind is BoundKind.UNBOUNDED_FOLLOWING:
-            return len(rows)
+            return len(keys)
         if self.group.rows:
             return max(0, place + _shift(bound) + 1)
-        if bound.kind is BoundKind.CURRENT_ROW:
+        if bound.kind is BoundKind.CURRENT_ROW or abs(values[place]) == inf:
             return bisect_right(keys, keys[place])
-        values = [self._value(row) for row in rows]
-        return bisect_right(values, values[place] + self._distance(bound))
+        return bisect_right(values, values[place] + _shift(bound) * self._unit)
 
     def _value(self, row: Tuple) -> Any:
+        """Return what distances are measured of: it grows with the order; NULL is infinitely far from all values."""
         key = self.group.order[0]
-        return row[key.index] if key.ascending else -row[key.index]
-
-    def _distance(self, bound: FrameBound) -> Any:
-        return _shift(bound)
+        value = row[key.index]
+        if value is None:
+            return -inf if key.nulls_first else inf
+        return value if key.ascending else -value
 
     def _special(self, call: Any, rows: Sequence[Tuple], keys: list[Any]) -> list[Any]:
         name, count = call.function.upper(), len(rows)
@@ -354,11 +369,45 @@ class OverByValue(KeyedTableOperator):
             frames.close()
 
 
-def logic_of(order_time: TimeAttribute | None) -> type[TableOperator]:
+class OverAtEnd(KeyedTableOperator):
+    """Of a bounded input: every partition once, when all its rows are there."""
+
+    def __init__(self, groups: Sequence[OverGroup], update_before: bool, ttl: int = 0) -> None:
+        (self._group,) = groups
+
+    def open(self) -> None:
+        """Open the functions."""
+        self._frames = _Frames(self._group, self)
+        self._rows = self.list_state("rows")
+
+    def block(self, block: TableBlock) -> None:
+        """Keep the rows of a block."""
+        for key, row, kind in self.keyed_rows(block, self._group.partition):
+            self.store.current_key = key
+            self._rows.add((row, kind))
+            self.timers.register_event_time_timer(key, None, MAX_WATERMARK)
+
+    def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
+        """Emit the rows of a partition with their results, in order."""
+        rows = rows_left(self._rows.get())
+        rows.sort(key=self._frames.key_of)
+        for row, found in zip(rows, self._frames.results(rows), strict=True):
+            self.collect((*row, *found))
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Close the functions."""
+        if hasattr(self, "_frames"):
+            self._frames.close()
+
+
+def logic_of(order_time: TimeAttribute | None, batch: bool) -> type[TableOperator]:
     """Return the logic of OVER windows that are ordered by a time attribute, or by none."""
+    if batch:
+        return OverAtEnd
     if order_time is TimeAttribute.ROWTIME:
         return OverByTime
     return OverByArrival if order_time is TimeAttribute.PROCTIME else OverByValue
 
 
-__all__ = ["OverByArrival", "OverByTime", "OverByValue", "logic_of"]
+__all__ = ["OverAtEnd", "OverByArrival", "OverByTime", "OverByValue", "logic_of"]

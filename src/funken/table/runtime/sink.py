@@ -30,7 +30,7 @@ from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, BlockSchema, TableBlock, as_table
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.keyed_blocks import sort_key
-from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate
+from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rows_left
 
 
 @dataclass(frozen=True)
@@ -328,14 +328,9 @@ class Sort(KeyedTableOperator):
     def before_end(self) -> None:
         """Emit the rows in order."""
         self.store.current_key = ()
-        left: dict[Any, list[Any]] = {}
-        for row, kind in self._rows.get():
-            entry = left.setdefault(hashable(row), [row, 0])
-            entry[1] += 1 if is_accumulate(kind) else -1
-        key_of = sort_key(self._order)
-        for row, count in sorted(left.values(), key=lambda entry: key_of(entry[0])):
-            for _ in range(count):
-                self.collect(row)
+        rows = rows_left(self._rows.get())
+        rows.sort(key=sort_key(self._order))
+        self.collect_all(rows)
         self._rows.clear()
 
 

@@ -176,7 +176,7 @@ class Binder:
 
     def folded(self, node: Node) -> Node:
         """Return an expression whose constant parts are computed."""
-        return fold(node)
+        return fold(node, "UTC" if self.config is None else self.config.get_local_timezone())
 
     @staticmethod
     def property_type(kind: WindowProperty, time: Node) -> LogicalType:
@@ -255,7 +255,9 @@ class Binder:
             if type_ is None:
                 fail(tree, f"Values passed to VALUES operator must have compatible types in column {place + 1}")
             types.append(type_)
-        typed = tuple(tuple(fold(cast(node, type_)) for node, type_ in zip(row, types, strict=True)) for row in rows)
+        typed = tuple(
+            tuple(self.folded(cast(node, type_)) for node, type_ in zip(row, types, strict=True)) for row in rows
+        )
         columns = tuple(OutputColumn(f"EXPR${place}", type_) for place, type_ in enumerate(types))
         return LogicalValues(typed, RelationType(columns))
 
@@ -304,7 +306,7 @@ class Binder:
         """Return the constants of OFFSET and FETCH or LIMIT."""
 
         def constant(value: Any) -> int:
-            node = fold(ExpressionBinder(Scope(), self).bind(value))
+            node = self.folded(ExpressionBinder(Scope(), self).bind(value))
             if not isinstance(node, Literal) or not isinstance(node.value, int) or node.value < 0:
                 fail(value, "LIMIT and OFFSET take a whole number")
             return node.value

@@ -195,6 +195,11 @@ def is_constant(node: Node) -> bool:
     return not has(node, InputRef, AggregateRef, OverRef, SubQueryRef, OuterRef, PropertyRef)
 
 
+def _of_type(node: Node, type_: Any) -> Node:
+    same = node.type.as_nullable() == type_.as_nullable()
+    return node if same else FUNCTIONS.call("CAST", [node], type=type_.as_nullable(node.type.nullable))
+
+
 class ExpressionBinder:
     """Binds expressions in a scope; ``query`` binds sub-queries, ``windows`` are the named ones of the query."""
 
@@ -642,10 +647,13 @@ class ExpressionBinder:
         finally:
             self.in_aggregate = False
         try:
-            rule, cast, result = FUNCTIONS.aggregate(name, nodes, **options)
+            rule, parts, result = FUNCTIONS.aggregate(name, nodes, **options)
         except InvalidCall as error:
             fail(tree, str(error))
-        return AggregateRef(rule.name, tuple(cast), distinct, options=tuple(sorted(options.items())), type=result)
+        if rule.name in ("LAG", "LEAD") and len(parts) > 2:  # the value and its default have one type
+            value, shift, default = parts
+            parts = (_of_type(value, result), shift, self.binder.folded(_of_type(default, result)))
+        return AggregateRef(rule.name, tuple(parts), distinct, options=tuple(sorted(options.items())), type=result)
 
     def filtered(self, tree: exp.Filter) -> Node:
         """Return an aggregate with FILTER."""
