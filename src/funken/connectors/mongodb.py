@@ -411,8 +411,9 @@ def insert(record: Any) -> Any:
 class MongoUpsert:
     """Writes each record in place of the one with its key: ``_id`` is the value of one field, or a document of several.
 
-    >>> MongoUpsert("number")({"number": 7, "item": "tea"})
-    ReplaceOne({'_id': 7}, {'_id': 7, 'number': 7, 'item': 'tea'}, True, None, None, None, None)
+    >>> order = {"number": 7, "item": "tea"}
+    >>> MongoUpsert("number").key(order), MongoUpsert("number", "item").key(order)
+    (7, {'number': 7, 'item': 'tea'})
     """
 
     def __init__(self, *keys: str) -> None:
