@@ -25,7 +25,10 @@ from funken.metrics.registry import MetricGroup
 from funken.testing import check_sink, check_source, local
 
 pymongo = pytest.importorskip("pymongo", reason="install it with: pip install 'funken[mongodb]'")
-pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]  # the first test waits for the server to be built or fetched
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.timeout(900),
+]  # the first test waits for the server to be built or fetched
 ANYTIME = datetime.datetime(2026, 11, 29, 12, 0, 1, 123000, datetime.UTC)
 
 

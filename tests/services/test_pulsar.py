@@ -27,7 +27,10 @@ from funken.metrics.registry import MetricGroup
 from funken.testing import check_sink, check_source, local
 
 pulsar = pytest.importorskip("pulsar", reason="install it with: pip install 'funken[pulsar]'")
-pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]  # the first test waits for the server to be built or fetched
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.timeout(900),
+]  # the first test waits for the server to be built or fetched
 EXACTLY_ONCE = DeliveryGuarantee.EXACTLY_ONCE
 
 
