@@ -45,6 +45,8 @@ API = {
     "iceberg": ("Iceberg", "funken.connectors.iceberg"),
     "elasticsearch": ("Elasticsearch", "funken.connectors.elasticsearch"),
     "kinesis": ("Kinesis", "funken.connectors.kinesis"),
+    "mongodb": ("MongoDB", "funken.connectors.mongodb"),
+    "pulsar": ("Pulsar", "funken.connectors.pulsar"),
     "redis": ("Redis", "funken.connectors.redis"),
     "rabbitmq": ("RabbitMQ", "funken.connectors.rabbitmq"),
     "http": ("HTTP and WebSockets", "funken.connectors.http"),

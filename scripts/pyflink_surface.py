@@ -321,7 +321,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "The connector is not there yet, or stays with Flink; the message of its names says what to use.",
-        r"connectors\.(cassandra|dynamic_kafka|hybrid_source|jdbc|pulsar)|FlinkKafka|:Semantic$"
+        r"connectors\.(cassandra|dynamic_kafka|hybrid_source|jdbc)|FlinkKafka|:Semantic$"
         r"|RecordDeserializationSchema|BulkFormat$|BulkWriterFactory",
     ),
     (

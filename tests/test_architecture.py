@@ -67,6 +67,8 @@ LAYERS = (
         "connectors.rabbitmq",
         "connectors.elasticsearch",
         "connectors.kinesis",
+        "connectors.mongodb",
+        "connectors.pulsar",
         "connectors.http",
     },
     {"connectors", "connectors.formats", "connectors.reading"},

@@ -134,7 +134,6 @@ def test_java_objects_behind_an_environment_are_missing(env):
     ("module", "call"),
     [
         ("kafka", lambda m: m.DynamicKafkaSource.builder()),
-        ("pulsar", lambda m: m.PulsarSource.builder()),
     ],
 )
 def test_connectors_to_come_say_so_when_used(module, call):

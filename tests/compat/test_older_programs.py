@@ -290,7 +290,9 @@ def test_marks_are_those_of_the_driver():
         ("flink-sql-connector-postgres-cdc-2.4.jar", "funken.connectors.postgresql"),
         ("flink-sql-connector-oracle-cdc-2.4.jar", "Funken has no connector for it"),
         ("flink-sql-connector-mysql-cdc-2.4.jar", "funken.connectors.mysql"),
-        ("flink-connector-pulsar-4.0.jar", "Funken has no connector for it"),
+        ("flink-connector-pulsar-4.0.jar", "PulsarSource and PulsarSink"),
+        ("flink-sql-connector-mongodb-1.2.jar", "funken.connectors.mongodb"),
+        ("flink-connector-cassandra-3.2.jar", "Funken has no connector for it"),
         ("flink-csv-1.17.jar", "Funken's own format"),
     ],
 )

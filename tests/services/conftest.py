@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.support.ferretdb import FerretServer, ferretdb_program
 from tests.support.kafka import KafkaBroker, jars
 from tests.support.mariadb import MariaServer, mariadb_programs
 from tests.support.postgres import PostgresServer, postgres_binaries
+from tests.support.pulsar import PulsarBroker, pulsar_jars
 from tests.support.rabbitmq import RabbitProcess, rabbitmq_programs
 from tests.support.redis import PASSWORD, RedisProcess, redis_program
 
@@ -157,3 +159,49 @@ def impatient_rabbitmq(rabbitmq_server_programs, tmp_path):
         yield server.start()
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def mongodb_program():
+    pytest.importorskip("pymongo", reason="install it with: pip install 'funken[mongodb]'")
+    program, missing = ferretdb_program()
+    if program is None:
+        pytest.skip(missing)
+    return program
+
+
+@pytest.fixture(scope="session")
+def mongodb(mongodb_program, tmp_path_factory):
+    server = FerretServer(mongodb_program, tmp_path_factory.mktemp("mongodb"))
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def own_mongodb(mongodb_program, tmp_path):
+    """A server that the test may kill."""
+    server = FerretServer(mongodb_program, tmp_path)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker_jars():
+    pytest.importorskip("pulsar", reason="install it with: pip install 'funken[pulsar]'")
+    folder, missing = pulsar_jars()
+    if folder is None:
+        pytest.skip(missing)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker(pulsar_broker_jars, tmp_path_factory):
+    broker = PulsarBroker(tmp_path_factory.mktemp("pulsar"), pulsar_broker_jars)
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()

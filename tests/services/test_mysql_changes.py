@@ -5,6 +5,7 @@ import datetime
 import itertools
 import re
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -70,14 +71,14 @@ class PlainReader(SourceReader):
 class Reading:
     """One reader that goes on from its own snapshots."""
 
-    def __init__(self, source, splits=None):
+    def __init__(self, source, splits=None, restored=None):
         self.source = source
         if splits is None:
             enumerator = source.enumerator(1)
             enumerator.start()
             splits = enumerator.next_splits(0)
         self.woken = threading.Event()
-        self.context = ConnectorContext("changes", wake=self.woken.set)
+        self.context = ConnectorContext("changes", wake=self.woken.set, restored_checkpoint_id=restored)
         self.reader = source.reader(self.context)
         self.reader.open()
         self.reader.add_splits(splits)
@@ -241,6 +242,44 @@ def test_many_writers_during_the_snapshot_lose_and_double_nothing(mariadb, readi
             thread.join()
     while state != dict(mariadb.execute(f"SELECT id, n FROM {table}")):
         apply(job.read(1))
+
+
+def test_a_row_that_only_a_failed_attempt_has_emitted_is_deleted(mariadb, reading):
+    table = mariadb.table("id varchar(20) PRIMARY KEY, n int", [(f"k{n}", n) for n in range(8)])
+    job, rows = reading(table, page_size=2), {}
+
+    def upsert(changes):
+        for change in changes:
+            row = change.after or change.before
+            rows[row["id"]] = None if change.after is None else row["n"]
+
+    upsert(job.read(2))
+    stored = job.reader.snapshot_state(1)
+    upsert(job.read(4))  # in no checkpoint
+    job.reader.close()
+    mariadb.execute(f"DELETE FROM {table} WHERE id IN ('k1', 'k3', 'k6')")
+    mariadb.execute(f"UPDATE {table} SET id = 'k9', n = 90 WHERE id = 'k4'")
+    job = Reading(job.source, stored, restored=1)
+    changes = job.read(3)
+    assert [change.kind.name for change in changes] == ["READ"] * 3
+    stored = job.reader.snapshot_state(2)
+    job.reader.close()
+    job = Reading(job.source, stored, restored=2)
+    mariadb.execute(f"INSERT INTO {table} VALUES ('a', 7)")  # in the first page, so it is a change of the log
+    while changes[-1].after != {"id": "a", "n": 7}:
+        changes += job.read(1)
+    upsert(changes)
+    job.reader.close()
+
+    wanted = dict(mariadb.execute(f"SELECT id, n FROM {table}"))
+    assert {key: n for key, n in rows.items() if n is not None} == wanted
+    weights = Counter({("k0", 0): 1, ("k1", 1): 1})  # as a table of changes has it: what is deleted was there
+    for change in changes:
+        for row, weight in ((change.before, -1), (change.after, 1)):
+            if row is not None:
+                weights[row["id"], row["n"]] += weight
+    assert {row for row, weight in weights.items() if weight == 1} == set(wanted.items())
+    assert set(weights.values()) == {0, 1}
 
 
 def test_a_transaction_that_is_open_while_the_snapshot_is_read_is_there_once(mariadb, reading):

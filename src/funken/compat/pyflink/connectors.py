@@ -333,8 +333,6 @@ _REASONS = {
         "DynamicKafkaSource", "DynamicKafkaSourceBuilder", "KafkaMetadataService", "KafkaRecordDeserializationSchema",
         "KafkaStreamSetSubscriber", "KafkaStreamSubscriber", "SingleClusterTopicMetadataService",
         "StreamPatternSubscriber",
-        "PulsarSource", "PulsarSourceBuilder", "PulsarSink", "PulsarSinkBuilder", "StartCursor", "StopCursor",
-        "MessageDelayer", "TopicRoutingMode", "RangeGenerator",
     ),
 }  # fmt: skip
 

@@ -42,7 +42,7 @@ _DATASTREAM = (
     "older_connectors",
 )  # fmt: skip
 
-_CONNECTORS = ("connectors", "older_connectors", "search", "kinesis")
+_CONNECTORS = ("connectors", "older_connectors", "search", "kinesis", "pulsar")
 
 MODULES: dict[str, tuple[str, ...]] = {
     "pyflink": ("version",),

@@ -18,6 +18,8 @@ _STAND_INS = (
     (r"rabbitmq", _HERE.format("RMQSource and RMQSink (pip install 'funken[rabbitmq]')")),
     (r"elasticsearch|opensearch", _HERE.format("Elasticsearch7SinkBuilder (pip install 'funken[elasticsearch]')")),
     (r"kinesis|firehose", _HERE.format("FlinkKinesisConsumer and KinesisStreamsSink (pip install 'funken[kinesis]')")),
+    (r"mongodb", _HERE.format("funken.connectors.mongodb (pip install 'funken[mongodb]')")),
+    (r"pulsar", _HERE.format("PulsarSource and PulsarSink (pip install 'funken[pulsar]')")),
     (r"iceberg", _HERE.format("funken.connectors.iceberg")),
     (r"delta", _HERE.format("funken.connectors.delta")),
     (r"flink-(sql-)?(json|csv|avro|parquet|orc|protobuf)", _HERE.format("format")),
@@ -32,7 +34,7 @@ def stand_in(path: str) -> str | None:
 
     >>> stand_in("file:///opt/flink-sql-connector-kafka-3.0.2-1.18.jar")
     "Funken's own KafkaSource and KafkaSink (pip install 'funken[kafka]') stands in for it; no jar is needed."
-    >>> stand_in("/opt/flink-connector-pulsar-4.0.jar").split(".")[0], stand_in("/opt/my-functions.jar")
+    >>> stand_in("/opt/flink-connector-cassandra-4.0.jar").split(".")[0], stand_in("/opt/my-functions.jar")
     ('Funken has no connector for it', None)
     """
     name = os.path.basename(path).lower()

@@ -38,6 +38,7 @@ class MySqlCdcSplit:
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``position`` is the end of the last transaction, ``emitted`` counts changes of the next one.
+    ``doubt`` is a position before which no attempt that failed has emitted rows of pages that are to be read again.
     """
 
     id: str
@@ -48,6 +49,7 @@ class MySqlCdcSplit:
     pages: tuple[MySqlPage, ...] = ()
     fence: LogPosition | None = None
     emitted: int = 0
+    doubt: LogPosition | None = None
 
 
 @dataclass
@@ -91,7 +93,10 @@ class MySqlCdcReader(SourceReader):
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Begin, or resume from a checkpoint."""
-        [self._split] = splits
+        [split] = splits
+        if self.context.restored_checkpoint_id is not None and split.fence is None and split.doubt is None:
+            split = replace(split, doubt=split.pages[-1].position if split.pages else split.position)
+        self._split = split
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return rows of the snapshot, or changes."""
@@ -253,8 +258,7 @@ class MySqlCdcReader(SourceReader):
         changes = logged.changes[self._given : self._given + max(1, limit)]
         if split.pages:
             if not self._work.busy:
-                pages, keys = split.pages, dict(split.keys)
-                self._work.begin(lambda: self._unseen(changes, logged.end, pages, keys))
+                self._work.begin(lambda: self._unseen(changes, logged.end, split))
             found = self._work.take()
             if found is None:
                 return None
@@ -271,12 +275,11 @@ class MySqlCdcReader(SourceReader):
         return Batch(list(left), [change.timestamp for change in left], split.id)
 
     def _unseen(
-        self, changes: Sequence[TableChange], end: LogPosition, pages: Sequence[MySqlPage],
-        keys: Mapping[str, tuple[MySqlKey, ...]],
-    ) -> tuple[int, list[TableChange]]:  # fmt: skip
+        self, changes: Sequence[TableChange], end: LogPosition, split: MySqlCdcSplit
+    ) -> tuple[int, list[TableChange]]:
         """Return how many changes these are, and what of them no page has."""
-        seen = ChangesInPages(pages, keys, self._weights)
-        return len(changes), [left for change in changes if (left := seen.unseen(change, end)) is not None]
+        seen = ChangesInPages(split.pages, dict(split.keys), self._weights, split.doubt)
+        return len(changes), [left for change in changes for left in seen.left(change, end)]
 
     def _weights(self, keys: Sequence[MySqlKey], texts: Sequence[str]) -> tuple[Any, ...]:
         """Ask the server for the bytes that order texts."""
@@ -379,6 +382,12 @@ class ChangesInPages:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "s.t", {"id": 3}, {"id": 7}), at).kind
     <ChangeKind.DELETE: 'd'>
+
+    After a restart a row that was deleted before its page was read again is inserted and deleted:
+
+    >>> again = ChangesInPages(pages, {"s.t": (MySqlKey("id", "int"),)}, lambda keys, texts: (), doubt=early)
+    >>> [left.kind.name for left in again.left(TableChange(ChangeKind.DELETE, "s.t", {"id": 7}, None), at)]
+    ['INSERT', 'DELETE']
     """
 
     def __init__(
@@ -386,11 +395,30 @@ class ChangesInPages:
         pages: Sequence[MySqlPage],
         keys: Mapping[str, tuple[MySqlKey, ...]],
         weights: Callable[[Sequence[MySqlKey], Sequence[str]], tuple[Any, ...]],
+        doubt: LogPosition | None = None,
     ) -> None:
-        self._keys, self._weights = keys, weights
+        self._keys, self._weights, self._doubt = keys, weights, doubt
         self._pages: dict[str, list[MySqlPage]] = {}
         for page in pages:
             self._pages.setdefault(page.table, []).append(page)
+
+    def left(self, change: TableChange, end: LogPosition) -> list[TableChange]:
+        """Return what is left of a change.
+
+        An attempt that failed may have emitted a row that was deleted before its page was read again. A sink that writes at least
+        once has it still, so it is inserted and deleted here.
+        """
+        found = self.unseen(change, end)
+        left = [] if found is None else [found]
+        before, pages = change.before, self._pages.get(change.table)
+        if self._doubt is None or end.rank <= self._doubt.rank or before is None or pages is None:
+            return left
+        keys = [key.name for key in self._keys[change.table]]
+        stays = change.after is not None and all(change.after[name] == before[name] for name in keys)
+        if stays or not self._sees(change.table, pages, before, end):
+            return left
+        inserted = change._replace(kind=ChangeKind.INSERT, before=None, after=before)
+        return [inserted, change._replace(kind=ChangeKind.DELETE, after=None), *left]
 
     def unseen(self, change: TableChange, end: LogPosition) -> TableChange | None:
         """Return what of a change no page has: itself, a part of it, or nothing."""

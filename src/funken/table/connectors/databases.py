@@ -36,6 +36,14 @@ from funken.timing.clock import SystemClock
 from funken.types.row import Row, RowKind
 
 _RESTARTS = "after an error the job restarts from its last checkpoint, by its restart strategy"
+LOOKUP_OPTIONS = (
+    ConnectorOption("lookup.cache", one_of("none", "partial"), None),
+    ConnectorOption("lookup.partial-cache.max-rows", integer, 10_000),
+    ConnectorOption("lookup.partial-cache.expire-after-write", duration, None),
+    ConnectorOption("lookup.partial-cache.expire-after-access", duration, None),
+    ConnectorOption("lookup.partial-cache.cache-missing-key", boolean, True),
+    ConnectorOption("lookup.max-retries", integer, 3, unused=_RESTARTS),
+)
 _OPTIONS = (
     ConnectorOption("url"),
     ConnectorOption("table-name"),
@@ -49,14 +57,9 @@ _OPTIONS = (
     ConnectorOption("scan.partition.upper-bound", integer, None),
     ConnectorOption("scan.fetch-size", integer, 10_000),
     ConnectorOption("scan.auto-commit", boolean, True, unused="rows are fetched as the driver of Python does it"),
-    ConnectorOption("lookup.cache", one_of("none", "partial"), None),
-    ConnectorOption("lookup.partial-cache.max-rows", integer, 10_000),
-    ConnectorOption("lookup.partial-cache.expire-after-write", duration, None),
-    ConnectorOption("lookup.partial-cache.expire-after-access", duration, None),
-    ConnectorOption("lookup.partial-cache.cache-missing-key", boolean, True),
+    *LOOKUP_OPTIONS,
     ConnectorOption("lookup.cache.max-rows", integer, None),
     ConnectorOption("lookup.cache.ttl", duration, None),
-    ConnectorOption("lookup.max-retries", integer, 3, unused=_RESTARTS),
     ConnectorOption("sink.buffer-flush.max-rows", integer, 100),
     ConnectorOption(
         "sink.buffer-flush.interval",
@@ -306,33 +309,23 @@ class DatabaseSink(SinkTable):
         return made if options["sink.parallelism"] is None else made.set_parallelism(options["sink.parallelism"])
 
 
-class DatabaseLookup(LookupTable):
-    """Looks rows up by columns; with a cache those of a key may be as old as the cache allows."""
+class CachedLookup(LookupTable):
+    """Asks for the rows of each key; with a cache those of a key may be as old as the cache allows. Define ``read``."""
 
     asynchronous = True
 
-    def __init__(
-        self, context: TableContext, options: OptionValues, database: SqlDatabase, keys: Sequence[str]
-    ) -> None:
-        self._database = database
-        self._columns = context.columns
-        mark = database.placeholder
-        condition = " AND ".join(f"{database.quote(key)} = {mark}" for key in keys)
-        where = f" WHERE {condition}" if condition else ""
-        names = ", ".join(map(database.quote, context.names))
-        self._query = f"SELECT {names} FROM {database.quote(options['table-name'])}{where}"
-        cached = options["lookup.cache"] == "partial" or options["lookup.cache.max-rows"] is not None
-        self._most = (options["lookup.cache.max-rows"] or options["lookup.partial-cache.max-rows"]) if cached else 0
-        lives = options["lookup.cache.ttl"] or options["lookup.partial-cache.expire-after-write"]
+    def __init__(self, options: OptionValues, most: int | None = None, lives: int | None = None) -> None:
+        cached = options["lookup.cache"] == "partial" or most is not None
+        self._most = (most or options["lookup.partial-cache.max-rows"]) if cached else 0
+        lives = lives or options["lookup.partial-cache.expire-after-write"]
         self._lives = lives or options["lookup.partial-cache.expire-after-access"]
         self._renews = lives is None
         self._keeps_missing = options["lookup.partial-cache.cache-missing-key"]
         self._cache: OrderedDict[tuple[Any, ...], tuple[float, list[tuple[Any, ...]]]] = OrderedDict()
-        self._session: SqlSession | None = None
 
-    def open(self) -> None:
-        """Connect."""
-        self._session = SqlSession(self._database, "funken lookup")
+    def read(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Ask for the rows of a key, which has no NULL."""
+        raise NotImplementedError
 
     def lookup(self, keys: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each key."""
@@ -348,14 +341,36 @@ class DatabaseLookup(LookupTable):
                 self._cache[key] = now, kept[1]
             self._cache.move_to_end(key)
             return kept[1]
-        found = self._read(key)
+        found = self.read(key)
         if self._most and (found or self._keeps_missing):
             self._cache[key] = now, found
             while len(self._cache) > self._most:
                 self._cache.popitem(last=False)
         return found
 
-    def _read(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+
+class DatabaseLookup(CachedLookup):
+    """Looks rows up by columns."""
+
+    def __init__(
+        self, context: TableContext, options: OptionValues, database: SqlDatabase, keys: Sequence[str]
+    ) -> None:
+        super().__init__(options, options["lookup.cache.max-rows"], options["lookup.cache.ttl"])
+        self._database = database
+        self._columns = context.columns
+        mark = database.placeholder
+        condition = " AND ".join(f"{database.quote(key)} = {mark}" for key in keys)
+        where = f" WHERE {condition}" if condition else ""
+        names = ", ".join(map(database.quote, context.names))
+        self._query = f"SELECT {names} FROM {database.quote(options['table-name'])}{where}"
+        self._session: SqlSession | None = None
+
+    def open(self) -> None:
+        """Connect."""
+        self._session = SqlSession(self._database, "funken lookup")
+
+    def read(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Ask the database."""
         adapt = _for_sqlite if isinstance(self._database, SqliteDatabase) else _written
         parameters = tuple(map(adapt, key))
 
@@ -405,4 +420,4 @@ class JdbcFactory(TableFactory):
         return DatabaseLookup(*self._parts(context), keys)
 
 
-__all__ = ["JdbcFactory", "converted", "database_of", "postgresql_conninfo"]
+__all__ = ["LOOKUP_OPTIONS", "CachedLookup", "JdbcFactory", "converted", "database_of", "postgresql_conninfo"]

@@ -94,6 +94,7 @@ _BUILT_IN = {
     "iceberg": "lakes:IcebergFactory",
     "jdbc": "databases:JdbcFactory",
     "kafka": "kafka:KafkaFactory",
+    "mongodb": "mongodb:MongoFactory",
     "mysql-cdc": "cdc:MySqlCdcFactory",
     "opensearch": "elasticsearch:ElasticsearchFactory",
     "opensearch-2": "elasticsearch:ElasticsearchFactory",
