@@ -77,14 +77,14 @@ class PlainReader(SourceReader):
 class Reading:
     """One reader that goes on from its own snapshots."""
 
-    def __init__(self, source, splits=None):
+    def __init__(self, source, splits=None, restored=None):
         self.source = source
         if splits is None:
             enumerator = source.enumerator(1)
             enumerator.start()
             splits = enumerator.next_splits(0)
         self.woken = threading.Event()
-        self.context = ConnectorContext("changes", wake=self.woken.set)
+        self.context = ConnectorContext("changes", wake=self.woken.set, restored_checkpoint_id=restored)
         self.reader = source.reader(self.context)
         self.reader.open()
         self.reader.add_splits(splits)
@@ -253,6 +253,47 @@ def test_changes_while_the_snapshot_is_read_are_there_once(postgres, reading):
 
     assert state == dict(postgres.execute(f"SELECT id, word FROM {table}"))
     job.reader.close()
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_a_row_that_only_a_failed_attempt_has_emitted_is_deleted(postgres, reading, identity):
+    table = postgres.table("id int PRIMARY KEY, n int", [(n, n) for n in range(8)])
+    postgres.execute(f"ALTER TABLE {table} REPLICA IDENTITY {identity}")
+    job, rows = reading(table, page_size=2), {}
+
+    def upsert(changes):
+        for change in changes:
+            row = change.after or change.before
+            rows[row["id"]] = None if change.after is None else row["n"]
+
+    upsert(job.read(2))
+    stored = job.reader.snapshot_state(1)
+    upsert(job.read(4))  # in no checkpoint
+    job.reader.close()
+    postgres.execute(f"DELETE FROM {table} WHERE id IN (1, 3, 6); UPDATE {table} SET id = 9, n = 90 WHERE id = 4")
+    postgres.execute(f"DELETE FROM {table} WHERE id = 2")
+    postgres.execute(f"INSERT INTO {table} VALUES (2, 20)")
+    job = Reading(job.source, stored, restored=1)
+    changes = job.read(3)
+    assert [change.kind.name for change in changes] == ["READ"] * 3
+    stored = job.reader.snapshot_state(2)
+    job.reader.close()
+    job = Reading(job.source, stored, restored=2)
+    changes += job.read(2)  # a row, and a change of the first page
+    assert [(change.kind.name, change.before and change.before["id"]) for change in changes[3:]] == [
+        ("READ", None),
+        ("DELETE", 1),
+    ]
+    deletions = job.read(3 if identity == "DEFAULT" else 6)  # nothing else happens in the database
+    upsert([*changes, *deletions])
+    job.reader.close()
+
+    assert {key: n for key, n in rows.items() if n is not None} == dict(postgres.execute(f"SELECT id, n FROM {table}"))
+    assert [(change.kind.name, change.before) for change in deletions] == (
+        [("DELETE", {"id": id_}) for id_ in (3, 6, 4)]
+        if identity == "DEFAULT"
+        else [each for id_ in (3, 6, 4) for each in (("INSERT", None), ("DELETE", {"id": id_, "n": id_}))]
+    )
 
 
 def test_a_transaction_that_is_open_while_the_snapshot_is_read_is_in_the_log(postgres, reading):

@@ -16,7 +16,15 @@ from funken.connectors.mysql.binlog import BinlogStream, LoggedChanges, LogPosit
 from funken.connectors.mysql.columns import MySqlColumn, MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase
 from funken.connectors.schemas import size_of_rows as bytes_of
-from funken.connectors.sql.changes import ChangeKind, TableChange
+from funken.connectors.sql.changes import (
+    ChangeKind,
+    Note,
+    RowKey,
+    RowsInDoubt,
+    TableChange,
+    unseen_part,
+    unseen_truncation,
+)
 from funken.connectors.sql.database import Background, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
@@ -38,7 +46,8 @@ class MySqlCdcSplit:
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``position`` is the end of the last transaction, ``emitted`` counts changes of the next one.
-    ``doubt`` is a position before which no attempt that failed has emitted rows of pages that are to be read again.
+    ``doubt`` is a position before which no attempt that failed has emitted rows of pages that are to be read again, ``lost`` rows
+    that such an attempt may have emitted.
     """
 
     id: str
@@ -50,6 +59,7 @@ class MySqlCdcSplit:
     fence: LogPosition | None = None
     emitted: int = 0
     doubt: LogPosition | None = None
+    lost: tuple[tuple[RowKey, tuple[TableChange, ...]], ...] = ()
 
 
 @dataclass
@@ -86,6 +96,7 @@ class MySqlCdcReader(SourceReader):
         self._changes: LoggedChanges | None = None
         #: how many changes of ``_changes`` were emitted, and those of them that no page has
         self._given = 0
+        self._doubts = RowsInDoubt()
         metrics = context.metrics.add_group("MySqlCdcReader")
         self._rows_read = metrics.counter("snapshotRows")
         self._changes_read = metrics.counter("changes")
@@ -94,9 +105,9 @@ class MySqlCdcReader(SourceReader):
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Begin, or resume from a checkpoint."""
         [split] = splits
-        if self.context.restored_checkpoint_id is not None and split.fence is None and split.doubt is None:
+        if self.context.restored_checkpoint_id is not None and split.tables and split.doubt is None:
             split = replace(split, doubt=split.pages[-1].position if split.pages else split.position)
-        self._split = split
+        self._split, self._doubts = split, RowsInDoubt(split.lost)
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return rows of the snapshot, or changes."""
@@ -200,12 +211,15 @@ class MySqlCdcReader(SourceReader):
         while True:
             split = self._split
             assert split is not None
-            if self._bounded and (
+            if (
                 self._changes.end.rank > fence.rank
                 if self._changes is not None
                 else not split.emitted and split.position.rank >= fence.rank
             ):
-                return self._end(split)
+                if self._doubts:
+                    return self._batch(self._doubts.take(limit), split)
+                if self._bounded:
+                    return self._end(split)
             if self._changes is not None:
                 batch = self._emit_changes(self._changes, split, fence, limit)
                 if batch is not None:
@@ -262,24 +276,31 @@ class MySqlCdcReader(SourceReader):
             found = self._work.take()
             if found is None:
                 return None
-            looked_at, left = found
+            looked_at, left, noted = found
+            for key, deletion in noted:
+                self._doubts.note(key, deletion)
         else:
             looked_at, left = len(changes), changes
         self._given += looked_at
         self._split = replace(split, emitted=split.emitted + looked_at)
         if self._given == len(logged.changes):
             self._changes = None
-        if not left:
-            return None
-        self._changes_read.inc(len(left))
-        return Batch(list(left), [change.timestamp for change in left], split.id)
+        return self._batch(left, split) if left else None
+
+    def _batch(self, changes: Sequence[TableChange], split: MySqlCdcSplit) -> Batch:
+        self._changes_read.inc(len(changes))
+        return Batch(list(changes), [change.timestamp for change in changes], split.id)
 
     def _unseen(
         self, changes: Sequence[TableChange], end: LogPosition, split: MySqlCdcSplit
-    ) -> tuple[int, list[TableChange]]:
-        """Return how many changes these are, and what of them no page has."""
-        seen = ChangesInPages(split.pages, dict(split.keys), self._weights, split.doubt)
-        return len(changes), [left for change in changes for left in seen.left(change, end)]
+    ) -> tuple[int, list[TableChange], list[tuple[RowKey, tuple[TableChange, ...]]]]:
+        """Return how many changes these are, what of them no page has, and what is to be noted of rows in doubt."""
+        noted: list[tuple[RowKey, tuple[TableChange, ...]]] = []
+        seen = ChangesInPages(
+            split.pages, dict(split.keys), self._weights, split.doubt, lambda *entry: noted.append(entry)
+        )
+        left = [part for change in changes if (part := seen.unseen(change, end)) is not None]
+        return len(changes), left, noted
 
     def _weights(self, keys: Sequence[MySqlKey], texts: Sequence[str]) -> tuple[Any, ...]:
         """Ask the server for the bytes that order texts."""
@@ -301,7 +322,7 @@ class MySqlCdcReader(SourceReader):
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the position."""
-        return [] if self._split is None else [self._split]
+        return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
 
     def close(self) -> None:
         """Close the connections."""
@@ -383,10 +404,12 @@ class ChangesInPages:
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "s.t", {"id": 3}, {"id": 7}), at).kind
     <ChangeKind.DELETE: 'd'>
 
-    After a restart a row that was deleted before its page was read again is inserted and deleted:
+    After a restart a row that was deleted before its page was read again is noted:
 
-    >>> again = ChangesInPages(pages, {"s.t": (MySqlKey("id", "int"),)}, lambda keys, texts: (), doubt=early)
-    >>> [left.kind.name for left in again.left(TableChange(ChangeKind.DELETE, "s.t", {"id": 7}, None), at)]
+    >>> rows = RowsInDoubt()
+    >>> again = ChangesInPages(pages, {"s.t": (MySqlKey("id", "int"),)}, lambda keys, texts: (), early, rows.note)
+    >>> again.unseen(TableChange(ChangeKind.DELETE, "s.t", {"id": 7}, None), at)
+    >>> [change.kind.name for change in rows.take(10)]
     ['INSERT', 'DELETE']
     """
 
@@ -396,60 +419,40 @@ class ChangesInPages:
         keys: Mapping[str, tuple[MySqlKey, ...]],
         weights: Callable[[Sequence[MySqlKey], Sequence[str]], tuple[Any, ...]],
         doubt: LogPosition | None = None,
+        note: Note | None = None,
     ) -> None:
-        self._keys, self._weights, self._doubt = keys, weights, doubt
+        self._keys, self._weights, self._doubt, self._note = keys, weights, doubt, note
         self._pages: dict[str, list[MySqlPage]] = {}
         for page in pages:
             self._pages.setdefault(page.table, []).append(page)
 
-    def left(self, change: TableChange, end: LogPosition) -> list[TableChange]:
-        """Return what is left of a change.
-
-        An attempt that failed may have emitted a row that was deleted before its page was read again. A sink that writes at least
-        once has it still, so it is inserted and deleted here.
-        """
-        found = self.unseen(change, end)
-        left = [] if found is None else [found]
-        before, pages = change.before, self._pages.get(change.table)
-        if self._doubt is None or end.rank <= self._doubt.rank or before is None or pages is None:
-            return left
-        keys = [key.name for key in self._keys[change.table]]
-        stays = change.after is not None and all(change.after[name] == before[name] for name in keys)
-        if stays or not self._sees(change.table, pages, before, end):
-            return left
-        inserted = change._replace(kind=ChangeKind.INSERT, before=None, after=before)
-        return [inserted, change._replace(kind=ChangeKind.DELETE, after=None), *left]
-
     def unseen(self, change: TableChange, end: LogPosition) -> TableChange | None:
         """Return what of a change no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
-        if pages is None or all(end.rank > page.position.rank for page in pages):
+        if pages is None:
             return change
-        if all(end.rank <= page.position.rank for page in pages):
-            return None
+        seen = {end.rank <= page.position.rank for page in pages}
+        in_doubt = self._doubt is not None and end.rank > self._doubt.rank
         if change.kind is ChangeKind.TRUNCATE:
-            raise SourceNotReadable(
-                f"table {change.table!r} was truncated while its snapshot was read; start the job again, without a checkpoint."
-            )
-        was_seen = change.before is not None and self._sees(change.table, pages, change.before, end)
-        is_seen = change.after is not None and self._sees(change.table, pages, change.after, end)
-        if change.before is None or change.after is None:
-            return None if was_seen or is_seen else change
-        if was_seen and is_seen:
-            return None
-        if is_seen:
-            return change._replace(kind=ChangeKind.DELETE, after=None)
-        return change._replace(kind=ChangeKind.INSERT, before=None) if was_seen else change
-
-    def _sees(self, table: str, pages: list[MySqlPage], row: dict[str, Any], end: LogPosition) -> bool:
-        key = self._ranked(self._keys[table], row)
-        page = next(page for page in pages if page.upto is None or key <= _ranks(page.upto))
-        return end.rank <= page.position.rank
+            return unseen_truncation(change, seen, in_doubt)
+        if len(seen) == 1 and not in_doubt:
+            return None if True in seen else change
+        keys = self._keys[change.table]
+        before, after = (None if row is None else self._ranked(keys, row) for row in (change.before, change.after))
+        was_seen, is_seen = (key is not None and _sees(pages, key, end) for key in (before, after))
+        if in_doubt and self._note is not None:
+            RowsInDoubt.look_at(self._note, change, before, after, was_seen)
+        return unseen_part(change, was_seen, is_seen)
 
     def _ranked(self, keys: tuple[MySqlKey, ...], row: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
         texts = [key for key in keys if key.is_text]
         weights = iter(self._weights(texts, [row[key.name] for key in texts]) if texts else ())
         return tuple(_rank(next(weights) if key.is_text else row[key.name]) for key in keys)
+
+
+def _sees(pages: list[MySqlPage], key: tuple[tuple[bool, Any], ...], end: LogPosition) -> bool:
+    page = next(page for page in pages if page.upto is None or key <= _ranks(page.upto))
+    return end.rank <= page.position.rank
 
 
 def _ranks(upto: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:

@@ -13,7 +13,7 @@ import select
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -57,6 +57,8 @@ class CommittedTransaction(NamedTuple):
     timestamp: int
     """When it was committed (ms since 1970)."""
     changes: list[TableChange]
+    columns: Mapping[str, int]
+    """How many columns each table has."""
 
 
 class ReplicatedColumn(NamedTuple):
@@ -109,6 +111,7 @@ class ChangeDecoder:
 
     load: Callable[[int, bytes], Any]
     _relations: dict[int, Relation] = field(default_factory=dict)
+    _columns: Mapping[str, int] = field(default_factory=dict)
     _xid: int = 0
     _changes: list[tuple[ChangeKind, str, dict[str, Any] | None, dict[str, Any] | None]] = field(default_factory=list)
 
@@ -126,7 +129,7 @@ class ChangeDecoder:
                 changes, self._changes = self._changes, []
                 millis = timestamp // 1000 + _EPOCH_MS
                 return CommittedTransaction(
-                    self._xid, end, millis, [TableChange(*change, commit, millis) for change in changes]
+                    self._xid, end, millis, [TableChange(*change, commit, millis) for change in changes], self._columns
                 )
             case b"R":
                 self._relation(message)
@@ -149,7 +152,8 @@ class ChangeDecoder:
             kind, _ = struct.unpack_from(">Ii", message, at)
             at += 8
             columns.append(ReplicatedColumn(name, kind, is_key))
-        self._relations[identity] = Relation(f"{schema or 'pg_catalog'}.{table}", columns)
+        relation = self._relations[identity] = Relation(f"{schema or 'pg_catalog'}.{table}", columns)
+        self._columns = {**self._columns, relation.name: count}  # anew: former transactions keep theirs
 
     def _change(self, kind: bytes, message: bytes) -> None:
         (identity,) = struct.unpack_from(">I", message, 1)
@@ -248,8 +252,8 @@ _OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c ti
 class ReplicationStream:
     """Receives transactions from a position on, between ``start`` and ``stop``.
 
-    ``take`` returns a transaction, or a position up to which there are no more, or ``None`` if nothing is there. One that
-    ``asks`` wants to know such positions soon, also while nothing happens.
+    ``take`` returns a transaction, or a position up to which there are no more, or ``None`` if nothing is there. While it
+    ``asks``, such positions come soon, also if nothing happens.
     """
 
     def __init__(
@@ -257,7 +261,7 @@ class ReplicationStream:
         asks: bool = False,
     ) -> None:  # fmt: skip
         self._database, self._slot, self._publication, self._name = database, slot, publication, name
-        self._wake, self._asks = wake, asks
+        self._wake, self.asks = wake, asks
         self._received = since
         self._acknowledged = self._reported = 0
         self.server_end = since
@@ -373,13 +377,12 @@ class ReplicationStream:
     def _receive(self, connection: Any, decoder: ChangeDecoder) -> None:
         readable = select.poll()
         readable.register(connection.socket, select.POLLIN)
-        every = _ASK_S if self._asks else _REPORT_S
-        report_at = self._now() + every
+        report_at = self._now() + self._pause
         while not self._stopped:
             now = self._now()
             if now >= report_at or self._acknowledged > self._reported:
                 self._report(connection)
-                report_at = now + every
+                report_at = now + self._pause
             if not self._has_room():
                 continue
             size, data = connection.get_copy_data(1)
@@ -392,6 +395,10 @@ class ReplicationStream:
             else:
                 raise self._ended(connection)
         self._report(connection)
+
+    @property
+    def _pause(self) -> float:
+        return _ASK_S if self.asks else _REPORT_S
 
     def _ended(self, connection: Any) -> Exception:
         """Return why the server has ended the stream; a reader that was ended by another one must not come back."""
@@ -436,13 +443,13 @@ class ReplicationStream:
             self._items.append(item)
             if isinstance(item, CommittedTransaction):
                 self._queued += len(item.changes)
-        if isinstance(item, CommittedTransaction) or self._asks:
+        if isinstance(item, CommittedTransaction) or self.asks:
             self._wake()
 
     def _report(self, connection: Any) -> None:
         acknowledged = self._acknowledged
         positions = self._received, acknowledged, acknowledged
-        connection.put_copy_data(b"r" + struct.pack(">QQQqB", *positions, 0, self._asks))
+        connection.put_copy_data(b"r" + struct.pack(">QQQqB", *positions, 0, self.asks))
         connection.flush()
         self._reported = acknowledged
 

@@ -28,7 +28,15 @@ from funken.connectors.postgresql.replication import (
     lsn_text,
 )
 from funken.connectors.schemas import size_of_rows as bytes_of
-from funken.connectors.sql.changes import ChangeKind, TableChange
+from funken.connectors.sql.changes import (
+    ChangeKind,
+    Note,
+    RowKey,
+    RowsInDoubt,
+    TableChange,
+    unseen_part,
+    unseen_truncation,
+)
 from funken.connectors.sql.database import Background, SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -75,45 +83,54 @@ class SeenChanges:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "t", {"id": 3}, {"id": 7}), xid=11)
     TableChange(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0, timestamp=0)
+
+    After a restart with pages that had seen ``doubt`` (``""``: nothing), a row that was deleted before its page was read again is
+    noted; ``columns`` says how many a whole row has:
+
+    >>> rows = RowsInDoubt()
+    >>> again = SeenChanges([SnapshotPage("t", None, "12:12:")], {"t": ("id",)}, "10:10:", rows.note)
+    >>> again.unseen(TableChange(ChangeKind.DELETE, "t", {"id": 7}, None), xid=11, columns=2)
+    >>> [change.kind.name for change in rows.take(10)]
+    ['DELETE']
     """
 
-    def __init__(self, pages: Sequence[SnapshotPage], keys: Mapping[str, tuple[str, ...]]) -> None:
-        self._keys = keys
+    def __init__(
+        self,
+        pages: Sequence[SnapshotPage],
+        keys: Mapping[str, tuple[str, ...]],
+        doubt: str | None = None,
+        note: Note | None = None,
+    ) -> None:
+        self._keys, self._note = keys, note
+        self._in_doubt = doubt is not None
+        self._undoubted = TransactionSnapshot.of(doubt) if doubt else None
         self._pages: dict[str, list[tuple[tuple[Any, ...] | None, TransactionSnapshot]]] = {}
         for page in pages:
             self._pages.setdefault(page.table, []).append((page.upto, TransactionSnapshot.of(page.snapshot)))
 
-    def unseen(self, change: TableChange, xid: int) -> TableChange | None:
+    def unseen(self, change: TableChange, xid: int, columns: int = 0) -> TableChange | None:
         """Return what of a change no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
         if pages is None:
             return change
+        in_doubt = self._in_doubt and (self._undoubted is None or not self._undoubted.sees(xid))
         if change.kind is ChangeKind.TRUNCATE:
-            return self._truncated(change, xid)
-        columns = self._keys[change.table]
-        after = None if change.after is None else tuple([change.after[column] for column in columns])
-        before = None if change.before is None else tuple([change.before[column] for column in columns])
-        if before is None or after is None or before == after:
-            key = after if after is not None else before
-            return None if key is None or self._sees(pages, key, xid) else change
-        was_seen, is_seen = self._sees(pages, before, xid), self._sees(pages, after, xid)
-        if was_seen and is_seen:
-            return None
-        if is_seen:
-            return change._replace(kind=ChangeKind.DELETE, after=None)
-        return change._replace(kind=ChangeKind.INSERT, before=None) if was_seen else change
+            return unseen_truncation(change, {snapshot.sees(xid) for _, snapshot in pages}, in_doubt)
+        keys = self._keys[change.table]
+        before, after = (
+            None if row is None else tuple([row[column] for column in keys]) for row in (change.before, change.after)
+        )
+        was_seen = before is not None and self._sees(pages, before, xid)
+        is_seen = after is not None and (was_seen if after == before else self._sees(pages, after, xid))
+        if in_doubt and self._note is not None:
+            ranked = (None if key is None else tuple(map(_ranked, key)) for key in (before, after))
+            is_whole = change.before is not None and len(change.before) == columns
+            RowsInDoubt.look_at(self._note, change, *ranked, was_seen, is_whole)
+        return unseen_part(change, was_seen, is_seen)
 
     @staticmethod
     def _sees(pages: list[tuple[tuple[Any, ...] | None, TransactionSnapshot]], key: tuple[Any, ...], xid: int) -> bool:
         return next(snapshot.sees(xid) for upto, snapshot in pages if upto is None or _is_up_to(key, upto))
-
-    def _truncated(self, change: TableChange, xid: int) -> TableChange | None:
-        seen = {snapshot.sees(xid) for _, snapshot in self._pages[change.table]}
-        if seen == {True, False}:
-            raise SourceNotReadable(
-                f"table {change.table!r} was truncated while its snapshot was read; start the job again, without a checkpoint."
-            )
-        return None if True in seen else change
 
 
 def _is_up_to(key: tuple[Any, ...], upto: tuple[Any, ...]) -> bool:
@@ -146,6 +163,8 @@ class CdcSplit:
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``lsn`` is the end of the last transaction, ``emitted`` counts changes of the next one.
+    ``since`` is a snapshot (``""``: one that sees nothing) of before the first page, ``doubt`` one of before the first page of
+    which an attempt that failed may have emitted rows in vain, ``lost`` such rows.
     """
 
     id: str
@@ -156,6 +175,9 @@ class CdcSplit:
     fence: int = 0
     lsn: int = 0
     emitted: int = 0
+    since: str = ""
+    doubt: str | None = None
+    lost: tuple[tuple[RowKey, tuple[TableChange, ...]], ...] = ()
 
 
 @dataclass
@@ -191,6 +213,7 @@ class CdcReader(SourceReader):
         self._page: _Rows | None = None
         self._stream: ReplicationStream | None = None
         self._seen: SeenChanges | None = None
+        self._doubts = RowsInDoubt()
         self._commit: CommittedTransaction | None = None
         self._of_checkpoints: dict[int, int] = {}
         metrics = context.metrics.add_group("PostgresCdcReader")
@@ -200,7 +223,10 @@ class CdcReader(SourceReader):
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Begin, or resume from a checkpoint."""
-        [self._split] = splits
+        [split] = splits
+        if self.context.restored_checkpoint_id is not None and split.tables and split.doubt is None:
+            split = replace(split, doubt=split.pages[-1].snapshot if split.pages else split.since)
+        self._split, self._doubts = split, RowsInDoubt(split.lost)
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return rows of the snapshot, or changes."""
@@ -288,13 +314,16 @@ class CdcReader(SourceReader):
         def read(cursor: Any) -> int:
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
             (fence,) = cursor.fetchone()
-            if (
-                self._bounded
-            ):  # a record behind the fence, so that the server tells that there is nothing more before it
+            # a record behind the fence, so that the server tells that there is nothing more before it
+            if self._asks(split):
                 cursor.execute("SELECT pg_logical_emit_message(false, 'funken', '')")
             return lsn_of(fence)
 
         return self._run(read)
+
+    def _asks(self, split: CdcSplit) -> bool:
+        """Whether something is to be done as soon as the fence is reached, also while nothing happens."""
+        return self._bounded or split.doubt is not None
 
     def _run(self, work: Callable[[Any], T]) -> T:
         return patiently(self._database, lambda: self._session.transaction(work), self._failed)
@@ -308,10 +337,12 @@ class CdcReader(SourceReader):
         stream = self._stream or self._begin(split)
         while True:
             reached = self._split.lsn if self._commit is None and self._split is not None else 0
-            if self._bounded and (
-                self._commit.end > split.fence if self._commit is not None else reached >= split.fence
-            ):
-                return self._end(split)
+            if self._commit.end > split.fence if self._commit is not None else reached >= split.fence:
+                if self._doubts:
+                    return self._batch(self._doubts.take(limit), split)
+                if self._bounded:
+                    return self._end(split)
+                stream.asks = False
             if self._commit is not None:
                 batch = self._emit_changes(self._commit, limit)
                 if batch is not None:
@@ -347,10 +378,10 @@ class CdcReader(SourceReader):
     def _begin(self, split: CdcSplit) -> ReplicationStream:
         self._check_slot(split)
         if split.pages:
-            self._seen = SeenChanges(split.pages, dict(split.keys))
+            self._seen = SeenChanges(split.pages, dict(split.keys), split.doubt, self._doubts.note)
         self._stream = ReplicationStream(
             self._database, self._slot, self._publication, split.lsn, f"funken-cdc-{self._slot}", self.context.wake,
-            asks=self._bounded,
+            asks=self._asks(split),
         )  # fmt: skip
         self._stream.start()
         return self._stream
@@ -386,12 +417,14 @@ class CdcReader(SourceReader):
         else:
             self._split = replace(split, emitted=end)
         if self._seen is not None:
-            seen, xid = self._seen, commit.xid
-            changes = [left for change in changes if (left := seen.unseen(change, xid)) is not None]
-        if not changes:
-            return None
+            seen, xid, columns = self._seen, commit.xid, commit.columns
+            parts = (seen.unseen(change, xid, columns.get(change.table, 0)) for change in changes)
+            changes = [part for part in parts if part is not None]
+        return self._batch(changes, split) if changes else None
+
+    def _batch(self, changes: Sequence[TableChange], split: CdcSplit) -> Batch:
         self._changes_read.inc(len(changes))
-        return Batch(list(changes), [commit.timestamp] * len(changes), split.id)
+        return Batch(list(changes), [change.timestamp for change in changes], split.id)
 
     def _lag(self) -> int:
         """Return how many bytes of the log the server has sent or skipped that were not read."""
@@ -404,7 +437,7 @@ class CdcReader(SourceReader):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the position."""
         self._of_checkpoints[checkpoint_id] = self._end_lsn if self._split is None else self._split.lsn
-        return [] if self._split is None else [self._split]
+        return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Let the server forget what is before the checkpoint."""
@@ -528,6 +561,12 @@ class PostgresCdcSource(Source):
         return SourceNotReadable(f"changes cannot be captured by slot {self.slot!r}: {problem}")
 
 
+def _snapshot(cursor: Any) -> str:
+    cursor.execute("SELECT txid_current_snapshot()::text")
+    (snapshot,) = cursor.fetchone()
+    return str(snapshot)
+
+
 class CdcEnumerator(ListedSplits):
     """Makes what is to be made in the server, before the job runs, and hands out the one split."""
 
@@ -543,10 +582,11 @@ class CdcEnumerator(ListedSplits):
             keys = self._run(session, self._look)
             self._run(session, lambda cursor: self._publish(cursor, [table for table, _ in keys]))
             lsn = self._run(session, self._make_slot)
+            since = self._run(session, _snapshot)
         finally:
             session.close()
         tables = tuple(table for table, _ in keys) if source.snapshot else ()
-        return [CdcSplit("changes", tables, keys, lsn=lsn)]
+        return [CdcSplit("changes", tables, keys, lsn=lsn, since=since)]
 
     def _run(self, session: SqlSession, work: Any) -> Any:
         return patiently(self._source.database, lambda: session.transaction(work), self._source._not_readable)
