@@ -22,7 +22,7 @@ TABLE, SIZE, KEYS = "public.t", 2, 9
 
 
 class Table:
-    """Rows by their keys, and a log: each change is a transaction, whose number is also its position."""
+    """Rows by their keys, and a log of transactions, whose number is also their position."""
 
     def __init__(self, ids, whole=True):
         self.rows = {id_: {"id": id_, "n": id_} for id_ in ids}
@@ -32,26 +32,30 @@ class Table:
     def position(self):
         return len(self.log)
 
-    def change(self, id_, row):
-        """Insert, update, delete or move a row."""
+    def change(self, id_, row, joined=False):
+        """Insert, update, delete or move a row, in a transaction of its own or the one before."""
         before = self.rows.pop(id_, None)
         if row is not None:
             self.rows[row["id"]] = row
         kind = ChangeKind.INSERT if before is None else ChangeKind.DELETE if row is None else ChangeKind.UPDATE
         if before is not None and not self.whole:
             before = None if row is not None and row["id"] == id_ else {"id": id_}
-        self.log.append(TableChange(kind, TABLE, before, row, self.position + 1))
+        if not joined:
+            self.log.append([])
+        self.log[-1].append(TableChange(kind, TABLE, before, row, self.position))
 
     def disturb(self, chance, count):
         """Do something to some rows."""
-        for _ in range(count):
-            id_, n = chance.randrange(KEYS), 100 + self.position
+        done = self.position
+        for n in range(100 * (done + 1), 100 * (done + 1) + count):
+            id_ = chance.randrange(KEYS)
             to = chance.choice([id_, id_, chance.randrange(KEYS), None, None])
             if to is None and id_ not in self.rows:
                 continue
             if to is not None and to != id_ and (to in self.rows or id_ not in self.rows):
                 to = id_
-            self.change(id_, None if to is None else {"id": to, "n": n})
+            joined = self.position > done and chance.random() < 0.5
+            self.change(id_, None if to is None else {"id": to, "n": n}, joined)
 
     def page(self, after):
         found = sorted(id_ for id_ in self.rows if after is None or id_ > after[0])[:SIZE]
@@ -81,8 +85,8 @@ class Stream:
 class PostgresStream(Stream):
     position = staticmethod(int)
 
-    def item(self, change):
-        return CommittedTransaction(self.at, self.at, 0, [change], {TABLE: 2})
+    def item(self, changes):
+        return CommittedTransaction(self.at, self.at, 0, changes, {TABLE: 2})
 
 
 class PostgresReader(postgresql.CdcReader):
@@ -117,6 +121,10 @@ class MySqlStream(Stream):
     position = staticmethod(logged)
     pending = None
 
+    def __init__(self, table, since, emitted):
+        super().__init__(table, since)
+        self.skip = emitted
+
     def take(self):
         """The end of a transaction is an item of its own."""
         if self.pending is not None:
@@ -124,9 +132,12 @@ class MySqlStream(Stream):
             return end
         return super().take()
 
-    def item(self, change):
-        self.pending = logged(self.at)
-        return LoggedChanges([change], self.pending)
+    def item(self, changes):
+        end, skip, self.skip = logged(self.at), self.skip, 0
+        if skip == len(changes):
+            return end
+        self.pending = end
+        return LoggedChanges(changes[skip:], end)
 
 
 class MySqlReader(mysql.MySqlCdcReader):
@@ -147,10 +158,7 @@ class MySqlReader(mysql.MySqlCdcReader):
         return logged(self.table.position)
 
     def _begin(self):
-        self._stream = MySqlStream(self.table, self._split.position.offset)
-        if self._split.emitted:  # the change of this transaction, but not yet its end
-            self._stream.at += 1
-            self._stream.pending = logged(self._stream.at)
+        self._stream = MySqlStream(self.table, self._split.position.offset, self._split.emitted)
         return self._stream
 
 
@@ -232,6 +240,28 @@ def test_a_row_that_is_deleted_and_inserted_again_before_its_page_is_read_stays(
 
 
 @pytest.mark.parametrize("kind", [PostgresReader, MySqlReader])
+def test_a_checkpoint_amid_the_log_has_the_rows_in_doubt(kind):
+    table, sink = Table(range(6)), {}
+    job = Job(kind, table)
+    upsert(sink, job.read(10))
+    stored = job.reader.snapshot_state(1)
+    upsert(sink, job.read(10))
+    job.close()
+    table.change(3, None)
+    table.change(0, {"id": 0, "n": 7})  # in the page of the checkpoint
+    job = Job(kind, table, stored)
+    while (found := job.read(10))[0].kind is ChangeKind.READ:
+        upsert(sink, found)
+    assert [change.after for change in found] == [{"id": 0, "n": 7}]
+    upsert(sink, found)
+    job = Job(kind, table, job.close())
+    upsert(sink, job.read(10))
+    job.close()
+
+    assert sink == table.rows
+
+
+@pytest.mark.parametrize("kind", [PostgresReader, MySqlReader])
 def test_a_checkpoint_of_before_there_were_doubts_is_restored(kind):
     table, sink = Table(range(6)), {}
     job = Job(kind, table)
@@ -257,7 +287,7 @@ def test_a_table_that_is_truncated_in_doubt_is_told(kind, caplog):
     job.read(10)
     job.close()
     table.rows = {}
-    table.log.append(TableChange(ChangeKind.TRUNCATE, TABLE, None, None, 1))
+    table.log.append([TableChange(ChangeKind.TRUNCATE, TABLE, None, None, 1)])
     job = Job(kind, table, stored)
     assert job.read(10) == []
     job.close()
@@ -276,7 +306,7 @@ def test_an_upsert_sink_and_a_state_that_is_restored_have_the_rows_of_the_table(
     sink, weights = {}, Counter()
     job, stored, kept = Job(kind, table), None, Counter()
     for _ in range(chance.randrange(1, 4)):  # attempts that fail
-        for _ in range(chance.randrange(6)):
+        for _ in range(chance.randrange(12)):
             changes = job.read(chance.randrange(1, 5))
             upsert(sink, changes)
             if whole:
@@ -296,6 +326,8 @@ def test_an_upsert_sink_and_a_state_that_is_restored_have_the_rows_of_the_table(
             weigh(weights, changes)
         if chance.random() < 0.3 and table.position < 60:
             table.disturb(chance, chance.randrange(3))
+        if chance.random() < 0.3:
+            job = Job(kind, table, job.close())
     job.close()
 
     assert sink == table.rows

@@ -123,9 +123,9 @@ class SeenChanges:
         was_seen = before is not None and self._sees(pages, before, xid)
         is_seen = after is not None and (was_seen if after == before else self._sees(pages, after, xid))
         if in_doubt and self._note is not None:
-            ranked = (None if key is None else tuple(map(_ranked, key)) for key in (before, after))
+            was, is_ = (None if key is None else tuple(map(_ranked, key)) for key in (before, after))
             is_whole = change.before is not None and len(change.before) == columns
-            RowsInDoubt.look_at(self._note, change, *ranked, was_seen, is_whole)
+            RowsInDoubt.look_at(self._note, change, was, is_, was_seen, is_whole)
         return unseen_part(change, was_seen, is_seen)
 
     @staticmethod
