@@ -26,7 +26,7 @@ _NARROW, _WIDE = 1 << 16, 8
 
 
 def codes_of(column: pa.Array) -> tuple[Any, int]:
-    """Return a number per value, equal for equal values of SQL (NULL is one), and how many numbers there may be.
+    """Return a number per value, equal for equal values of SQL (NULL is one), and what all are below.
 
     >>> codes_of(pa.array(["x", None, "x"]))
     (array([0, 1, 0]), 2)
@@ -39,15 +39,17 @@ def codes_of(column: pa.Array) -> tuple[Any, int]:
         values = key_tuples(pa.record_batch([column], ["value"]), (0,))
         numbers = [known.setdefault(value, len(known)) for value in values]
         return np.array(numbers, np.int64), len(known)
+    if pa.types.is_signed_integer(kind) and not column.null_count:
+        return numbered(column.to_numpy().astype(np.int64, copy=False))
     encoded = column.dictionary_encode("encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 
 
 def joint_codes(parts: Sequence[tuple[Any, int]], length: int) -> tuple[Any, int]:
-    """Return a number per row that is equal where the numbers of all parts are.
+    """Return a number per row that is equal where the numbers of all parts are, and what all are below.
 
     >>> joint_codes([(np.array([0, 1, 0]), 2), (np.array([5, 5, 5]), 9)], 3)
-    (array([0, 1, 0]), 2)
+    (array([ 5, 14,  5]), 18)
     """
     if not parts:
         return np.zeros(length, np.int64), 1
@@ -56,7 +58,18 @@ def joint_codes(parts: Sequence[tuple[Any, int]], length: int) -> tuple[Any, int
         if count * others >= _MOST:
             numbers, count = dense(numbers)
         numbers, count = numbers * others + more, count * others
-    return dense(numbers) if len(parts) > 1 else (numbers, count)
+    return dense(numbers) if len(parts) > 1 and count > _NARROW else (numbers, count)
+
+
+def numbered(integers: Any) -> tuple[Any, int]:
+    """Return numbers in place of integers, and what all are below.
+
+    >>> numbered(np.array([7, 9, 7])), numbered(np.array([7, 1 << 40, 7]))
+    ((array([0, 2, 0]), 3), (array([0, 1, 0]), 2))
+    """
+    low, high = (int(integers.min()), int(integers.max())) if len(integers) else (0, 0)
+    # Hot: a tenth of the time of a dictionary.
+    return (integers - low, high - low + 1) if high - low < _NARROW else dense(integers)
 
 
 def dense(numbers: Any) -> tuple[Any, int]:
@@ -389,6 +402,7 @@ __all__ = [
     "dense",
     "firsts_of",
     "joint_codes",
+    "numbered",
     "places_of",
     "predicate_of",
     "sort_key",
