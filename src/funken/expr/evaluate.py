@@ -89,16 +89,17 @@ class Evaluator:
         return _Selection(self, mask, context or self.context)
 
     def waits(self, node: Node) -> bool:
-        """Whether a node is better computed for the rows alone that need it: it may fail, or goes value by value."""
-        return any(self._waits(each) for each in walk(node))
-
-    def _waits(self, node: Node) -> bool:
+        """Whether a node is better computed for the rows alone that need it: a part may fail, or goes value by value."""
         if not isinstance(node, Call):
+            return False
+        if self.computed(node) is not None and is_deterministic(node, self.context.functions):
             return False
         if node.handle is not None:
             return True
         rule = self.context.functions.get(node.function)
-        return isinstance(rule, FunctionRule) and (rule.raises or getattr(rule.kernel, "by_value", False))
+        if isinstance(rule, FunctionRule) and (rule.raises or getattr(rule.kernel, "by_value", False)):
+            return True
+        return any(map(self.waits, node.args))
 
 
 class _Selection(Evaluator):

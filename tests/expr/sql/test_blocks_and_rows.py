@@ -315,6 +315,23 @@ def test_arms_of_case_that_go_value_by_value_are_computed_for_their_rows_alone(m
     assert asked == ["abb"]
 
 
+@pytest.mark.parametrize(("deterministic", "seen"), [(True, [1, 2, 3]), (False, [1, 2, 3, 2, 3])])
+def test_what_a_condition_has_computed_is_not_computed_for_its_arm(deterministic, seen):
+    called = []
+    handle = SimpleNamespace(
+        deterministic=deterministic,
+        evaluate=lambda node, over: called.extend(over.column(node.args[0]).to_pylist()) or over.column(node.args[0]),
+    )
+    call = Call("f", (InputRef(0, type=IntType()),), type=IntType(), handle=handle)
+    test = FUNCTIONS.call(">", [call, Literal(1, type=IntType())])
+    node = FUNCTIONS.call("CASE", [test, call, Literal(0, type=IntType())])
+
+    [found] = evaluate([node], pa.record_batch({"a": pa.array([1, 2, 3], pa.int32())}), CONTEXT)
+
+    assert found.to_pylist() == [0, 2, 3]
+    assert called == seen
+
+
 def test_what_all_rows_have_is_not_computed_for_some_again():
     columns = [("a", IntType()), ("b", IntType())]
     total, more, chance = (bound(sql, *columns) for sql in ("a + b", "(a + b) * 2", "RAND() + a"))
