@@ -202,7 +202,7 @@ class RegularJoin(JoinBase):
     def _pairs(self, batch: pa.RecordBatch, rows: KeyedRows, index: int) -> Iterator[tuple[Array, Array]]:
         """Yield which rows of a block meet which of the other side, in the order of the block."""
         others = self._rows[1 - index]
-        counts, found = others.find(rows.keys)
+        counts, found = others.find(rows)
         if not len(found):
             return
         ends, of_rows = np.cumsum(counts), rows.groups.of_records()

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from funken.columnar.block import Block, RowBlock
 from funken.errors import InvalidProgram
-from funken.expr.evaluate import EvaluationContext, Evaluator, evaluate, is_deterministic
-from funken.expr.ir import Call, Node, walk
+from funken.expr.evaluate import EvaluationContext, Evaluator
+from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.context import OperatorContext
@@ -118,19 +118,13 @@ class Expressions:
             parameters,
         )
 
-    def arrays(self, batch: pa.RecordBatch, known: dict[Node, Any] | None = None) -> list[Any]:
-        """Return a column per expression; ``known``: values that need not be computed."""
-        return [_whole(array) for array in evaluate(self.nodes, batch, self.context, known)]
+    def arrays(self, batch: pa.RecordBatch) -> list[Any]:
+        """Return a column per expression."""
+        return self.columns(Evaluator(batch, self.context))
 
-    def shared_with(self, others: Sequence[Node]) -> list[Node]:
-        """Return the calls of deterministic functions of the program that others have, too."""
-        theirs = {each for node in others for each in walk(node)}
-        return [
-            each
-            for each in dict.fromkeys(each for node in self.nodes for each in walk(node))
-            if isinstance(each, Call) and each.handle is not None and each in theirs
-            and is_deterministic(each, self.context.functions)
-        ]  # fmt: skip
+    def columns(self, evaluator: Evaluator) -> list[Any]:
+        """Return a column per expression, as an evaluator has it."""
+        return [_whole(evaluator.column(node)) for node in self.nodes]
 
     def mask(self, batch: pa.RecordBatch) -> Any:
         """Return where the first expression is TRUE."""
@@ -220,30 +214,32 @@ class Calc(TableOperator):
         """Open the functions."""
         self._computed = Expressions(self._nodes, self, self._parameters)
         self._kept = None
-        self._shared: list[Node] = []
         if self._condition is not None:
             self._kept = Expressions([self._condition], self, self._parameters)
-            self._shared = self._kept.shared_with(self._nodes)
 
     def block(self, block: TableBlock) -> None:
-        """Compute a block."""
-        known: dict[Node, Any] = {}
+        """Compute a block: of the rows that are left out nothing but the condition."""
+        context = self._computed.context if self._kept is None else self._kept.context
+        evaluator, kinds, stamps = Evaluator(block.batch, context), block.kinds, block.timestamps
         if self._kept is not None:
-            evaluator = Evaluator(block.batch, self._kept.context)
             mask = pc.fill_null(_whole(evaluator.column(self._kept.nodes[0])), False)
-            kept = mask.true_count
-            if not kept:
+            if not mask.true_count:
                 return
-            known = evaluator.computed(self._shared)
-            if kept < len(block):
-                known = {node: array.filter(mask) for node, array in known.items()}
-                block = block.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
-        self.emit(block.with_columns(_cast(self._computed.arrays(block.batch, known), self.schema), self.schema.arrow))
+            some = mask if mask.true_count < len(block) else None
+            evaluator = evaluator.under(some, self._computed.context)
+            if some is not None:
+                kinds, stamps = (_kept(each, some) for each in (kinds, stamps))
+        arrays = _cast(self._computed.columns(evaluator), self.schema)
+        self.emit(TableBlock(pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow), kinds, stamps))
 
     def close(self) -> None:
         """Close the functions."""
         for node in (*self._nodes, *filter(None, [self._condition])):
             close_functions(node)
+
+
+def _kept(values: Any, mask: pa.Array) -> Any:
+    return None if values is None else np.asarray(values)[mask.to_numpy(zero_copy_only=False)]
 
 
 def _cast(arrays: Sequence[pa.Array], schema: BlockSchema) -> list[pa.Array]:
