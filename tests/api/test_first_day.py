@@ -1,16 +1,21 @@
 """The mistakes of a first day: each is refused where it is made or said while the job runs, with the fact and the remedy."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
+import funken
 from funken import (
     Configuration,
+    FilterFunction,
     InvalidProgram,
     KeyedProcessFunction,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
+    Types,
 )
 from funken.connectors.kafka import KafkaSource
 from funken.errors import InvalidConfiguration, OperatorFailed
@@ -42,6 +47,24 @@ def count(value):
 def gather(value):
     gathered.append(value)
     return value
+
+
+def remember(value, seen=[]):  # noqa: B006 - the mistake
+    seen.append(value)
+    return value
+
+
+tallies = {}
+
+
+def tally(value):
+    tallies[value] = tallies.get(value, 0) + 1
+    return value
+
+
+class TextFilter(FilterFunction):
+    def filter(self, value):
+        return "no"
 
 
 @pytest.fixture
@@ -91,6 +114,21 @@ REFUSED = {
         lambda env: [value for value in env.from_collection([1])],
         r"<DataStream of 'collection'> has no records here.*execute_and_collect\(\) returns them",
     ),
+    "the length of a stream": (lambda env: len(env.from_collection([1])), "has no records here.* it has no length"),
+    "a record by its number": (lambda env: env.from_collection([1])[0], "has no records here.* no items"),
+    "a stream as a condition": (lambda env: not env.from_collection([1]), "has no records here.* no truth value"),
+    "streams that are added": (
+        lambda env: env.from_collection([1]) + env.from_collection([2]),
+        r"union\(\) puts the records",
+    ),
+    "a key selector without return": (
+        lambda env: env.from_collection([1]).key_by(keep_large),
+        r"key_by\(\): its function 'keep_large' \(test_first_day.py, line \d+\) returns nothing. Return the key",
+    ),
+    "a text for a tag": (
+        lambda env: env.from_collection([1]).process(lambda x, ctx: [x]).get_side_output("late"),
+        r"get_side_output\(\) takes an OutputTag, but got 'late': OutputTag\('late'\) is one",
+    ),
     "a topic of bytes": (
         lambda env: KafkaSource.builder().set_topics(b"orders"),
         "b'orders' is no name of a topic; give a text such as 'orders'",
@@ -139,6 +177,116 @@ def test_an_operator_without_side_outputs_is_asked_for_one(env):
         env.execute()
 
 
+late = OutputTag("late", Types.INT())
+
+
+class Late(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield late, value
+
+
+@pytest.mark.parametrize(
+    ("function", "tag", "message"),
+    [
+        (
+            Late(),
+            OutputTag("latest"),
+            r"no side output 'latest'.*test_first_day.py, line \d+.*writes to 'late'. Did you mean 'late'",
+        ),
+        (
+            Late(),
+            OutputTag("late", Types.STRING()),
+            "writes Integer to its side output 'late', but it is read as String",
+        ),
+        (
+            lambda value, ctx: [("late", value)],
+            OutputTag("late"),
+            "'late', which is read .* its function writes to none",
+        ),
+    ],
+)
+def test_a_side_output_that_nobody_writes_is_refused(env, function, tag, message):
+    env.from_collection([1]).process(function).get_side_output(tag).print()
+    with pytest.raises(InvalidProgram, match=message):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("records", "aggregate", "message"),
+    [
+        (
+            [1, 2],
+            lambda keyed: keyed.sum(3),
+            r"'sum' needs field 3, but 1 \(int\) is a single value, which has field 0 only",
+        ),
+        (
+            [("a", 1)],
+            lambda keyed: keyed.max(2),
+            r"'max' needs field 2, but \('a', 1\) \(tuple\) has the fields 0 to 1",
+        ),
+        ([{"n": 1}], lambda keyed: keyed.sum("m"), r"'sum' needs field 'm', but {'n': 1} \(dict\) has the fields 'n'"),
+        ([{"n": "1"}], lambda keyed: keyed.sum("n"), "'sum' adds numbers, but field 'n' of {'n': '1'} is the str '1'"),
+        ([1, 2], lambda keyed: keyed.count_window(1).min_by(3), "'min_by' needs field 3"),
+    ],
+)
+def test_the_first_record_shows_that_a_field_is_missing(env, records, aggregate, message):
+    aggregate(env.from_collection(records).key_by(str)).print()
+    with pytest.raises(OperatorFailed, match=message):
+        env.execute()
+
+
+def test_a_method_that_is_not_called_is_no_record(env):
+    env.from_collection(["a"]).map(lambda word: word.upper).print()
+    with pytest.raises(OperatorFailed, match=r"returned a builtin_function_or_method, which is no record. Call it"):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("take", "message"),
+    [
+        (lambda env: env.form_collection, "Did you mean from_collection"),
+        (lambda env: env.from_collection([1]).fliter, "Did you mean filter"),
+        (lambda env: env.from_collection([1]).print().nmae, "Did you mean name"),
+        (lambda env: env.from_collection([1]).key_by(str).count_window(2).agregate, "Did you mean aggregate"),
+        (lambda env: env.from_collection([1]).key_by(str).count_window(2).print, "streams have it, and reduce"),
+        (
+            lambda env: env.from_collection([1]).connect(env.from_collection([2])).filter,
+            r"process\(\) makes one of the two",
+        ),
+        (lambda env: env.from_collection([1]).print().map, "a sink ends one"),
+        (lambda env: env.map, r"from_collection\(\), from_source\(\)"),
+        (lambda env: funken.StreamExecutionEnviroment, "Did you mean StreamExecutionEnvironment"),
+    ],
+)
+def test_a_misspelt_name_is_guessed(env, take, message):
+    with pytest.raises(AttributeError, match=message):
+        take(env)
+
+
+def test_a_misspelt_import_is_guessed():
+    with pytest.raises(ImportError, match="cannot import name 'OutputTags'. Did you mean OutputTag"):
+        from funken import OutputTags  # noqa: F401
+
+
+def test_a_script_shows_the_line_of_the_program_and_none_of_funkens(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(
+        "from funken import OutputTag\n"
+        "from funken.testing import local\n"
+        "words = local(['to']).process(lambda word, ctx: [word])\n"
+        "words.get_side_output(OutputTag('late')).execute_and_collect(limit=1)\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(
+        "InvalidProgram: operator 'process' has no side output 'late', which is read (job.py, line 4)"
+    )
+    assert ended.stderr.rstrip().endswith(
+        "in " + str(script) + ", line 4: words.get_side_output(OutputTag('late')).execute_and_collect(limit=1)"
+    )
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_records_of_a_failing_map_are_a_side_output(env):
     dead = OutputTag("dead")
     numbers = env.from_collection(["1", "?"]).map(int)
@@ -164,7 +312,20 @@ def test_a_map_gives_no_generator(env):
             "'keep_large' .* returns nothing, so no record is kept. Return the condition",
         ),
         (lambda stream: stream.map(count), "'count' .* assigns 'counted', of which each worker has a copy"),
-        (lambda stream: stream.map(gather), "'gather' .* appends to 'gathered', of which each worker has a copy"),
+        (
+            lambda stream: stream.filter(lambda x: "False"),
+            "returned the str 'False', not True or False: every str but the empty",
+        ),
+        (
+            lambda stream: stream.map(str).filter(lambda x: x.isdigit),
+            "a builtin_function_or_method is always true. Call it",
+        ),
+        (lambda stream: stream.key_by(str).filter(TextFilter()), "'filter' .* returned the str 'no'"),
+        (lambda stream: stream.flat_map(keep_large), "'keep_large' .* returns nothing, so no record comes of it"),
+        (lambda stream: stream.map(remember), "'remember' .* changes 'seen', of which"),
+        (lambda stream: stream.map(tally), "'tally' .* changes 'tallies', of which"),
+        (lambda stream: stream.process(lambda x, ctx: [gathered.append(x)]), "changes 'gathered', of which"),
+        (lambda stream: stream.map(gather), "'gather' .* changes 'gathered', of which each worker has a copy"),
     ],
 )
 def test_it_is_said_while_the_job_runs(env, build, warning, caplog):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
 from funken.api.reading import ReadShortcuts
-from funken.api.streams.family import StaysHere, missing
+from funken.api.streams.family import StaysHere
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream
 from funken.config import Configuration
@@ -132,17 +132,14 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     10000
     """
 
+    _to_streams = "from_collection(), from_source() or read_text_file() makes one"
+
     def __init__(self, configuration: Configuration | None = None, session: Any = None) -> None:
         self._configuration = configuration.copy() if configuration else Configuration()
         self._session = session
         self._frame: Any = None
         self.graph = StreamGraph()
         warn_at_exit()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     @staticmethod
     def get_execution_environment(

@@ -24,7 +24,7 @@ from funken.operators.process.contexts import KeyedContext, ProcessContext
 from funken.operators.process.contexts import OnTimerContext as TimerContext
 from funken.operators.process.two_inputs import BroadcastContext, KeyedReadOnlyContext, ReadOnlyOnTimerContext
 from funken.operators.process.two_inputs import ReadOnlyContext as ReadOnly
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import UserFunction, without_return
 from funken.operators.window.functions import ProcessWindowContext
 from funken.types.callables import (
     ACC,
@@ -317,7 +317,18 @@ def as_user_function(function: object, method: str, role: str) -> UserFunction:
         check_function(function, method, role)
         if method != "process_element":  # that of a join has another argument
             check_arguments(function, method, role)
+        check_result(found.bind(), method, role)
     return found
+
+
+def check_result(call: Any, method: str, role: str) -> None:
+    """Raise ``InvalidProgram`` for a function that forgot its ``return`` where nothing can go on without a result."""
+    fact = without_return(call, f"Return {_RESULTS[method]}.", "returns nothing") if method in _RESULTS else None
+    if fact is not None:
+        raise InvalidProgram(f"{role}: {fact}")
+
+
+_RESULTS = {"get_key": "the key", "reduce": "the result so far", "add": "the accumulator", "get_result": "the result"}
 
 
 def vectorized_call(function: object, method: str) -> tuple[UserFunction, VectorizedFunction] | None:
@@ -790,8 +801,54 @@ def check_position(position: Any) -> None:
         raise TypeError(f"the field position must be int or str, but is {position!r}")
 
 
+class OfFields:
+    """A function of two records by their fields."""
+
+    @property
+    def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
+        """What becomes of each field, also for the vectorized path."""
+        raise NotImplementedError
+
+    def check_record(self, value: Any) -> None:
+        """Raise ``InvalidProgram`` for a record without the fields, or with a text to be added up.
+
+        >>> SumField(3).check_record(7)
+        Traceback (most recent call last):
+        funken.errors.InvalidProgram: 'sum' needs field 3, but 7 (int) is a single value, which has field 0 only. ...
+        """
+        for fold, position in self.columns_folds:
+            if fold == "first":
+                continue
+            try:
+                field = get_field(value, position)
+            except (LookupError, AttributeError, TypeError):
+                raise InvalidProgram(
+                    f"{fold!r} needs field {position!r}, but {value!r:.100} ({type(value).__name__}) {_fields_of(value)}. Name "
+                    "one of its fields, or make records that have the field with map() before."
+                ) from None
+            if fold == "sum" and isinstance(field, str | bytes):
+                raise InvalidProgram(
+                    f"'sum' adds numbers, but field {position!r} of {value!r:.100} is the {type(field).__name__} {field!r:.40}. "
+                    "Name another field, convert it with map() before, or put texts together with reduce()."
+                )
+
+
+def _fields_of(value: Any) -> str:
+    """Say which fields a record has."""
+    if isinstance(value, dict):
+        return f"has the fields {', '.join(map(repr, value))}"
+    names = getattr(value, "_fields", None) or [each.name for each in _dataclass_fields(value)]
+    if not names and (isinstance(value, tuple | list) or hasattr(value, "_values")):
+        return f"has the fields 0 to {len(value) - 1}" if len(value) else "has no fields"
+    return f"has the fields {', '.join(map(repr, names))}" if names else "is a single value, which has field 0 only"
+
+
+def _dataclass_fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else ()
+
+
 @dataclass(frozen=True)
-class SumField:
+class SumField(OfFields):
     """Add up a field, keep the first record's others."""
 
     position: int | str
@@ -816,7 +873,7 @@ class SumField:
 
 
 @dataclass(frozen=True)
-class ExtremeField:
+class ExtremeField(OfFields):
     """Keep the smallest or largest value of a field, and the first record's others."""
 
     position: int | str
@@ -835,7 +892,7 @@ class ExtremeField:
 
 
 @dataclass(frozen=True)
-class ExtremeRecord:
+class ExtremeRecord(OfFields):
     """Keep the whole record with the smallest or largest field, the first one on ties."""
 
     position: int | str
@@ -859,7 +916,7 @@ FOLDS = ("first", "last", "max", "min", "sum")
 
 
 @dataclass(frozen=True)
-class ReduceFields:
+class ReduceFields(OfFields):
     """Reduce each named field by its fold; the other fields are those of the first record.
 
     >>> of_orders = ReduceFields.of({"amount": "sum", "at": "max"})

@@ -14,6 +14,7 @@ from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import (
     GLOBALS,
     KIND,
+    Conditions,
     MissingResults,
     UserFunction,
     changes_globals,
@@ -84,6 +85,7 @@ class _PerRecord:
             fusable=True,
             keeps_type=self.kind is ResultKind.FILTER,
             catching=partial(CatchingMap, self.function, self.kind),
+            side_functions=(),
         )
 
     def build(self) -> Operator:
@@ -140,6 +142,10 @@ class MapLogic(UserFunctionOperator):
 class FilterLogic(UserFunctionOperator):
     """Keeps timestamps."""
 
+    def __init__(self, function: UserFunction) -> None:
+        super().__init__(function)
+        self.conditions = Conditions(self.call, self._warn)
+
     def open(self) -> None:
         """Open the user's function, and look whether it can keep a record."""
         super().open()
@@ -150,6 +156,8 @@ class FilterLogic(UserFunctionOperator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Filter a block."""
         keep, rest = self.call, iter(values)
+        if self.conditions.awaited:
+            keep = self._looked_at
         if timestamps is None:
             kept, stamps = [value for value in rest if keep(value)], None
         else:
@@ -158,9 +166,22 @@ class FilterLogic(UserFunctionOperator):
         if kept:
             self.output.emit(kept, stamps)
 
+    def _warn(self, kind: str, text: str) -> None:
+        self.context.warn(kind, text)
+
+    def _looked_at(self, value: Any) -> Any:
+        return self.conditions.look_at(self.call(value))
+
 
 class FlatMapLogic(UserFunctionOperator):
     """What comes of a record carries its timestamp."""
+
+    def open(self) -> None:
+        """Open the user's function, and look whether it can give a record."""
+        super().open()
+        warning = without_return(self.call, "Yield or return the results.", "returns nothing, so no record comes of it")
+        if warning is not None:
+            self.context.warn(KIND, warning)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Expand a block."""

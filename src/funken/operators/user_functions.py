@@ -7,13 +7,14 @@ function or bound method, so that calling it costs nothing extra.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import CodeType, CoroutineType, GeneratorType, MethodType
+from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import Any, TypeVar
 
-from funken.columnar.bytecode import changes_of_globals, returns_only_none
+from funken.columnar.bytecode import changes_of_names, gives_conditions, returns_only_none
 from funken.dataclass import dataclass
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.operator_state import prepare
@@ -94,6 +95,12 @@ KIND = "no results"
 GLOBALS = "global variables"
 _REMEDY = "Return the result, or use for_each() for a function that is called for its effect."
 _UNFINISHED = (GeneratorType, CoroutineType)
+_NO_RECORDS: dict[type, str] = {
+    GeneratorType: "Return list(...) of it, or use flat_map().",
+    CoroutineType: "Await it in an AsyncFunction.",
+    MethodType: "Call it: put () behind its name.",
+    BuiltinMethodType: "Call it: put () behind its name.",
+}
 _SEVERAL = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -117,13 +124,15 @@ def without_return(
 
 
 def changes_globals(call: Callable[..., Any]) -> str | None:
-    """Return the warning for a function that assigns a global variable, or appends to a global list; else ``None``.
+    """Return the warning for a function that changes a variable or collection of the program around it; else ``None``.
+
+    The default value of a parameter is one, too: all calls in a worker share it.
 
     >>> seen = []
     >>> def remember(value):
     ...     seen.append(value)
     ...     return value
-    >>> "appends to 'seen', of which each worker has a copy" in changes_globals(remember)
+    >>> "changes 'seen', of which each worker has a copy" in changes_globals(remember)
     True
     >>> changes_globals(str.split)
     """
@@ -131,16 +140,77 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return None
-    known = getattr(function, "__globals__", {})
-    for does, name, line in changes_of_globals(code):
-        if does == "assigns" or isinstance(known.get(name), list):
+    defaults = function.__defaults__ or ()
+    parameters = code.co_varnames[: code.co_argcount]
+    known = {
+        **getattr(function, "__globals__", {}),
+        **{name: _content(cell) for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False)},
+        **dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)),
+    }
+    for does, name, line in changes_of_names(code):
+        if does == "assigns" or isinstance(known.get(name), _COLLECTIONS):
             place = f"{os.path.basename(code.co_filename)}, line {line}"
-            how = f"{does} {name!r}" if does == "assigns" else f"{does} to {name!r}"
             return (
-                f"its function {code.co_name!r} ({place}) {how}, of which each worker has a copy: the program's own stays as "
-                "it is. Emit what is wanted, take it with execute_and_collect(), or count with a metric."
+                f"its function {code.co_name!r} ({place}) {does} {name!r}, of which each worker has a copy, and no checkpoint: "
+                "the program's own stays as it is. Emit what is wanted, keep it in a state (key_by() and a "
+                "KeyedProcessFunction), or count with a metric."
             )
     return None
+
+
+_COLLECTIONS = (list, dict, set, bytearray, deque)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is not assigned yet
+        return None
+
+
+class Conditions:
+    """Looks at the first results of a filter: those that are true whatever they say are warned of, once.
+
+    >>> found = []
+    >>> conditions = Conditions(lambda word: "no", lambda kind, text: found.append(text))
+    >>> conditions.look_at("no"), found[0][-116:]
+    ('no', "returned the str 'no', not True or False: every str but the empty one is true. Return a condition, or bool() of it.")
+    """
+
+    def __init__(self, call: Callable[..., Any], warn: Callable[[str, str], None]) -> None:
+        code = getattr(getattr(call, "__func__", call), "__code__", None)
+        self._code: CodeType | None = code
+        self._warn = warn
+        self._left = 0 if code is not None and gives_conditions(code) else _LOOKED_AT
+
+    @property
+    def awaited(self) -> bool:
+        """Whether results are still looked at."""
+        return self._left > 0
+
+    def look_at(self, result: Any) -> Any:
+        """Return a result as it is."""
+        self._left -= 1
+        if self._left >= 0 and isinstance(result, _NO_CONDITIONS):
+            self._left = 0
+            kind, code = type(result).__name__, self._code
+            place = (
+                ""
+                if code is None
+                else f" {code.co_name!r} ({os.path.basename(code.co_filename)}, line {code.co_firstlineno})"
+            )
+            which = f"every {kind} but the empty one is true. Return a condition, or bool() of it."
+            if isinstance(result, _CALLABLES):
+                which = f"a {kind} is always true. Call it, with ()."
+            elif isinstance(result, _UNFINISHED):
+                which = f"a {kind} is always true. Return a condition."
+            self._warn(KIND, f"its function{place} returned the {kind} {result!r:.60}, not True or False: {which}")
+        return result
+
+
+_LOOKED_AT = 100
+_CALLABLES = (MethodType, BuiltinMethodType, FunctionType, type)
+_NO_CONDITIONS = (str, bytes, list, tuple, dict, set, *_CALLABLES, *_UNFINISHED)
 
 
 class MissingResults:
@@ -152,15 +222,10 @@ class MissingResults:
 
     def goes_on(self, results: Sequence[Any]) -> bool:
         """Look at the results of a block; return False if there is nothing more to watch."""
-        if results and type(results[0]) in _UNFINISHED:
-            kind = type(results[0]).__name__
+        if results and type(results[0]) in _NO_RECORDS:
+            kind = type(results[0])
             raise TypeError(
-                f"the function of a map returned a {kind}, which is no record. "
-                + (
-                    "Return list(...) of it, or use flat_map()."
-                    if kind == "generator"
-                    else "Await it in an AsyncFunction."
-                )
+                f"the function of a map returned a {kind.__name__}, which is no record. {_NO_RECORDS[kind]}"
             )
         if any(result is not None for result in results):
             return False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from funken import extras
 from funken.api.functions import as_user_function
+from funken.api.streams.family import Suggesting
 from funken.api.streams.settings import OperatorSettings, type_of
 from funken.connectors.sink import Sink
 from funken.errors import InvalidProgram, JobCancelled
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _FRAMES = ("connectors.dataframes.sink", "spark.frames")
 
 
-class DataStreamSink(OperatorSettings):
+class DataStreamSink(OperatorSettings, Suggesting):
     """A sink of the program, to be named and configured; it runs when the environment's ``execute`` is called.
 
     >>> from funken.testing import local
@@ -43,6 +44,8 @@ class DataStreamSink(OperatorSettings):
     >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
     [('collection', 1), ('to the terminal', 2)]
     """
+
+    _to_streams = "a sink ends one: call it on the stream before the sink"
 
     def __init__(self, environment: StreamExecutionEnvironment, node: Node) -> None:
         self._environment = environment

@@ -19,6 +19,7 @@ from funken.api.functions import (
     SumField,
     as_user_function,
     check_position,
+    check_result,
 )
 from funken.api.streams.family import OfStreams, family
 from funken.api.streams.settings import type_of, typed
@@ -92,6 +93,8 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
     >>> windows.min_by(1).execute_and_collect(limit=1), windows.max_by(1).execute_and_collect(limit=1)
     ([('tea', 1, 'wed')], [('tea', 7, 'tue')])
     """
+
+    _to_streams = "reduce(), aggregate(), apply() or process() makes one of the windows"
 
     _all = False
 
@@ -200,6 +203,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         check_methods(function, Function, "aggregate()")
         for name in methods:
             check_function(getattr(function, name), name, "aggregate()")
+            check_result(getattr(function, name), name, "aggregate()")
         rich = hasattr(function, "open") and hasattr(function, "close")
         return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
 

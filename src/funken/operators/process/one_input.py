@@ -24,7 +24,7 @@ from funken.operators.process.contexts import KeyedContext, OnTimerContext, Proc
 from funken.operators.results import FEW, MANY, Results, Stride
 from funken.operators.stateless import CatchingMap, ResultKind
 from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import KIND, UserFunction, without_return
+from funken.operators.user_functions import GLOBALS, KIND, Conditions, UserFunction, changes_globals, without_return
 from funken.state.keyed import NO_KEY
 from funken.state.keys.normal import PLAIN, normal_key
 from funken.types.callables import check_several
@@ -142,8 +142,11 @@ class ProcessOperator(Operator):
         self._results.configure(context)
 
     def open(self) -> None:
-        """Open the user's function."""
+        """Open the user's function; warn of one that changes what workers have copies of."""
         self._function.open(self.context)
+        warning = changes_globals(self._per_record())
+        if warning is not None:
+            self.context.warn(GLOBALS, warning)
 
     def close(self) -> None:
         """Close the user's function."""
@@ -308,7 +311,7 @@ class Process:
     @property
     def traits(self) -> OperatorTraits:
         """A function per record."""
-        return OperatorTraits(catching=lambda: self)
+        return OperatorTraits(catching=lambda: self, side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -339,7 +342,7 @@ class KeyedProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The key."""
-        return OperatorTraits(keys=(self.key,), catching=lambda: self)
+        return OperatorTraits(keys=(self.key,), catching=lambda: self, side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -419,7 +422,11 @@ class KeyedMapLogic(ProcessOperator):
         super().__init__(spec.function)
         self._kind = spec.kind
         self._key = spec.key.bind() if isinstance(spec, KeyedMap) else None
-        self._process = _ADAPTERS[spec.kind](spec.function.bind())
+        call = spec.function.bind()
+        if spec.kind is ResultKind.FILTER:
+            self._process = _filter(call, Conditions(call, self._warn))
+        else:
+            self._process = _ADAPTERS[spec.kind](call)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -431,6 +438,9 @@ class KeyedMapLogic(ProcessOperator):
         """Open the user's function; warn of one that forgot its ``return``."""
         super().open()
         warn_of(self._function, self._kind, self.context)
+
+    def _warn(self, kind: str, text: str) -> None:
+        self.context.warn(kind, text)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
@@ -455,11 +465,17 @@ def _flat_map(call: Callable[[Any], Any]) -> ElementFunction:
     return lambda value, context: call(value)
 
 
-def _filter(call: Callable[[Any], Any]) -> ElementFunction:
-    return lambda value, context: (value,) if call(value) else None
+def _filter(call: Callable[[Any], Any], conditions: Conditions) -> ElementFunction:
+    def kept(value: Any, context: ProcessContext) -> Iterable[Any] | None:
+        found = call(value)
+        if conditions.awaited:
+            conditions.look_at(found)
+        return (value,) if found else None
+
+    return kept
 
 
-_ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map, ResultKind.FILTER: _filter}
+_ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map}
 
 
 __all__ = [

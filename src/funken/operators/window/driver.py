@@ -19,6 +19,7 @@ from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.operators.window.functions import WindowEmitter
 from funken.operators.window.spec import one_key
+from funken.operators.wrappers import check_of_first
 from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.state.keys.normal import normal_keys
 from funken.windowing.assigners import MergingWindowAssigner
@@ -75,6 +76,8 @@ class WindowDriver(Operator):
         self.emitter = WindowEmitter(self, self.contents, spec.contents.many, spec.function, merging)
         self.windows = spec.windows(self)
         self.use(spec.arrays(self))
+        function = getattr(spec.contents, "function", None)
+        self._check = None if function is None else check_of_first(function)
 
     def use(self, arrays: Any) -> None:
         """Take blocks of columns with ``arrays`` (``WindowArrays``), if there are some."""
@@ -119,6 +122,9 @@ class WindowDriver(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Add records one by one."""
+        if self._check is not None and len(values):
+            check, self._check = self._check, None
+            check(values[0])
         if self.arrays is not None:
             self.arrays.give_back()
         self.windows.add(values, timestamps)
@@ -127,7 +133,8 @@ class WindowDriver(Operator):
         """Add a block in the form in which it came, if it can be."""
         if self.arrays is not None and self.arrays.take(block):
             return
-        if type(block) is not TupleBlock or not self.windows.add_fields(block):
+        by_record = self._check is not None or type(block) is not TupleBlock
+        if by_record or not self.windows.add_fields(block):
             self.process(*block.rows())
 
     def keys(self, values: Values) -> list[Any]:

@@ -33,6 +33,8 @@ class FusedOperators:
         self._writer = writer
         self._inlining = inlining
         self._keeps_stamps = all(isinstance(operator, MapLogic) for operator in operators)
+        #: the filters at whose first results the loops look
+        self._looked_at = [each for each in operators if isinstance(each, FilterLogic) and each.conditions.awaited]
         #: the variables that hold what is appended of tuples that go to the writer field by field; none: records go as they are
         self._fields = [] if writer is None else self._fields_to(writer)
         self._spread: Callable[..., None] | None = None
@@ -56,6 +58,10 @@ class FusedOperators:
             results, stamps = self._loop(True)(values, timestamps)
             if results:
                 self._emit(results, stamps)
+
+        if self._looked_at and not any(each.conditions.awaited for each in self._looked_at):
+            self._looked_at = []
+            self._loops.clear()
 
     def _emit(self, results: list[Any], timestamps: Timestamps) -> None:
         last = self.last
@@ -133,7 +139,10 @@ class FusedOperators:
                     if new:  # on one line, for it is one step of which errors may be
                         text.line("; ".join(new), step)
                 case FilterLogic():
-                    text.line(f"if not {step.expression}: continue", step)
+                    condition = step.expression
+                    if operator in self._looked_at:
+                        condition = f"{text.name(f'look_at{number}', operator.conditions.look_at)}({condition})"
+                    text.line(f"if not {condition}: continue", step)
                 case FlatMapLogic():
                     text.line(f"made = {step.expression}", step)
                     text.line("if made is None: continue")
