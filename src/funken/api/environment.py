@@ -15,7 +15,7 @@ from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecuti
 from funken.api.reading import ReadShortcuts
 from funken.api.streams.family import StaysHere
 from funken.api.streams.settings import positive
-from funken.api.streams.stream import DataStream
+from funken.api.streams.stream import STRATEGIES, DataStream
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
@@ -26,7 +26,7 @@ from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.plan.unexecuted import warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import S, check_collection
+from funken.types.callables import S, check_collection, check_kind
 from funken.types.convert import converter
 from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
@@ -206,8 +206,9 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         >>> numbers.process(lambda n, ctx: [(n, ctx.timestamp())]).execute_and_collect(limit=3)
         [(1, 1000), (2, 2000), (3, 3000)]
         """
-        if not isinstance(source, Source):
-            raise TypeError(f"from_source() needs a Source, but got {source!r}")
+        check_kind(source, Source, "from_source()", "from_collection() reads a list, read_text_file() a file.")
+        if watermark_strategy is not None:
+            check_kind(watermark_strategy, WatermarkStrategy, "from_source()", STRATEGIES)
         node = self.graph.add(
             name=source_name,
             kind=f"source {type(source).__name__}",
@@ -313,6 +314,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         ...
         funken.errors.InvalidProgram: runtime mode BATCH cannot run unbounded sources, but 'endless' never ends. Use ...
         """
+        check_kind(execution_mode, RuntimeExecutionMode, "set_runtime_mode()", "Give RuntimeExecutionMode.BATCH, say.")
         self._configuration.set(config.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -387,6 +389,8 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     def _submit(self, name: str | None) -> JobClient:
         from funken.api.jobs.client import JobClient
 
+        if name is not None:
+            check_kind(name, str, "execute()", "Its argument is the name of the job.")
         runner, target = self._submission(name).runner()
         return JobClient(self.job(name, runner, hold=target == "batch"), runner, served=target != "local")
 

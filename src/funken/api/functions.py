@@ -44,6 +44,7 @@ from funken.types.callables import (
     check_arguments,
     check_function,
     check_methods,
+    fields_of,
 )
 
 
@@ -351,7 +352,12 @@ def _as_user_function(function: object, method: str, role: str) -> UserFunction:
         return UserFunction(function, method, rich)
     if callable(function):
         return UserFunction(function)
-    raise TypeError(f"{role} needs a function, or an object with a method {method}(), but got {function!r}")
+    remedy = "Give a function, such as lambda record: record, and do not call it."
+    if method == "get_key" and isinstance(function, str | int):
+        remedy = f"Write lambda record: record[{function!r}]."
+    raise TypeError(
+        f"{role} needs a function, or an object with a method {method}(), but got {function!r:.100}. {remedy}"
+    )
 
 
 # ---- Function objects for two streams: connected ones, a broadcast one beside another, and joined ones.
@@ -822,29 +828,16 @@ class OfFields:
             try:
                 field = get_field(value, position)
             except (LookupError, AttributeError, TypeError):
+                has = fields_of(value) or "is a single value, which has field 0 only"
                 raise InvalidProgram(
-                    f"{fold!r} needs field {position!r}, but {value!r:.100} ({type(value).__name__}) {_fields_of(value)}. Name "
-                    "one of its fields, or make records that have the field with map() before."
+                    f"{fold!r} needs field {position!r}, but {value!r:.100} ({type(value).__name__}) {has}. Name one of its "
+                    "fields, or make records that have the field with map() before."
                 ) from None
             if fold == "sum" and isinstance(field, str | bytes):
                 raise InvalidProgram(
                     f"'sum' adds numbers, but field {position!r} of {value!r:.100} is the {type(field).__name__} {field!r:.40}. "
                     "Name another field, convert it with map() before, or put texts together with reduce()."
                 )
-
-
-def _fields_of(value: Any) -> str:
-    """Say which fields a record has."""
-    if isinstance(value, dict):
-        return f"has the fields {', '.join(map(repr, value))}"
-    names = getattr(value, "_fields", None) or [each.name for each in _dataclass_fields(value)]
-    if not names and (isinstance(value, tuple | list) or hasattr(value, "_values")):
-        return f"has the fields 0 to {len(value) - 1}" if len(value) else "has no fields"
-    return f"has the fields {', '.join(map(repr, names))}" if names else "is a single value, which has field 0 only"
-
-
-def _dataclass_fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else ()
 
 
 @dataclass(frozen=True)

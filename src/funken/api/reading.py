@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from funken.errors import InvalidProgram
 from funken.types.callables import T
@@ -183,7 +183,7 @@ class ReadShortcuts:
         from funken.connectors.files.line_files import StreamFormat
         from funken.connectors.files.source import FileSource
 
-        paths = [path] if isinstance(path, str | os.PathLike) else [*path]
+        paths: list[Any] = [path] if isinstance(path, str) or not isinstance(path, Iterable) else [*path]
         if not all(isinstance(each, str | os.PathLike) for each in paths):
             raise InvalidProgram(f"{who} needs a path or several paths, but got {path!r}.")
         builder = FileSource.for_format(form or StreamFormat.text_line_format(), *paths)

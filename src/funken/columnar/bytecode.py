@@ -247,6 +247,25 @@ def _augmented(found: list[dis.Instruction], number: int) -> dis.Instruction | N
     return next((each for each in reversed(found[: at - 1]) if each.opname in ("LOAD_GLOBAL", "LOAD_DEREF")), None)
 
 
+def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
+    """Yield the attributes of its first argument that a method changes in place, with the lines.
+
+    >>> def count(self, value):
+    ...     self.total += value
+    ...     self.last = value
+    >>> [name for name, _ in counted_in_self(count.__code__)]
+    ['total']
+    """
+    found = list(dis.get_instructions(code))
+    for number, step in enumerate(found):
+        in_place = step.opname == "STORE_ATTR" and found[number - 1].opname == "SWAP"
+        if in_place and found[number - 2].opname == "BINARY_OP" and found[number - 2].argrepr.endswith("="):
+            copies = (at for at in range(number - 3, 0, -1) if found[at].opname == "COPY")
+            held = found[next(copies, 0) - 1]
+            if held.opname.startswith("LOAD_FAST") and held.argval == code.co_varnames[0]:
+                yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
+
+
 def gives_conditions(code: CodeType) -> bool:
     """Whether each result of a function is the outcome of a comparison, or a constant: so it is no text.
 
@@ -328,7 +347,7 @@ def reason_of(name: str, value: Any) -> str:
 
 
 __all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "changes_of_names", "ends_loops_twice",
-    "gives_conditions", "goes_on",
-    "is_followed", "is_generator", "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
+    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "changes_of_names", "counted_in_self",
+    "ends_loops_twice", "gives_conditions", "goes_on", "is_followed", "is_generator", "is_plain", "is_plain_generator",
+    "names_changed", "operations", "positions", "reason_of",
 ]  # fmt: skip

@@ -16,12 +16,12 @@ from funken.operators.user_functions import (
     KIND,
     Conditions,
     MissingResults,
+    Several,
     UserFunction,
     changes_globals,
     late_operator,
     without_return,
 )
-from funken.types.callables import check_several
 
 
 class UserFunctionOperator(Operator):
@@ -41,6 +41,10 @@ class UserFunctionOperator(Operator):
     def close(self) -> None:
         """Close the user's function."""
         self._function.close()
+
+    def warn(self, kind: str, text: str) -> None:
+        """Give a warning, once there is a context."""
+        self.context.warn(kind, text)
 
 
 class ResultKind(enum.Enum):
@@ -144,7 +148,7 @@ class FilterLogic(UserFunctionOperator):
 
     def __init__(self, function: UserFunction) -> None:
         super().__init__(function)
-        self.conditions = Conditions(self.call, self._warn)
+        self.conditions = Conditions(self.call, self.warn)
 
     def open(self) -> None:
         """Open the user's function, and look whether it can keep a record."""
@@ -166,15 +170,16 @@ class FilterLogic(UserFunctionOperator):
         if kept:
             self.output.emit(kept, stamps)
 
-    def _warn(self, kind: str, text: str) -> None:
-        self.context.warn(kind, text)
-
     def _looked_at(self, value: Any) -> Any:
         return self.conditions.look_at(self.call(value))
 
 
 class FlatMapLogic(UserFunctionOperator):
     """What comes of a record carries its timestamp."""
+
+    def __init__(self, function: UserFunction) -> None:
+        super().__init__(function)
+        self.check = Several(self.warn)
 
     def open(self) -> None:
         """Open the user's function, and look whether it can give a record."""
@@ -193,7 +198,7 @@ class FlatMapLogic(UserFunctionOperator):
                 made = call(value)
                 if made is not None:
                     if type(made) is not list and type(made) is not GeneratorType:
-                        check_several(made)
+                        self.check(made)
                     extend(made)
             if results:
                 self.output.emit(results, None)
@@ -203,7 +208,7 @@ class FlatMapLogic(UserFunctionOperator):
             made = call(value)
             if made is not None:
                 if type(made) is not list and type(made) is not GeneratorType:
-                    check_several(made)
+                    self.check(made)
                 before = len(results)
                 extend(made)
                 stamps.extend([at] * (len(results) - before))

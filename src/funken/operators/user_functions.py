@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import Any, TypeVar
 
-from funken.columnar.bytecode import changes_of_names, gives_conditions, returns_only_none
+from funken.columnar.bytecode import changes_of_names, counted_in_self, gives_conditions, returns_only_none
 from funken.dataclass import dataclass
 from funken.operators.context import OperatorContext, RuntimeContext
 from funken.operators.operator_state import prepare
+from funken.types.callables import check_several, fields_of
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,45 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
     return None
 
 
+def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of a process function, as kind and text; ``call`` is what handles a record."""
+    changed = changes_globals(call)
+    if changed is not None:
+        yield GLOBALS, changed
+    on_timer = getattr(type(target), "on_timer", None)
+    kept = None if on_timer is None or hasattr(target, "snapshot_state") else _kept_in_self(call)
+    if kept is not None:
+        yield "attributes", kept
+    if on_timer is not None and not on_timer.__module__.startswith("funken."):
+        return
+    silent = without_return(call, "Yield the results.", "yields nothing, so no record comes of it")
+    if silent is not None:
+        yield KIND, silent
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is not None and on_timer is not None and not _TIMERS.isdisjoint(code.co_names):
+        place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+        remedy = "Define on_timer(self, timestamp, ctx): without it, nothing happens when they fire."
+        yield (
+            "timers",
+            f"its function {code.co_name!r} ({place}) registers timers, but there is no on_timer(). {remedy}",
+        )
+
+
+def _kept_in_self(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a function of keys that counts in an attribute; else ``None``."""
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is None:
+        return None
+    for name, line in counted_in_self(code):
+        place = f"{os.path.basename(code.co_filename)}, line {line}"
+        return (
+            f"its function {code.co_name!r} ({place}) changes self.{name}, which all keys of a subtask share, and no checkpoint "
+            "has. Keep it per key in a state: get_state() in open()."
+        )
+    return None
+
+
+_TIMERS = {"register_event_time_timer", "register_processing_time_timer"}
 _COLLECTIONS = (list, dict, set, bytearray, deque)
 
 
@@ -211,6 +252,93 @@ class Conditions:
 _LOOKED_AT = 100
 _CALLABLES = (MethodType, BuiltinMethodType, FunctionType, type)
 _NO_CONDITIONS = (str, bytes, list, tuple, dict, set, *_CALLABLES, *_UNFINISHED)
+
+
+def hint_of(error: BaseException, record: Any = None) -> str:
+    """Return what to do about an exception of a function, where a usual mistake raises it; else ``""``.
+
+    >>> def hint(function, record):
+    ...     try:
+    ...         function(record)
+    ...     except Exception as error:
+    ...         return hint_of(error, record)
+    >>> hint(lambda record: record.name, {"name": "ann"}), hint(lambda record: record[2], ("a", 1))
+    ("A field of a dict is an item: write record['name'].", 'The record has the fields 0 to 1.')
+    >>> hint(lambda word: word.upper.strip(), "to")
+    'upper is a method: call it, with ().'
+    """
+    if isinstance(error, AttributeError) and error.name is not None:
+        return _hint_of_attribute(error.obj, error.name, record)
+    has = fields_of(record)
+    text = str(error)
+    if isinstance(error, LookupError) and has and "no field" not in text:
+        return f"The record {has}."
+    if not isinstance(error, TypeError):
+        return ""
+    if "State'" in text:
+        return "A state is read with value() or get(), and written with update() or add()."
+    if "'NoneType'" in text:
+        return (
+            "None may be a state that was never updated, ctx.timestamp() of a record without one, a missing field, or the "
+            "result of a function without return."
+        )
+    if "not subscriptable" in text and hasattr(record, "__dict__"):
+        return (
+            f"A field of a {type(record).__name__} is an attribute: write record.name. The record {has}." if has else ""
+        )
+    return f"The record {has}." if "indices must be" in text and has else ""
+
+
+def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
+    if isinstance(owner, MethodType | BuiltinMethodType | FunctionType):
+        return f"{owner.__name__} is a method: call it, with ()."
+    if name == "collect":
+        return "There is no collector: yield the results."
+    if owner is None:
+        return hint_of(TypeError("'NoneType'"))
+    if isinstance(owner, dict) and name in owner:
+        return f"A field of a dict is an item: write record[{name!r}]."
+    if name in _OF_STATES and isinstance(owner, int | float | str | list | dict | tuple):
+        return "A state is written with update(): an assignment to its attribute replaces the state itself."
+    if hasattr(owner, "open") and hasattr(owner, "close"):
+        near = get_close_matches("open", vars(type(owner)), 1, 0.7)
+        typo = f" It defines {near[0]}(), not open()." if near and near[0] != "open" else ""
+        return f"Set self.{name} in open(self, runtime_context), or in __init__().{typo}"
+    near = get_close_matches(name, [each for each in dir(owner) if not each.startswith("_")], 1, 0.7)
+    if near:
+        return f"Did you mean {near[0]}?"
+    has = fields_of(owner)
+    return f"The {'record' if owner is record else type(owner).__name__} {has}." if has else ""
+
+
+_OF_STATES = {"value", "update", "add", "get", "clear"}
+
+
+class Several:
+    """Checks results of which there may be several, and warns once of a tuple that looks like one record.
+
+    >>> found = []
+    >>> check = Several(lambda kind, text: found.append(text))
+    >>> check(("a", "b")), check(("to", 1)), check(("be", 2)), len(found)
+    (None, None, None, 1)
+    """
+
+    __slots__ = ("_told", "_warn")
+
+    def __init__(self, warn: Callable[[str, str], None]) -> None:
+        self._warn = warn
+        self._told = False
+
+    def __call__(self, made: Any) -> None:
+        """Raise ``TypeError`` for one record that would be taken apart."""
+        if type(made) is tuple and not self._told and len(set(map(type, made))) > 1:
+            self._told = True
+            self._warn(
+                "tuples",
+                f"its function returned the tuple {made!r:.60}, which is taken for {len(made)} results. Return [(...)], or yield "
+                "the tuple, if it is one record.",
+            )
+        check_several(made)
 
 
 class MissingResults:

@@ -104,7 +104,8 @@ def written(node: Node) -> dict[str, OutputTag[Any]] | None:
     if traits.side_functions is None:
         return None
     found: dict[str, OutputTag[Any]] = {}
-    for tag in (traits.late_tag, node.on_error and node.on_error.side_output):
+    failed = None if node.on_error is None else node.on_error.side_output
+    for tag in (traits.late_tag, failed):
         if tag is not None:
             found[tag] = OutputTag(tag)
     try:

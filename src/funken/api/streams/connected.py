@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def two_inputs(first: DataStream[Any], second: DataStream[Any]) -> tuple[NodeInput, ...]:
     """Return the inputs of an operator that reads two streams."""
     if first._environment is not second._environment:
-        raise InvalidProgram("only streams of one environment can be connected")
+        raise InvalidProgram("only streams of one environment can be connected: read both sources with one env.")
     return first._inputs + tuple(replace(i, index=1) for i in second._inputs)
 
 

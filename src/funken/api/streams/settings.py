@@ -29,7 +29,7 @@ from funken.plan.nodes import (
     Rescale,
     Shuffle,
 )
-from funken.types.callables import Generic, R, S, T_co
+from funken.types.callables import Generic, R, S, T_co, check_kind
 from funken.types.info import TypeInformation, declared
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class OperatorSettings:
 
     def name(self, name: str) -> Self:
         """Name the operator, for logs, errors, ``explain()`` and the web UI."""
+        check_kind(name, str, "name()")
         return self._change("name()", name=name)
 
     def uid(self, uid: str) -> Self:
@@ -85,6 +86,7 @@ class OperatorSettings:
         Without one the id follows from the operator's place in the program, and is another when the program changes.
         Raises ``InvalidProgram`` (when the job starts) if two operators have the same.
         """
+        check_kind(uid, str, "uid()")
         return self._change("uid()", uid=uid)
 
     def set_description(self, description: str) -> Self:

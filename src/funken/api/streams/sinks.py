@@ -18,7 +18,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.traits import traits_of
 from funken.plan.nodes import Node, NodeInput
-from funken.types.callables import Generic, T_co
+from funken.types.callables import Generic, T_co, check_kind
 from funken.types.convert import ArrowSchema, ArrowTable
 
 if TYPE_CHECKING:
@@ -97,8 +97,10 @@ class StreamEnds(Generic[T_co]):
         ...     [path.read_text().split() for path in Path(folder).rglob("part-*")]
         [['to', 'be']]
         """
-        if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
+        remedy = (
+            "Use for_each() for a function, print() to print, FileSink.for_row_format(path, encoder).build() for files."
+        )
+        check_kind(sink, Sink, "sink_to()", remedy)
         return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
 
     add_sink = sink_to

@@ -22,7 +22,7 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.plan.sides import place_of_program
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_stream
+from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_kind, check_stream
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
 from funken.windowing.assigners import GlobalWindows
 
@@ -51,6 +51,13 @@ if TYPE_CHECKING:
     from funken.operators.process.contexts import ProcessContext
     from funken.windowing.assigners import WindowAssigner
     from funken.windowing.windows import GlobalWindow
+
+
+STRATEGIES = (
+    "Give WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record.time), say, or "
+    "for_bounded_out_of_orderness('5 s')."
+)
+"""What is said where a strategy is missing."""
 
 
 class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
@@ -247,7 +254,9 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         for stream in streams:
             check_stream(stream, "union()", DataStream)
             if stream._environment is not self._environment:
-                raise InvalidProgram("union() joins streams of one environment only")
+                raise InvalidProgram(
+                    "union() joins streams of one environment only: read the other source with the same env too."
+                )
             inputs += tuple(replace(i, index=0) for i in stream._inputs)
         return DataStream(self._environment, inputs)
 
@@ -290,10 +299,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> longer.get_side_output(short).execute_and_collect(limit=1)
         ['to']
         """
-        if not isinstance(output_tag, OutputTag):
-            raise TypeError(
-                f"get_side_output() takes an OutputTag, but got {output_tag!r}: OutputTag({str(output_tag)!r}) is one."
-            )
+        check_kind(output_tag, OutputTag, "get_side_output()", f"Give OutputTag({output_tag!r}).")
         node = self._node("get_side_output()")
         typed_side(self, output_tag)
         return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id, place=place_of_program()),))
@@ -308,6 +314,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> stamped.process(lambda e, ctx: [(e[0], ctx.timestamp())]).execute_and_collect(limit=2)
         [('a', 5), ('b', 7)]
         """
+        check_kind(watermark_strategy, WatermarkStrategy, "assign_timestamps_and_watermarks()", STRATEGIES)
         return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
 
     def window_all(self, window_assigner: WindowAssigner[T_co, W]) -> AllWindowedStream[T_co, W]:

@@ -24,10 +24,17 @@ from funken.operators.process.contexts import KeyedContext, OnTimerContext, Proc
 from funken.operators.results import FEW, MANY, Results, Stride
 from funken.operators.stateless import CatchingMap, ResultKind
 from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import GLOBALS, KIND, Conditions, UserFunction, changes_globals, without_return
+from funken.operators.user_functions import (
+    GLOBALS,
+    KIND,
+    Conditions,
+    UserFunction,
+    changes_globals,
+    warnings_of,
+    without_return,
+)
 from funken.state.keyed import NO_KEY
 from funken.state.keys.normal import PLAIN, normal_key
-from funken.types.callables import check_several
 from funken.types.copying import IMMUTABLE
 
 # ---- What becomes of a record whose function raises: the job fails, or the record is skipped, or it goes to a side
@@ -144,9 +151,11 @@ class ProcessOperator(Operator):
     def open(self) -> None:
         """Open the user's function; warn of one that changes what workers have copies of."""
         self._function.open(self.context)
-        warning = changes_globals(self._per_record())
-        if warning is not None:
-            self.context.warn(GLOBALS, warning)
+        for kind, warning in self._warnings():
+            self.context.warn(kind, warning)
+
+    def _warnings(self) -> Iterable[tuple[str, str]]:
+        return warnings_of(self._function.target, self._per_record())
 
     def close(self) -> None:
         """Close the user's function."""
@@ -220,7 +229,7 @@ class ProcessOperator(Operator):
             made = call(value, context)
             if made is not None:
                 if type(made) is not list and type(made) is not GeneratorType:
-                    check_several(made)
+                    results.check(made)
                 for result in made:
                     kind = type(result)
                     if kind is tuple:
@@ -434,10 +443,10 @@ class KeyedMapLogic(ProcessOperator):
         self._process = guarded(self._process, context)
         self._context = ProcessContext(self, self._results)
 
-    def open(self) -> None:
-        """Open the user's function; warn of one that forgot its ``return``."""
-        super().open()
-        warn_of(self._function, self._kind, self.context)
+    def _warnings(self) -> Iterable[tuple[str, str]]:
+        call = self._function.bind()
+        changed, silent = changes_globals(call), without_return(call) if self._kind is ResultKind.MAP else None
+        return [(kind, text) for kind, text in ((GLOBALS, changed), (KIND, silent)) if text is not None]
 
     def _warn(self, kind: str, text: str) -> None:
         self.context.warn(kind, text)
@@ -445,13 +454,6 @@ class KeyedMapLogic(ProcessOperator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
         self._run(self._process, self._context, values, timestamps, self._key)
-
-
-def warn_of(function: UserFunction, kind: ResultKind, context: OperatorContext) -> None:
-    """Warn of a function of ``map`` whose code returns nothing."""
-    warning = without_return(function.bind()) if kind is ResultKind.MAP else None
-    if warning is not None:
-        context.warn(KIND, warning)
 
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
@@ -495,5 +497,4 @@ __all__ = [
     "TimerOperator",
     "guarded",
     "process_call",
-    "warn_of",
 ]

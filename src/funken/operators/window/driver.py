@@ -17,12 +17,14 @@ from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.user_functions import KIND
 from funken.operators.window.functions import WindowEmitter
 from funken.operators.window.spec import one_key
 from funken.operators.wrappers import check_of_first
 from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.state.keys.normal import normal_keys
 from funken.windowing.assigners import MergingWindowAssigner
+from funken.windowing.triggers import NeverTrigger
 
 if TYPE_CHECKING:
     from funken.operators.window.spec import WindowSpec
@@ -110,6 +112,21 @@ class WindowDriver(Operator):
         self.windows.open()
         self.spec.contents.open(self.context)
         self.emitter.open()
+        if isinstance(self.spec.chosen_trigger(), NeverTrigger):
+            self.context.warn(
+                KIND,
+                "its windows never fire, because GlobalWindows have no trigger of their own. Give one, as in "
+                "trigger(PurgingTrigger.of(CountTrigger.of(100))).",
+            )
+
+    def finish(self) -> None:
+        """Warn of windows whose time does not come any more."""
+        if not self.context.batch and self.windows.next_time() is not None:
+            self.context.warn(
+                "open windows",
+                "the input ended before its processing-time windows did, so their records are in no result. Use windows by event "
+                "time for input that ends, or RuntimeExecutionMode.BATCH.",
+            )
 
     def close(self) -> None:
         """Close the user's functions."""

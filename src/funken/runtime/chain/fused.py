@@ -19,7 +19,6 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.codegen.loops import LoopStep, LoopText, by_field, constant_of, fields_made
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.writers import HashWriter
-from funken.types.callables import check_several
 
 
 class FusedOperators:
@@ -148,7 +147,7 @@ class FusedOperators:
                     text.line("if made is None: continue")
                     names = text.name("_type", type), text.name("_list", list), text.name("_generator", GeneratorType)
                     kind = f"{names[0]}(made)"
-                    check = text.name("_check", check_several)
+                    check = text.name(f"check{number}", operator.check)
                     text.line(f"if {kind} is not {names[1]} and {kind} is not {names[2]}: {check}(made)", step)
                     text.line(f"for {following} in made:", step)
                     value = _LoopValue(following)

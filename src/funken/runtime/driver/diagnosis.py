@@ -13,6 +13,8 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
 from funken.io.durations import in_words
 from funken.operators.process.one_input import FAILED_RECORDS
+from funken.operators.traits import traits_of
+from funken.operators.user_functions import UserFunction, without_return
 from funken.plan.nodes import Hash
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import (
@@ -107,6 +109,13 @@ class JobDiagnosis:
         self._places: dict[str, int] = {}
         self._marks: dict[tuple[int, int], _Reading] = {}
         self.warnings: list[JobWarning] = []
+        for name in _unread(plan):
+            self._say(
+                "unread",
+                name,
+                "its results go nowhere: no operator reads them. A method returns a new stream, so use that one, as in stream = "
+                "stream.filter(...), and end it with a sink, such as print(); for_each() calls a function for its effect.",
+            )
 
     def begin_attempt(self) -> None:
         """The tasks begin anew, and so do their numbers."""
@@ -228,6 +237,26 @@ class JobDiagnosis:
         warning = JobWarning(kind, operator, f"operator {operator!r}: {text}")
         self.warnings.append(warning)
         self._warn(warning)
+
+
+def _unread(plan: PhysicalPlan) -> list[str]:
+    """Return the names of the operators with functions of the program whose results nobody reads."""
+    nodes = [node for vertex in plan.vertices for node in vertex.nodes]
+    read = {given.upstream for node in nodes for given in (*node.inputs, *node.feedback)}
+    found = []
+    for node in nodes:
+        traits = traits_of(node.spec)
+        results = traits.fusable or any(
+            without_return(_per_record(each)) is None for each in traits.side_functions or ()
+        )
+        if results and not traits.sink and node.id not in read:
+            found.append(node.name)
+    return found
+
+
+def _per_record(function: UserFunction) -> Callable[..., object]:
+    call: Callable[..., object] | None = getattr(function.target, "process_element", None)
+    return call or function.bind()
 
 
 def _peers(plan: PhysicalPlan) -> dict[int, set[int]]:
