@@ -9,13 +9,20 @@ import pytest
 import funken
 from funken import (
     Configuration,
+    CountTrigger,
     FilterFunction,
+    GlobalWindows,
     InvalidProgram,
     KeyedProcessFunction,
+    ListStateDescriptor,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
 )
 from funken.connectors.kafka import KafkaSource
 from funken.errors import InvalidConfiguration, OperatorFailed
@@ -52,6 +59,52 @@ def gather(value):
 def remember(value, seen=[]):  # noqa: B006 - the mistake
     seen.append(value)
     return value
+
+
+class WrongTimer(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+
+    def on_timer(self, ctx):
+        yield ctx
+
+
+class Silent(ProcessFunction):
+    def process_element(self, value, ctx):
+        value + 1
+
+
+class Timers(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(5)
+        yield value
+
+
+class Counter(KeyedProcessFunction):
+    def __init__(self):
+        self.count = 0
+
+    def process_element(self, value, ctx):
+        self.count += 1
+        yield self.count
+
+
+def stamped(stream, at):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: at + value)
+    return stream.assign_timestamps_and_watermarks(strategy)
+
+
+def unread(stream):
+    stream.filter(bool)
+    return stream
+
+
+def in_a_loop(stream):
+    for step in (1, 2):
+        later = stream.map(lambda value: value + step)  # noqa: B023 - the mistake
+        if step == 1:
+            first = later
+    return first.union(later)
 
 
 tallies = {}
@@ -124,6 +177,76 @@ REFUSED = {
     "a key selector without return": (
         lambda env: env.from_collection([1]).key_by(keep_large),
         r"key_by\(\): its function 'keep_large' \(test_first_day.py, line \d+\) returns nothing. Return the key",
+    ),
+    "a builder that was not built": (
+        lambda env: env.from_source(KafkaSource.builder().set_topics("orders")),
+        r"from_source\(\) needs a Source, but got KafkaSourceBuilder.* Call build\(\) at its end",
+    ),
+    "a list for a source": (
+        lambda env: env.from_source([1]),
+        r"needs a Source, but got \[1\]. from_collection\(\) reads a list",
+    ),
+    "a path for a sink": (lambda env: env.from_collection([1]).sink_to("out"), "needs a Sink, but got 'out'.*FileSink"),
+    "a strategy that is not called": (
+        lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks),
+        "needs a WatermarkStrategy.* It is a method that was not called",
+    ),
+    "a function for a strategy": (
+        lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(lambda record: record),
+        "needs a WatermarkStrategy, but got <function.* Give WatermarkStrategy.for_monotonous_timestamps",
+    ),
+    "a timestamp assigner of one parameter": (
+        lambda env: WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda record: record),
+        r"calls its function with 2 arguments \(the record, its timestamp so far\), but '<lambda>' takes \(record\)",
+    ),
+    "the class of windows": (
+        lambda env: env.from_collection([1]).key_by(str).window(TumblingEventTimeWindows),
+        r"window\(\) needs a WindowAssigner.* That is the class",
+    ),
+    "a number for windows": (
+        lambda env: env.from_collection([1]).key_by(str).window(5),
+        r"window\(\) needs a WindowAssigner, but got 5. Give TumblingEventTimeWindows.of\('5 s'\)",
+    ),
+    "the class of a trigger": (
+        lambda env: env.from_collection([1]).key_by(str).window(GlobalWindows.create()).trigger(CountTrigger),
+        r"trigger\(\) needs a Trigger.* That is the class",
+    ),
+    "a text for a count": (
+        lambda env: env.from_collection([1]).key_by(str).count_window("2"),
+        "a count window needs a size from 1 on and a slide from 0 on, not '2' and 0",
+    ),
+    "windows without a length": (lambda env: TumblingEventTimeWindows.of(0.5), "a size is 1 ms or more"),
+    "a window function of one parameter": (
+        lambda env: env.from_collection([1]).key_by(str).count_window(1).apply(lambda records: records),
+        r"apply\(\) calls its function with 3 arguments \(the key, the window, the records\), but '<lambda>' takes \(records\)",
+    ),
+    "a timer function of one parameter": (
+        lambda env: env.from_collection([1]).key_by(str).process(WrongTimer()),
+        r"whose on_timer\(\) takes \(self, ctx\), but Funken calls it with \(self, timestamp, ctx\)",
+    ),
+    "a key by its name": (
+        lambda env: env.from_collection([{"a": 1}]).key_by("a"),
+        r"Write lambda record: record\['a'\]",
+    ),
+    "the result of a function": (lambda env: env.from_collection([1]).map("A".lower()), "and do not call it"),
+    "a number for a collection": (lambda env: env.from_collection(5), r"needs a list or another collection, but got 5"),
+    "a number for a path": (lambda env: env.read_text_file(5), r"read_text_file\(\) needs a path"),
+    "a number for a name": (lambda env: env.from_collection([1]).map(str).name(5), r"name\(\) needs a str, but got 5"),
+    "a number for a uid": (lambda env: env.from_collection([1]).map(str).uid(5), r"uid\(\) needs a str, but got 5"),
+    "a text for a mode": (
+        lambda env: env.set_runtime_mode("BATCH"),
+        "needs a RuntimeExecutionMode, but got 'BATCH'. Give",
+    ),
+    "no time between checkpoints": (
+        lambda env: env.enable_checkpointing(0),
+        "would take none: give the time between two",
+    ),
+    "a type that is not called": (lambda env: env.from_collection(["a"], Types.STRING), r"Call it: Types.STRING\(\)"),
+    "a union with another environment": (
+        lambda env: env.from_collection([1]).union(
+            StreamExecutionEnvironment.create_local_environment().from_collection([2])
+        ),
+        "streams of one environment only: read the other source with the same env",
     ),
     "a text for a tag": (
         lambda env: env.from_collection([1]).process(lambda x, ctx: [x]).get_side_output("late"),
@@ -235,6 +358,69 @@ def test_the_first_record_shows_that_a_field_is_missing(env, records, aggregate,
         env.execute()
 
 
+class WrongState(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ListStateDescriptor("seen"))
+
+    def process_element(self, value, ctx):
+        yield value
+
+
+class StateAsNumber(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value, ctx):
+        yield self.count + 1
+
+
+class NoState(KeyedProcessFunction):
+    def opne(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value, ctx):
+        yield self.count.value()
+
+
+@pytest.mark.parametrize(
+    ("records", "build", "hint"),
+    [
+        ([{"name": "ann"}], lambda stream: stream.map(lambda d: d.name), r"an item: write record\['name'\]"),
+        ([{"name": "ann"}], lambda stream: stream.map(lambda d: d["nmae"]), "The record has the field 'name'"),
+        ([("a", 1)], lambda stream: stream.map(lambda p: p[2]), "The record has the fields 0 to 1"),
+        ([("a", 1)], lambda stream: stream.map(lambda p: p["a"]), "The record has the fields 0 to 1"),
+        (["a"], lambda stream: stream.map(lambda word: word.uper()), r"Did you mean upper\?"),
+        (["a"], lambda stream: stream.map(lambda word: word.upper.strip()), r"upper is a method: call it, with \(\)"),
+        ([None], lambda stream: stream.map(lambda word: word.upper()), "None may be a state that was never updated"),
+        (
+            [1],
+            lambda stream: stream.process(lambda value, ctx: [ctx.timestamp() + 1]),
+            r"ctx.timestamp\(\) of a record without",
+        ),
+        (
+            [1],
+            lambda stream: stream.process(lambda value, ctx: ctx.collect(1)),
+            "There is no collector: yield the results",
+        ),
+        ([1], lambda stream: stream.key_by(str).process(StateAsNumber()), r"A state is read with value\(\)"),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(NoState()),
+            r"Set self.count in open.* It defines opne\(\), not open",
+        ),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(WrongState()),
+            "needs a ValueStateDescriptor, but got ListStateD",
+        ),
+    ],
+)
+def test_a_failing_function_gets_a_hint(env, records, build, hint):
+    build(env.from_collection(records)).print()
+    with pytest.raises(OperatorFailed, match=hint):
+        env.execute()
+
+
 def test_a_method_that_is_not_called_is_no_record(env):
     env.from_collection(["a"]).map(lambda word: word.upper).print()
     with pytest.raises(OperatorFailed, match=r"returned a builtin_function_or_method, which is no record. Call it"):
@@ -325,6 +511,27 @@ def test_a_map_gives_no_generator(env):
         (lambda stream: stream.map(remember), "'remember' .* changes 'seen', of which"),
         (lambda stream: stream.map(tally), "'tally' .* changes 'tallies', of which"),
         (lambda stream: stream.process(lambda x, ctx: [gathered.append(x)]), "changes 'gathered', of which"),
+        (lambda stream: stream.flat_map(lambda x: (x, "one")), r"the tuple \(1, 'one'\), which is taken for 2 results"),
+        (
+            lambda stream: stream.process(lambda x, ctx: (x, "one")),
+            r"the tuple \(1, 'one'\), which is taken for 2 results",
+        ),
+        (lambda stream: stream.process(Silent()), "'process_element' .* yields nothing, so no record comes of it"),
+        (lambda stream: stream.key_by(str).process(Timers()), "registers timers, but there is no on_timer"),
+        (lambda stream: stream.key_by(str).process(Counter()), "changes self.count, which all keys of a subtask share"),
+        (lambda stream: stream.process(Late()), "writes to its side output 'late', which nobody reads"),
+        (in_a_loop, "reads 'step', which was 1 when given and is 2 now"),
+        (unread, "'filter': its results go nowhere"),
+        (
+            lambda stream: stream.key_by(str).window(GlobalWindows.create()).reduce(max),
+            "its windows never fire, because",
+        ),
+        (
+            lambda stream: stream.key_by(str).window(TumblingProcessingTimeWindows.of("1 h")).reduce(max),
+            "the input ended before its processing-time windows did",
+        ),
+        (lambda stream: stamped(stream, 1_704_067_200), "the first timestamps look like seconds"),
+        (lambda stream: stamped(stream, 1_704_067_200_000_000), "the first timestamps look like micro- or nanoseconds"),
         (lambda stream: stream.map(gather), "'gather' .* changes 'gathered', of which each worker has a copy"),
     ],
 )

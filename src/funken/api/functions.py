@@ -45,6 +45,7 @@ from funken.types.callables import (
     check_function,
     check_methods,
     fields_of,
+    remember_names,
 )
 
 
@@ -316,6 +317,7 @@ def as_user_function(function: object, method: str, role: str) -> UserFunction:
     if not isinstance(function, UserFunction):
         check_methods(function, Function, role)
         check_function(function, method, role)
+        remember_names(function)
         if method != "process_element":  # that of a join has another argument
             check_arguments(function, method, role)
         check_result(found.bind(), method, role)

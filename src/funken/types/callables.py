@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from funken.errors import InvalidProgram
 from funken.types.row import Row
@@ -97,6 +98,41 @@ def check_function(function: Any, method: str, role: str, several: bool | None =
             f"{role} got {type(owner).__name__}.{called.__name__}: it would fill a copy in each worker, and the program's own "
             f"{type(owner).__name__} stays as it is. Take the records with execute_and_collect(), or write them with sink_to()."
         )
+
+
+_given: WeakKeyDictionary[FunctionType, dict[str, Any]] = WeakKeyDictionary()
+"""Functions of programs, with the plain values that the names around them had when they were given."""
+
+
+def remember_names(function: Any) -> None:
+    """Remember the values of the names that a function without a name of its own reads."""
+    if isinstance(function, FunctionType) and function.__name__ == "<lambda>":
+        _given[function] = {name: value for name, value in _around(function) if isinstance(value, int | str | float)}
+
+
+def changed_names(function: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the names that have other values now, with the former and the present ones.
+
+    >>> functions = []
+    >>> for i in range(3):
+    ...     functions.append(lambda n: n + i)
+    ...     remember_names(functions[-1])
+    >>> list(changed_names(functions[0])), list(changed_names(functions[2]))
+    ([('i', 0, 2)], [])
+    """
+    before = _given.get(function, {}) if isinstance(function, FunctionType) else {}
+    for name, value in _around(function) if before else ():
+        if name in before and value is not before[name] and value != before[name]:
+            yield name, before[name], value
+
+
+def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # a variable that has no value yet
+            yield name, cell.cell_contents
 
 
 def check_arguments(function: Any, method: str, role: str) -> None:
@@ -460,6 +496,7 @@ __all__ = [
     "W",
     "W_co",
     "W_contra",
+    "changed_names",
     "check_arguments",
     "check_collection",
     "check_function",
@@ -468,5 +505,6 @@ __all__ = [
     "check_several",
     "check_stream",
     "fields_of",
+    "remember_names",
     "several",
 ]

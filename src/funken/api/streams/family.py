@@ -78,7 +78,7 @@ def family(name: str) -> Any:
     return getattr(import_module(_MODULES[name]), name)
 
 
-_OF_SPARK = {
+_INSTEAD = {
     "agg": "aggregate with key_by() and reduce(), or with window() and aggregate()",
     "alias": "name an operator with name()",
     "collect": "execute_and_collect() returns the records, to_pandas() and to_arrow() a table",
@@ -103,6 +103,9 @@ _OF_SPARK = {
     "read": "use read_json(), read_csv(), read_parquet(), read_text_file() or read_kafka(), or from_spark(spark.read...)",
     "readStream": "use read_kafka() or from_source(), or from_spark(spark.readStream...)",
     "select": "map() makes new records of fields; StreamTableEnvironment.from_data_stream() gives a table that has select()",
+    "set_checkpoint_storage_dir": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
+    "set_restart_strategy": "configure({'restart-strategy.type': 'fixed-delay'}) sets it",
+    "set_state_backend": "configure({'state.backend.type': 'rocksdb'}) sets it",
     "sort": "a stream has no order; collect it with to_pandas() and sort that",
     "sql": "StreamTableEnvironment has sql_query() and execute_sql()",
     "take": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
@@ -114,7 +117,7 @@ _OF_SPARK = {
     "write": "use sink_to() with a sink, or to_spark().write",
     "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
 }
-"""What there is instead of methods that users of Spark look for."""
+"""What there is instead of methods that users of Spark and of Flink's other APIs look for."""
 
 
 def missing(kind: type[Suggesting], name: str) -> str:
@@ -144,8 +147,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
         return f"{text}: keyed streams have it, so call key_by() before{instead}"
     if hasattr(kind, spelled):
         return f"{text}: use {spelled}()"
-    if name in _OF_SPARK:
-        return f"{text}: {_OF_SPARK[name]}"
+    if name in _INSTEAD:
+        return f"{text}: {_INSTEAD[name]}"
     near = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1, 0.75)
     if near:
         return f"{text}. Did you mean {near[0]}()?"

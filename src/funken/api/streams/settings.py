@@ -72,12 +72,14 @@ class OperatorSettings:
         raise NotImplementedError
 
     def _change(self, what: str, **fields: Any) -> Self:
-        self._environment.graph.change(self._node(what).id, **fields)
+        node = self._node(what)
+        for text in ("name", "uid"):
+            check_kind(fields.get(text, ""), str, what)
+        self._environment.graph.change(node.id, **fields)
         return self
 
     def name(self, name: str) -> Self:
         """Name the operator, for logs, errors, ``explain()`` and the web UI."""
-        check_kind(name, str, "name()")
         return self._change("name()", name=name)
 
     def uid(self, uid: str) -> Self:
@@ -86,7 +88,6 @@ class OperatorSettings:
         Without one the id follows from the operator's place in the program, and is another when the program changes.
         Raises ``InvalidProgram`` (when the job starts) if two operators have the same.
         """
-        check_kind(uid, str, "uid()")
         return self._change("uid()", uid=uid)
 
     def set_description(self, description: str) -> Self:
