@@ -89,6 +89,16 @@ class Counter(KeyedProcessFunction):
         yield self.count
 
 
+class Seen(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element(self, value, ctx):
+        seen = self.seen.value() or []
+        seen.append(value)
+        yield len(seen)
+
+
 def stamped(stream, at):
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: at + value)
     return stream.assign_timestamps_and_watermarks(strategy)
@@ -181,6 +191,10 @@ REFUSED = {
     "a builder that was not built": (
         lambda env: env.from_source(KafkaSource.builder().set_topics("orders")),
         r"from_source\(\) needs a Source, but got KafkaSourceBuilder.* Call build\(\) at its end",
+    ),
+    "a text for offsets": (
+        lambda env: KafkaSource.builder().set_starting_offsets("earliest"),
+        r"set_starting_offsets\(\) needs a KafkaOffsetsInitializer, but got 'earliest'",
     ),
     "a list for a source": (
         lambda env: env.from_source([1]),
@@ -519,6 +533,7 @@ def test_a_map_gives_no_generator(env):
         (lambda stream: stream.process(Silent()), "'process_element' .* yields nothing, so no record comes of it"),
         (lambda stream: stream.key_by(str).process(Timers()), "registers timers, but there is no on_timer"),
         (lambda stream: stream.key_by(str).process(Counter()), "changes self.count, which all keys of a subtask share"),
+        (lambda stream: stream.key_by(str).process(Seen()), r"reads a state with value\(\) and never writes one"),
         (lambda stream: stream.process(Late()), "writes to its side output 'late', which nobody reads"),
         (in_a_loop, "reads 'step', which was 1 when given and is 2 now"),
         (unread, "'filter': its results go nowhere"),

@@ -169,6 +169,9 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     kept = None if on_timer is None or hasattr(target, "snapshot_state") else _kept_in_self(call)
     if kept is not None:
         yield "attributes", kept
+    if _never_writes(target):
+        remedy = "what changes in a value is lost. Write it with update()."
+        yield "state", f"{type(target).__name__} reads a state with value() and never writes one: {remedy}"
     if on_timer is not None and not on_timer.__module__.startswith("funken."):
         return
     silent = without_return(call, "Yield the results.", "yields nothing, so no record comes of it")
@@ -196,6 +199,18 @@ def _kept_in_self(call: Callable[..., Any]) -> str | None:
             "has. Keep it per key in a state: get_state() in open()."
         )
     return None
+
+
+def _never_writes(target: Any) -> bool:
+    """Return True if the methods of an object read a value state, and neither they nor what they call can write one."""
+    if isinstance(target, FunctionType) or type(target).__module__.startswith("funken."):
+        return False
+    methods = [each for kind in type(target).__mro__ for each in vars(kind).values() if isinstance(each, FunctionType)]
+    names = {name for each in methods for name in each.__code__.co_names}
+    helpers = any(
+        isinstance(each.__globals__.get(name), FunctionType) for each in methods for name in each.__code__.co_names
+    )
+    return {"get_state", "value"} <= names and "update" not in names and not helpers
 
 
 _TIMERS = {"register_event_time_timer", "register_processing_time_timer"}
