@@ -376,7 +376,7 @@ def make_file(factory: Any, context: Any, inputs: Inputs) -> None:
 
 _KNOWN = (
     "InvalidProgram", "InvalidTable", "NotInFunken", "NotAvailableYet", "InvalidConfiguration", "ImportError", "InvalidQuery",
-    "StateNotKeyed",
+    "StateNotKeyed", "JavaAttribute", "ValueDoesNotFit",
 )  # fmt: skip
 
 
@@ -452,10 +452,12 @@ def _wait(pid: int, limit: float) -> int | None:
 _OWN = {
     "SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "FileNotFoundError", "KeyError",
     "NotADirectoryError", "ConnectionRefusedError", "UnicodeDecodeError", "ZeroDivisionError", "JSONDecodeError", "IndexError",
-    "gaierror",
+    "gaierror", "ValueError",
 }  # fmt: skip
+_ELSEWHERE_MISSING = {"CalledProcessError", "ConnectionError", "NewConnectionError"}
+"""What is raised where a service or a command of the program is not there."""
 _SAYS_WHAT = re.compile(
-    r"\b(Use|use|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|needs)\b"
+    r"\b([Uu]se|[Cc]all|Return|[Ww]rite|[Ii]nstall|Set|Register|[Aa]vailable|there (is|are)|instead|Rename|needs)\b"
 )
 
 
@@ -476,7 +478,9 @@ def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str,
         return BROKEN, f"it left with {message}"
     if name == "ModuleNotFoundError" and "pyflink" not in message:
         return BROKEN, why
-    in_program = "/copy/" in error["where"]
+    if any(kind in _ELSEWHERE_MISSING for kind, _ in chain):
+        return BROKEN, why
+    in_program = "/copy/" in error["where"] or "<frozen os>" in error["where"]
     if name in _OWN and (in_program or name.endswith(("SyntaxError", "IndentationError", "TabError"))):
         return BROKEN, why
     inner = next((f"{kind}: {text}" for kind, text in reversed(chain) if kind != "JobExecutionError"), why)
