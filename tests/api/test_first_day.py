@@ -354,7 +354,7 @@ def test_a_side_output_that_nobody_writes_is_refused(env, function, tag, message
         (
             [1, 2],
             lambda keyed: keyed.sum(3),
-            r"'sum' needs field 3, but 1 \(int\) is a single value, which has field 0 only",
+            r"'sum' needs field 3, but 1 \(int\) is a single value: the position must be 0 on a basic type",
         ),
         (
             [("a", 1)],

@@ -822,7 +822,7 @@ class OfFields:
 
         >>> SumField(3).check_record(7)
         Traceback (most recent call last):
-        funken.errors.InvalidProgram: 'sum' needs field 3, but 7 (int) is a single value, which has field 0 only. ...
+        funken.errors.InvalidProgram: 'sum' needs field 3, but 7 (int) is a single value: the position must be 0 on a basic type. ...
         """
         for fold, position in self.columns_folds:
             if fold == "first":
@@ -830,7 +830,7 @@ class OfFields:
             try:
                 field = get_field(value, position)
             except (LookupError, AttributeError, TypeError):
-                has = fields_of(value) or "is a single value, which has field 0 only"
+                has = fields_of(value) or "is a single value: the position must be 0 on a basic type"
                 raise InvalidProgram(
                     f"{fold!r} needs field {position!r}, but {value!r:.100} ({type(value).__name__}) {has}. Name one of its "
                     "fields, or make records that have the field with map() before."
