@@ -822,7 +822,7 @@ class OfFields:
 
         >>> SumField(3).check_record(7)
         Traceback (most recent call last):
-        funken.errors.InvalidProgram: 'sum' needs field 3, but 7 (int) is a single value: the position must be 0 on a basic type. ...
+        funken.errors.InvalidProgram: 'sum' needs field 3, but 7 (int) is a single value: ...
         """
         for fold, position in self.columns_folds:
             if fold == "first":

@@ -237,18 +237,16 @@ class Conditions:
         code = getattr(getattr(call, "__func__", call), "__code__", None)
         self._code: CodeType | None = code
         self._warn = warn
-        self._left = 0 if code is not None and gives_conditions(code) else _LOOKED_AT
-
-    @property
-    def awaited(self) -> bool:
-        """Whether results are still looked at."""
-        return self._left > 0
+        self._left = _LOOKED_AT
+        #: whether results are still looked at
+        self.awaited = code is None or not gives_conditions(code)
 
     def look_at(self, result: Any) -> Any:
         """Return a result as it is."""
         self._left -= 1
+        self.awaited = self.awaited and self._left > 0
         if self._left >= 0 and isinstance(result, _NO_CONDITIONS):
-            self._left = 0
+            self._left, self.awaited = 0, False
             kind, code = type(result).__name__, self._code
             place = (
                 ""
@@ -338,16 +336,21 @@ class Several:
     (None, None, None, 1)
     """
 
-    __slots__ = ("_told", "_warn")
+    __slots__ = ("_left", "_warn")
 
     def __init__(self, warn: Callable[[str, str], None]) -> None:
         self._warn = warn
-        self._told = False
+        self._left = _LOOKED_AT
 
     def __call__(self, made: Any) -> None:
         """Raise ``TypeError`` for one record that would be taken apart."""
-        if type(made) is tuple and not self._told and len(set(map(type, made))) > 1:
-            self._told = True
+        if type(made) is tuple:
+            if not self._left:
+                return
+            self._left -= 1
+            if len(set(map(type, made))) < 2:
+                return
+            self._left = 0
             self._warn(
                 "tuples",
                 f"its function returned the tuple {made!r:.60}, which is taken for {len(made)} results. Return [(...)], or yield "
