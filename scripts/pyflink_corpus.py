@@ -457,7 +457,8 @@ _OWN = {
 _ELSEWHERE_MISSING = {"CalledProcessError", "ConnectionError", "NewConnectionError"}
 """What is raised where a service or a command of the program is not there."""
 _SAYS_WHAT = re.compile(
-    r"\b([Uu]se|[Cc]all|Return|[Ww]rite|[Ii]nstall|Set|Register|[Aa]vailable|there (is|are)|instead|Rename|needs)\b"
+    r"\b(Use|use|Call|call|Return|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|"
+    r"needs)\b"
 )
 
 

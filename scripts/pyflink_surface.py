@@ -369,8 +369,8 @@ def reason_of(gap: Gap) -> str | None:
 HEAD = """\
 # PyFlink, name by name
 
-This page compares the public modules of PyFlink {version} with `import pyflink` in [Funken's layer](porting-from-pyflink.md): names,
-members of classes, and signatures. A signature is the same if every call that PyFlink's allows is accepted, with the same
+This page compares the public modules of PyFlink {version} with `import pyflink` in [Funken's layer](porting-from-pyflink.md):
+names, members of classes, and signatures. A signature is the same if every call that PyFlink's allows is accepted, with the same
 names of parameters. The same name does not show the same behaviour. PyFlink's own tests do, [on the page
 about porting](porting-from-pyflink.md#how-it-is-checked).
 

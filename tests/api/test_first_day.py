@@ -10,6 +10,7 @@ import funken
 from funken import (
     Configuration,
     CountTrigger,
+    DataGeneratorSource,
     FilterFunction,
     GlobalWindows,
     InvalidProgram,
@@ -26,6 +27,7 @@ from funken import (
 )
 from funken.connectors.kafka import KafkaSource
 from funken.errors import InvalidConfiguration, OperatorFailed
+from funken.runtime.driver.diagnosis import JobDiagnosis
 
 counted = 0
 gathered = []
@@ -555,3 +557,20 @@ def test_it_is_said_while_the_job_runs(env, build, warning, caplog):
     env.execute()
 
     assert re.search(warning, caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kinds"),
+    [(WatermarkStrategy.no_watermarks(), ["no watermarks"]), (WatermarkStrategy.for_monotonous_timestamps(), [])],
+)
+def test_windows_that_no_watermark_reaches_are_warned_of(env, strategy, kinds):
+    endless = env.from_source(DataGeneratorSource(int), strategy.with_timestamp_assigner(lambda n, _: n), "endless")
+    endless.key_by(str).window(TumblingEventTimeWindows.of("5 s")).reduce(max).name("windows").print()
+
+    warnings = []
+    JobDiagnosis(env.compile(), warnings.append)
+
+    assert [warning.kind for warning in warnings] == kinds
+    assert all(
+        warning.operator == "windows" and "for_bounded_out_of_orderness('5 s')" in warning.text for warning in warnings
+    )

@@ -72,6 +72,8 @@ class OperatorTraits:
     """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
     side_functions: tuple[UserFunction, ...] | None = None
     """The functions that write to side outputs; ``None``: that is not known."""
+    event_time_windows: bool = False
+    """Whether windows end by event time."""
     late_tag: str | None = None
     """The side output of late records."""
     fields_read: tuple[int, ...] | None = None

@@ -130,8 +130,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
     >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
     ("'DataStream' object has no attribute 'groupBy': use key_by()",
      "'DataStream' object has no attribute 'flatMap': use flat_map()")
-    >>> missing(family("DataStream"), "fliter")
-    "'DataStream' object has no attribute 'fliter'. Did you mean filter()?"
+    >>> missing(family("DataStream"), "filters")
+    "'DataStream' object has no attribute 'filters'. Did you mean filter()?"
     >>> missing(family("AllWindowedStream"), "print")
     "'AllWindowedStream' object has no attribute 'print': streams have it, and reduce(), aggregate(), apply() or process() makes
     one of the windows"

@@ -175,6 +175,7 @@ class WindowSpec:
             in_keyed_state=self.in_keyed_state,
             keeps_type=self.function is None and isinstance(self.contents, Reduced),
             side_functions=() if self.function is None else (self.function.call,),
+            event_time_windows=self.assigner.is_event_time(),
             late_tag=self.late_tag,
         )
 

@@ -270,8 +270,7 @@ def _without_watermarks(plan: PhysicalPlan) -> list[str]:
     nodes = {node.id: node for vertex in plan.vertices for node in vertex.nodes}
     found = []
     for node in [] if plan.bounded else nodes.values():
-        assigner = getattr(node.spec, "assigner", None)
-        if assigner is None or not assigner.is_event_time():
+        if not traits_of(node.spec).event_time_windows:
             continue
         left, seen = [node.id], set[OperatorId]()
         while left:
