@@ -9,7 +9,7 @@ windows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
@@ -324,7 +324,7 @@ def as_user_function(function: object, method: str, role: str) -> UserFunction:
     return found
 
 
-def check_result(call: Any, method: str, role: str) -> None:
+def check_result(call: Callable[..., object], method: str, role: str) -> None:
     """Raise ``InvalidProgram`` for a function that forgot its ``return`` where nothing can go on without a result."""
     fact = without_return(call, f"Return {_RESULTS[method]}.", "returns nothing") if method in _RESULTS else None
     if fact is not None:
@@ -817,7 +817,7 @@ class OfFields:
         """What becomes of each field, also for the vectorized path."""
         raise NotImplementedError
 
-    def check_record(self, value: Any) -> None:
+    def check_record(self, value: object) -> None:
         """Raise ``InvalidProgram`` for a record without the fields, or with a text to be added up.
 
         >>> SumField(3).check_record(7)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from funken.errors import InvalidProgram
 from funken.types.callables import T
@@ -183,8 +183,8 @@ class ReadShortcuts:
         from funken.connectors.files.line_files import StreamFormat
         from funken.connectors.files.source import FileSource
 
-        paths: list[Any] = [path] if isinstance(path, str) or not isinstance(path, Iterable) else [*path]
-        if not all(isinstance(each, str | os.PathLike) for each in paths):
+        paths = [path] if isinstance(path, str | os.PathLike) else [*path] if isinstance(path, Iterable) else []
+        if not paths or not all(isinstance(each, str | os.PathLike) for each in paths):
             raise InvalidProgram(f"{who} needs a path or several paths, but got {path!r}.")
         builder = FileSource.for_format(form or StreamFormat.text_line_format(), *paths)
         return (builder if watch is None else builder.monitor_continuously(watch)).build()

@@ -56,7 +56,7 @@ _ARGUMENTS = {
     "reduce": "the result so far, the record",
     "process_element": "the record, the context",
     "extract_timestamp": "the record, its timestamp so far",
-    "apply": "the key, the window, the records",
+    "apply_keyed": "the key, the window, the records",
     "apply_all": "the window, the records",
 }
 """What a function is called with, by its method."""

@@ -235,7 +235,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         if hasattr(function, "process") and not hasattr(function, "apply"):
             return WindowCall(as_user_function(function, "process", "the window function"), process)
         if not hasattr(function, "apply"):
-            check_arguments(function, "apply_all" if self._all else "apply", "apply()")
+            check_arguments(function, "apply_all" if self._all else "apply_keyed", "apply()")
         return WindowCall(as_user_function(function, "apply", "the window function"), apply)
 
     def _add(self, name: str, contents: Contents, function: object) -> DataStream[Any]:
