@@ -229,8 +229,8 @@ class Conditions:
 
     >>> found = []
     >>> conditions = Conditions(lambda word: "no", lambda kind, text: found.append(text))
-    >>> conditions.look_at("no"), found[0][-116:]
-    ('no', "returned the str 'no', not True or False: every str but the empty one is true. Return a condition, or bool() of it.")
+    >>> conditions.look_at("no"), found[0].partition(", not")[2]
+    ('no', ' True or False: every str but the empty one is true. Return a condition, or bool() of it.')
     """
 
     def __init__(self, call: Callable[..., Any], warn: Callable[[str, str], None]) -> None:

@@ -97,6 +97,7 @@ def written(node: Node) -> dict[str, OutputTag[Any]] | None:
     >>> def split(n, ctx):
     ...     yield kinds["odd" if n % 2 else "even"], n
     ...     yield OutputTag("all"), n
+    >>> split.__module__ = "program"
     >>> sorted(written(local([1]).process(split)._node("")))
     ['all', 'even', 'odd']
     """
