@@ -27,7 +27,7 @@ from funken.state.keyed import KeyedStateStore
 from funken.state.maps import MapState
 from funken.timing.clock import SystemClock
 from funken.timing.timers import InternalTimerService
-from funken.types.callables import K, R, S, V
+from funken.types.callables import K, R, S, V, check_kind
 
 
 @dataclass(slots=True)
@@ -170,7 +170,9 @@ class RuntimeContext:
         """Return the operator's metric group."""
         return self._context.metrics
 
-    def _state(self, descriptor: StateDescriptor[Any]) -> Any:
+    def _state(self, descriptor: StateDescriptor[Any], kind: type) -> Any:
+        remedy = "Each kind of state has a method of its own: get_state(), get_list_state(), get_map_state() and so on."
+        check_kind(descriptor, kind, f"operator {self._context.operator!r}: the method that makes its state", remedy)
         if self._context.keyed is None:
             raise StateNotKeyed(
                 f"operator {self._context.operator!r} asked for the keyed state {descriptor.name!r}. Keyed state is "
@@ -192,7 +194,7 @@ class RuntimeContext:
         >>> local([1, 2, 3]).key_by(lambda n: n % 2).map(Running()).execute_and_collect(limit=3)
         [1, 2, 4]
         """
-        state: ValueState[S] = self._state(state_descriptor)
+        state: ValueState[S] = self._state(state_descriptor, ValueStateDescriptor)
         return state
 
     def get_list_state(self, state_descriptor: ListStateDescriptor[S]) -> ListState[S]:
@@ -205,7 +207,7 @@ class RuntimeContext:
         >>> list(state.get())
         ['a', 'b', 'c']
         """
-        state: ListState[S] = self._state(state_descriptor)
+        state: ListState[S] = self._state(state_descriptor, ListStateDescriptor)
         return state
 
     def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
@@ -217,7 +219,7 @@ class RuntimeContext:
         >>> state.get("a"), state.get("b"), list(state.items())
         (1, None, [('a', 1)])
         """
-        state: MapState[K, V] = self._state(state_descriptor)
+        state: MapState[K, V] = self._state(state_descriptor, MapStateDescriptor)
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[S]) -> ReducingState[S]:
@@ -230,7 +232,7 @@ class RuntimeContext:
         >>> state.get()
         3
         """
-        state: ReducingState[S] = self._state(state_descriptor)
+        state: ReducingState[S] = self._state(state_descriptor, ReducingStateDescriptor)
         return state
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[S, Any, R]) -> AggregatingState[S, R]:
@@ -252,5 +254,5 @@ class RuntimeContext:
         >>> state.get()
         2
         """
-        state: AggregatingState[S, R] = self._state(state_descriptor)
+        state: AggregatingState[S, R] = self._state(state_descriptor, AggregatingStateDescriptor)
         return state

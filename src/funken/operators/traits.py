@@ -70,6 +70,12 @@ class OperatorTraits:
     """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
     catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)
     """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
+    side_functions: tuple[UserFunction, ...] | None = None
+    """The functions that write to side outputs; ``None``: that is not known."""
+    event_time_windows: bool = False
+    """Whether windows end by event time."""
+    late_tag: str | None = None
+    """The side output of late records."""
     fields_read: tuple[int, ...] | None = None
     """The numbers of the fields of a source's records that are read, if that cannot change while the job runs."""
     output_type: TypeInformation | None = None

@@ -142,6 +142,12 @@ def declared_of(call: UserFunction) -> tuple[UserFunction, TypeInformation | Non
     return call.target.declared if isinstance(call.target, ConvertedReduce) else (call, None)
 
 
+def check_of_first(call: UserFunction) -> Callable[[Any], None] | None:
+    """Return the check of the first record, if the function is one by fields: ``sum(3)`` needs a field 3."""
+    target = declared_of(call)[0].target
+    return target.check_record if hasattr(target, "columns_folds") else None
+
+
 # ---- BATCH: an operator on a keyed stream is given one key after the other, each in the order of time (Flink's
 # FLIP-140).
 #

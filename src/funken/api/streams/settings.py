@@ -29,7 +29,7 @@ from funken.plan.nodes import (
     Rescale,
     Shuffle,
 )
-from funken.types.callables import Generic, R, S, T_co
+from funken.types.callables import Generic, R, S, T_co, check_kind
 from funken.types.info import TypeInformation, declared
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ class OperatorSettings:
         raise NotImplementedError
 
     def _change(self, what: str, **fields: Any) -> Self:
-        self._environment.graph.change(self._node(what).id, **fields)
+        node = self._node(what)
+        for text in ("name", "uid"):
+            check_kind(fields.get(text, ""), str, what)
+        self._environment.graph.change(node.id, **fields)
         return self
 
     def name(self, name: str) -> Self:

@@ -31,8 +31,8 @@ from funken.state.maps import MapState
 from funken.types.callables import Generic, K, K_co, V
 
 
-def _two_keys(key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
-    return OperatorTraits(keys=() if key1 is None else (key1, key2))
+def _two_keys(function: UserFunction, key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
+    return OperatorTraits(keys=() if key1 is None else (key1, key2), side_functions=(function,))
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _OfTwo:
     @property
     def traits(self) -> OperatorTraits:
         """The keys, if there are any."""
-        return _two_keys(self.key1, self.key2)
+        return _two_keys(self.function, self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -132,7 +132,7 @@ class KeyedCoProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The keys."""
-        return _two_keys(self.key1, self.key2)
+        return _two_keys(self.function, self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -325,6 +325,11 @@ class BroadcastProcess:
     function: UserFunction
     states: tuple[MapStateDescriptor, ...]
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """The function."""
+        return OperatorTraits(side_functions=(self.function,))
+
     def build(self) -> Operator:
         """Make the logic."""
         return BroadcastProcessLogic(self.function, self.states)
@@ -398,7 +403,7 @@ class KeyedBroadcastProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The key of the main input."""
-        return OperatorTraits(keys=(self.key, None))
+        return OperatorTraits(keys=(self.key, None), side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""

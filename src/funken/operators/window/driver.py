@@ -17,11 +17,14 @@ from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, Output, Timestamps, Values
 from funken.operators.context import OperatorContext
+from funken.operators.user_functions import KIND
 from funken.operators.window.functions import WindowEmitter
 from funken.operators.window.spec import one_key
+from funken.operators.wrappers import check_of_first
 from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.state.keys.normal import normal_keys
 from funken.windowing.assigners import MergingWindowAssigner
+from funken.windowing.triggers import NeverTrigger
 
 if TYPE_CHECKING:
     from funken.operators.window.spec import WindowSpec
@@ -75,6 +78,8 @@ class WindowDriver(Operator):
         self.emitter = WindowEmitter(self, self.contents, spec.contents.many, spec.function, merging)
         self.windows = spec.windows(self)
         self.use(spec.arrays(self))
+        function = getattr(spec.contents, "function", None)
+        self._check = None if function is None else check_of_first(function)
 
     def use(self, arrays: Any) -> None:
         """Take blocks of columns with ``arrays`` (``WindowArrays``), if there are some."""
@@ -107,6 +112,21 @@ class WindowDriver(Operator):
         self.windows.open()
         self.spec.contents.open(self.context)
         self.emitter.open()
+        if isinstance(self.spec.chosen_trigger(), NeverTrigger):
+            self.context.warn(
+                KIND,
+                "its windows never fire, because GlobalWindows have no trigger of their own. Give one, as in "
+                "trigger(PurgingTrigger.of(CountTrigger.of(100))).",
+            )
+
+    def finish(self) -> None:
+        """Warn of windows whose time does not come any more."""
+        if not self.context.batch and self.windows.next_time() is not None:
+            self.context.warn(
+                "open windows",
+                "the input ended before its processing-time windows did, so their records are in no result. Use windows by event "
+                "time for input that ends, or RuntimeExecutionMode.BATCH.",
+            )
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -119,6 +139,9 @@ class WindowDriver(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Add records one by one."""
+        if self._check is not None and len(values):
+            check, self._check = self._check, None
+            check(values[0])
         if self.arrays is not None:
             self.arrays.give_back()
         self.windows.add(values, timestamps)
@@ -127,7 +150,8 @@ class WindowDriver(Operator):
         """Add a block in the form in which it came, if it can be."""
         if self.arrays is not None and self.arrays.take(block):
             return
-        if type(block) is not TupleBlock or not self.windows.add_fields(block):
+        by_record = self._check is not None or type(block) is not TupleBlock
+        if by_record or not self.windows.add_fields(block):
             self.process(*block.rows())
 
     def keys(self, values: Values) -> list[Any]:

@@ -174,6 +174,9 @@ class WindowSpec:
             logic=f"{self.strategy.value} windows",
             in_keyed_state=self.in_keyed_state,
             keeps_type=self.function is None and isinstance(self.contents, Reduced),
+            side_functions=() if self.function is None else (self.function.call,),
+            event_time_windows=self.assigner.is_event_time(),
+            late_tag=self.late_tag,
         )
 
     def in_keyed_state(self) -> WindowSpec:
