@@ -645,7 +645,8 @@ def _smallest(keys: Iterable[frozenset[int]]) -> tuple[int, ...] | None:
 
 
 def _lacks_before(node: ExecNode) -> bool:
-    return node.mode.is_upsert
+    """Whether rows may be replaced or deleted without saying what they were."""
+    return node.mode.is_upsert or node.mode.key_only_deletes
 
 
 def _interval_join(self: Translation, node: nodes.ExecIntervalJoin) -> Built:
@@ -680,6 +681,7 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
         "calc_condition": node.calc_condition,
         "condition": node.condition,
         "parameters": self.parameters,
+        "deletes": node.kind is JoinType.INNER and node.mode.key_only_deletes,
     }
     if node.keep is not None:
         return self.one(node, lookups.KeptLookupJoin, keyed=True, left=node.keep, ttl=node.ttl, **arguments)
