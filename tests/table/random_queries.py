@@ -669,7 +669,7 @@ class Queries:
         more = rng.choice(["", "", f" AND {name}.{value} IS NOT NULL", f" AND {left}.{key} < 3"])
         return (
             f"SELECT {listed}, {name}.{value} AS {made} FROM (SELECT *{{{{, PROCTIME() AS now|}}}} FROM ({text}) AS "
-            f"{self._name()}) AS {left} {join} ON {left}.{key} = {name}.{table}_k{more}",
+            f"{self._name()}) AS {left} {join} ON CAST({left}.{key} AS INT) = {name}.{table}_k{more}",
             [*columns, (made, kind)],
         )
 

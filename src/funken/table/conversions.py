@@ -486,7 +486,7 @@ class StreamConversions:
 
     def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row."""
-        return _stream_of(self, table, ChangelogMode.all()).map(_pair).name("pairs")
+        return each_change(_stream_of(self, table, ChangelogMode.all()), _pair, "pairs")
 
 
 def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
@@ -515,14 +515,15 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...]
             "Use to_changelog_stream()."
         )
     stream: DataStream[Row] = translate(env.stream_environment, roots, env.get_config(), batch)[0]
-    return stream.map(_deleted).name("deletes") if surplus else stream
+    return stream
 
 
-def _deleted(row: Row) -> Row:
-    """Return a row before an update as one that is deleted; the row behind it has another key, or does not come."""
-    if row.get_row_kind() is RowKind.UPDATE_BEFORE:
-        row.set_row_kind(RowKind.DELETE)
-    return row
+def each_change(stream: Any, function: Any, name: str) -> Any:
+    """Return a stream of what a function makes of each change, in the tasks that have them: so they stay in their order."""
+    made = stream.map(function).name(name)
+    (given,) = stream._inputs
+    width = stream._environment.graph[given.upstream].parallelism
+    return made if width is None else made.set_parallelism(width)
 
 
 def _pair(row: Row) -> tuple[bool, Row]:

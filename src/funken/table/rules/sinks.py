@@ -11,7 +11,7 @@ from funken.table.connectors.factory import sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.building import refuse
-from funken.table.rules.changes import Need, Settler
+from funken.table.rules.changes import Need, Settler, without_before
 from funken.table.rules.printing import line
 from funken.types.row import RowKind
 
@@ -22,7 +22,8 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
         accepts = node.accepts
         upserts = accepts.is_upsert and any(not node.key or each == set(node.key) for each in below.upsert_keys)
         source = _first(settler, below, _needs(accepts, batch or not upserts), accepts.key_only_deletes)
-        return ExecSink(source, None, row_type=source.row_type, mode=source.mode, collect=node.collect)
+        mode = source.mode if accepts.contains(RowKind.UPDATE_BEFORE) else without_before(source.mode)
+        return ExecSink(source, None, row_type=source.row_type, mode=mode, collect=node.collect)
     table = sink_of(node.table, config, node.options)
     if node.overwrite:
         _check_overwrite(node, table, batch)
