@@ -44,8 +44,8 @@ from tests.table.random_queries import (
 )
 
 BATCHES = 6
-_QUIET = 25
-"""So often nothing has to come out: each phase of each aggregate that a query has may wait for its latency."""
+_QUIET, _QUIET_OF_BATCHES = 3, 25
+"""So often nothing has to come out; with mini-batches each phase of each aggregate may wait for its latency."""
 
 # ---- the database
 
@@ -230,12 +230,12 @@ class UpsertsWriter(SinkWriter):
 class Driver(LocalRunner):
     """Runs a job. Whenever it has nothing to do, ``steps`` goes on: it yields how to make a savepoint, or ``None``."""
 
-    def __init__(self, folder: str, steps: Iterator[Any]) -> None:
+    def __init__(self, folder: str, steps: Iterator[Any], quiet: int) -> None:
         self._time = ManualClock(0)
         super().__init__(self._time, self._idle)
         self._folder, self._steps = folder, steps
         self._job: Any = None
-        self._quiet, self._seen = 0, (0,)
+        self._quiet, self._wanted, self._seen = 0, quiet, (0,)
         self.savepoint: Any = None
         """The one that is under way, or the last one."""
 
@@ -249,7 +249,7 @@ class Driver(LocalRunner):
         self._quiet = self._quiet + 1 if seen == self._seen else 0
         self._seen = seen
         if (
-            self._quiet < _QUIET
+            self._quiet < self._wanted
             or Stage.reached != Stage.limits
             or (self.savepoint is not None and not self.savepoint.done())
         ):
@@ -345,7 +345,8 @@ class Case:
             env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({options})")
         for place in places:
             self._add(env, place)
-        driver = Driver(folder, steps)
+        batches = self.options["table.exec.mini-batch.enabled"]
+        driver = Driver(folder, steps, _QUIET_OF_BATCHES if batches else _QUIET)
         client = JobClient(env.stream_environment.job(f"seed {self.seed}", driver), driver)
         try:
             client.run()
