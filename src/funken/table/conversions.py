@@ -486,7 +486,8 @@ class StreamConversions:
 
     def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row."""
-        return each_change(_stream_of(self, table, ChangelogMode.all()), _pair, "pairs")
+        pairs: DataStream[tuple[bool, Row]] = each_change(_stream_of(self, table, ChangelogMode.all()), _pair, "pairs")
+        return pairs
 
 
 def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
