@@ -276,7 +276,7 @@ class Case:
         self.queries = [queries.query() for _ in range(self.count)]
         self.options = {
             "table.exec.mini-batch.enabled": rng.random() < 0.3,
-            "table.exec.mini-batch.allow-latency": "10 ms",
+            "table.exec.mini-batch.allow-latency": "1 ms",  # a watermark waits for the next multiple
             "table.exec.mini-batch.size": rng.choice([3, 50]),
             "table.optimizer.agg-phase-strategy": "AUTO" if self.seed % 3 else "ONE_PHASE",
             "table.optimizer.distinct-agg.split.enabled": self.seed % 2 == 0,

@@ -120,8 +120,8 @@ def test_changes_of_one_task_stay_in_their_order_in_a_stream(name):
 
 def test_the_key_of_a_stream_of_upserts_is_of_columns_that_there_are(env, tables):
     people = tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE))
-    schema = Schema.new_builder().primary_key("nam").build()
-    with pytest.raises(InvalidProgram, match="the primary key of the schema has 'nam', but the table has name, age"):
+    schema = Schema.new_builder().primary_key("title").build()
+    with pytest.raises(InvalidProgram, match="the primary key of the schema has 'title', but the table has name, age"):
         tables.to_changelog_stream(people, schema, ChangelogMode.upsert())
 
 
