@@ -473,8 +473,20 @@ class StreamConversions:
     def to_changelog_stream(
         self: Any, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream[Row]:
-        """Return the changes of a table as a stream of rows with kinds."""
-        return _stream_of(self, table, changelog_mode or ChangelogMode.all())
+        """Return the changes of a table as a stream of rows with kinds.
+
+        In a mode without UPDATE_BEFORE rows are known by the primary key of the schema, or else by each upsert key of the query.
+        Where the row behind an update has another key, or may not come, the row before it is deleted.
+        """
+        names = table.plan.row_type.names
+        wanted = () if target_schema is None else target_schema.key
+        unknown = [name for name in wanted if name not in names]
+        if unknown:
+            raise InvalidProgram(
+                f"the primary key of the schema has {unknown[0]!r}, but the table has {', '.join(names)}."
+            )
+        key = tuple(names.index(name) for name in wanted)
+        return _stream_of(self, table, changelog_mode or ChangelogMode.all(), key)
 
     def to_append_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (the older name)."""
@@ -482,7 +494,8 @@ class StreamConversions:
 
     def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row."""
-        return _stream_of(self, table, ChangelogMode.all()).map(_pair).name("pairs")
+        pairs: DataStream[tuple[bool, Row]] = each_change(_stream_of(self, table, ChangelogMode.all()), _pair, "pairs")
+        return pairs
 
 
 def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
@@ -493,15 +506,17 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     return Table(env, stream_table(env, stream, schema, mode, names))
 
 
-def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
+def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...] = ()) -> DataStream[Row]:
     from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
     from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
 
     batch = not env.is_streaming
-    roots = optimize([LogicalSink(table.plan, None, collect="stream")], env.get_config(), batch)
+    sink = LogicalSink(table.plan, None, collect="stream", accepts=mode, key=key)
+    roots = optimize([sink], env.get_config(), batch)
     given = roots[0].input.mode
     surplus = set() if batch else given.kinds - mode.kinds  # a batch gives the rows that are left at the end
-    if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
+    upserts = mode.is_upsert and mode.contains(RowKind.DELETE)
+    if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and upserts):
         what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
         raise InvalidProgram(
             f"Table sink 'Unregistered_DataStream_Sink' doesn't support consuming {what} changes which is produced by node "
@@ -509,11 +524,15 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
             "Use to_changelog_stream()."
         )
     stream: DataStream[Row] = translate(env.stream_environment, roots, env.get_config(), batch)[0]
-    return stream.filter(_is_no_update_before).name("without -U") if surplus else stream
+    return stream
 
 
-def _is_no_update_before(row: Row) -> bool:
-    return row.get_row_kind() is not RowKind.UPDATE_BEFORE
+def each_change(stream: Any, function: Any, name: str) -> Any:
+    """Return a stream of what a function makes of each change, in the tasks that have them: so they stay in their order."""
+    made = stream.map(function).name(name)
+    (given,) = stream._inputs
+    width = stream._environment.graph[given.upstream].parallelism
+    return made if width is None else made.set_parallelism(width)
 
 
 def _pair(row: Row) -> tuple[bool, Row]:

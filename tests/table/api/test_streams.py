@@ -86,6 +86,45 @@ def test_a_table_that_changes_is_a_stream_of_changes(env, tables):
     assert [(added, row[1]) for added, row in pairs] == [(True, 3), (False, 3), (True, 5)]
 
 
+@pytest.mark.parametrize(
+    ("condition", "key", "expected"),
+    [
+        ("TRUE", "name", ["+I 3", "+U 5"]),
+        ("age < 5", "name", ["+I 3", "-D 3"]),  # nothing takes the place of the row that was there
+        ("TRUE", "age", ["+I 3", "-D 3", "+U 5"]),
+        ("TRUE", "", ["+I 3", "+U 5"]),
+    ],
+)
+def test_a_stream_of_upserts_leaves_the_rows_of_its_table(env, tables, condition, key, expected):
+    tables.create_temporary_view("people", env.from_collection([("ann", 3), ("ann", 5)], PEOPLE))
+    oldest = tables.sql_query(
+        f"SELECT * FROM (SELECT name, MAX(age) AS age FROM people GROUP BY name) AS p WHERE {condition}"
+    )
+    schema = Schema.new_builder().primary_key(key).build() if key else None
+    rows = collected(tables.to_changelog_stream(oldest, schema, ChangelogMode.upsert()))
+    assert [f"{row.get_row_kind()} {row.age}" for row in rows] == expected
+
+
+@pytest.mark.parametrize("name", ["to_retract_stream", "to_changelog_stream"])
+def test_changes_of_one_task_stay_in_their_order_in_a_stream(name):
+    env = StreamExecutionEnvironment.create_local_environment(3)
+    tables = StreamTableEnvironment.create(env)
+    tables.create_temporary_view("people", env.from_collection([("ann", age) for age in range(100)], PEOPLE))
+    oldest = tables.sql_query("SELECT * FROM (SELECT MAX(age) AS age FROM people) AS p WHERE age < 200")
+    more = () if name == "to_retract_stream" else (None, ChangelogMode.upsert())
+    changes = collected(getattr(tables, name)(oldest, *more).map(lambda change: change).set_parallelism(1))
+    ages = [change[1][0] if name == "to_retract_stream" else change[0] for change in changes]
+    assert ages == sorted(ages)
+    assert ages[-1] == 99
+
+
+def test_the_key_of_a_stream_of_upserts_is_of_columns_that_there_are(env, tables):
+    people = tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE))
+    schema = Schema.new_builder().primary_key("title").build()
+    with pytest.raises(InvalidProgram, match="the primary key of the schema has 'title', but the table has name, age"):
+        tables.to_changelog_stream(people, schema, ChangelogMode.upsert())
+
+
 def test_a_stream_of_changes_is_a_table(env, tables):
     changes = [
         Row.of_kind(RowKind.INSERT, "ann", 3),

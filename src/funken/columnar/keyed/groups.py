@@ -98,7 +98,11 @@ class NumberedGroups:
     def folded(self, values: Array, how: str) -> Array:
         """Return the sum (of floats one addition after the other), the least or the greatest value of each group."""
         if how == SUM and values.dtype == np.float64:
-            return np.bincount(self._codes, values, self._span).take(self._present)
+            found: Array = np.bincount(self._codes, values, self._span).take(self._present)
+            others = None if found.all() else other_than_negative_zero(values)
+            if others is not None:
+                found[np.bincount(self._codes, others, self._span).take(self._present) == 0] = -0.0
+            return found
         if how == SUM:
             table = np.zeros(self._span, np.int64)
             np.add.at(table, self._codes, values)
@@ -107,6 +111,18 @@ class NumberedGroups:
             table[self._codes] = values  # any of the group, to begin with
             (np.minimum if how == MIN else np.maximum).at(table, self._codes, values)
         return table.take(self._present)
+
+
+def other_than_negative_zero(values: Array) -> Array | None:
+    """Return which values are not -0.0; ``None``: all of them. Kernels add to 0.0, but a sum of nothing but -0.0 is -0.0.
+
+    >>> other_than_negative_zero(np.array([0.0, -0.0])).tolist(), other_than_negative_zero(np.array([0.0, -1.5, 2]))
+    ([True, False], None)
+    """
+    if values.dtype != np.float64:
+        return None
+    others: Array = (values != 0) | ~np.signbit(values)
+    return None if others.all() else others
 
 
 def running_sum(values: Array, groups: Groups) -> Array:

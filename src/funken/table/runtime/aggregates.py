@@ -181,7 +181,7 @@ class _Sum:
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
         values = column.to_numpy(zero_copy_only=False).astype(self._sums.dtype)
         if not counts.all():
-            values = np.where(counts, values, 0)
+            values = np.where(counts, values, self._sums.neutral)
         return [_added(scan.signed(each), scan.groups) for each in (values, counts.astype(np.int64))]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:

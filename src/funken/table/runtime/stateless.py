@@ -17,7 +17,7 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.context import OperatorContext
 from funken.table.logical import JoinType, TableCall, WindowShape
-from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array, millis_of
 from funken.table.runtime.windows import WallTime, WindowsOfTimes
 
@@ -180,16 +180,21 @@ class RowsToTable(TableOperator):
 
 
 class TableToRows(TableOperator):
-    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps."""
+    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps.
+
+    ``deletes``: rows before an update are deleted. The row behind one has another key, or does not come.
+    """
 
     columnar = True
 
-    def __init__(self, time: int | None = None) -> None:
-        self._time = time
+    def __init__(self, time: int | None = None, deletes: bool = False) -> None:
+        self._time, self._deletes = time, deletes
 
     def block(self, block: TableBlock) -> None:
         """Convert a block."""
         stamps = None if self._time is None else millis_of(block.batch.column(self._time))
+        if self._deletes and block.kinds is not None:
+            block = TableBlock(block.batch, np.where(block.kinds == UPDATE_BEFORE, np.int8(DELETE), block.kinds))
         if len(block):
             rows: list[Any] = self.schema.rows(block)
             self.output.emit_block(RowBlock(rows, None if stamps is None else list(map(_stamp, stamps))))
