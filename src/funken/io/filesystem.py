@@ -293,10 +293,10 @@ def _reached(host: str) -> str:
 def _host(root: str) -> str:
     """Return who is asked for what is at a URI.
 
-    >>> _host("hdfs://ann@name-node:8020/a"), _host("s3://bucket/a?endpoint_override=localhost:9000"), _host("s3://bucket/a")
+    >>> _host("hdfs://ann@name-node:8020/a"), _host("s3://bucket/a?endpoint_override=localhost:9000/b"), _host("s3://bucket/a")
     ('name-node:8020', 'localhost:9000', 'the store of s3://bucket')
     """
-    parts = urlsplit(root)
+    parts = urlsplit(_query_last(root))
     named = parse_qs(parts.query).get("endpoint_override", [""])[-1]
     if not named and parts.scheme.lower() not in _OF_BUCKETS:
         named = parts.netloc.rpartition("@")[2]
