@@ -206,6 +206,8 @@ class Kubelet:
             path.chmod(0o777)
         else:
             path = self.volumes[given.get("claimName") or given.get("secretName") or given["name"]]
+            if "items" in given:
+                path = self._named(path, given["items"])
         if group is not None:  # as Kubernetes does with a volume of a pod that has a group for files
             os.chown(path, -1, group)
             path.chmod(0o2775)
@@ -213,6 +215,16 @@ class Kubelet:
                 os.chown(file, 0, group)
                 file.chmod(given.get("defaultMode", 0o644))
         return path
+
+    def _named(self, path, items):
+        """A folder with the files of a config map or secret that are wanted, by the names that are wanted."""
+        folder = self._folder / f"{uuid.uuid4().hex[:8]}-{path.name}"
+        for item in items:
+            target = folder / item["path"]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path / item["key"], target)
+        folder.chmod(0o755)
+        return folder
 
     def _container(self, pod, container, volumes, hosts, *options):
         values = {"status.podIP": pod.address, "metadata.name": pod.name}
@@ -327,8 +339,9 @@ def _handler(kubelet):
             self._say({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
 
         def do_POST(self):
-            kind, _, _ = self._parts()
-            made = self._body()
+            self._make(self._parts()[0], self._body(), 201)
+
+        def _make(self, kind, made, status):
             made["metadata"] |= {"uid": str(uuid.uuid4()), "resourceVersion": "1", "creationTimestamp": _now()}
             if kind == "configmaps":
                 kubelet.configure(made)
@@ -336,13 +349,16 @@ def _handler(kubelet):
                 kubelet.services[made["metadata"]["name"]] = made["spec"].get("selector", {})
             if kind == "pods":
                 made |= kubelet.shown(kubelet.schedule(made))
-            self._say(made, 201)
+            self._say(made, status)
 
         def do_PATCH(self):
-            _, name, _ = self._parts()
-            self._body()
+            """Change a pod, which changes nothing here, or apply an object, as Spark does with all but pods."""
+            kind, name, _ = self._parts()
+            body = self._body()
+            if kind != "pods":
+                return self._make(kind, body, 200)
             pod = kubelet.pods.get(name)
-            self._say({} if pod is None else kubelet.shown(pod))
+            return self._say({} if pod is None else kubelet.shown(pod))
 
         do_PUT = do_PATCH
 
