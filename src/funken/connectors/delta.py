@@ -268,6 +268,10 @@ class DeltaEnumerator(SplitEnumerator):
                 return [split]
         return [] if self._continuously else None
 
+    def unassigned_splits(self) -> int:
+        """Return how many files wait."""
+        return len(self._files)
+
     def discover(self, now: int) -> Any:
         """Read the commits of versions that are new."""
         table = self._place.open(SourceNotReadable)

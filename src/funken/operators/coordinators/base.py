@@ -12,11 +12,13 @@ listing files or committing, runs on the coordinator's worker thread: ``context.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 from funken.config import Configuration
+from funken.connectors.sink import CommitOutcome, CommitRequest
 from funken.dataclass import dataclass
 
 # ---- What the commits of a job have come to, for its metrics.
@@ -24,13 +26,12 @@ from funken.dataclass import dataclass
 
 @dataclass
 class CommitCounts:
-    """Committables of all sinks of a job, over all its attempts, by Flink's names; written by the threads that commit.
+    """Committables of a sink, or of all sinks of a job over all attempts, by Flink's names; written by threads that commit.
 
     >>> counts = CommitCounts()
     >>> counts.metrics()
     {}
-    >>> counts.success += 2
-    >>> counts.last_duration = 0.0123
+    >>> counts.count([CommitRequest("part-0"), CommitRequest("part-1")], seconds=0.0123)
     >>> [(name, value) for name, value in counts.metrics().items() if value]
     [('numCommittablesSuccess', 2), ('lastCommitDuration', 12.3)]
     """
@@ -41,6 +42,15 @@ class CommitCounts:
     failure: int = 0
     #: how long (s) the last commit of a checkpoint took, with its retries
     last_duration: float | None = None
+
+    def count(self, requests: Iterable[CommitRequest], seconds: float) -> None:
+        """Count requests that a committer has handled, ``seconds`` after the first try."""
+        outcomes = Counter(request.outcome for request in requests)
+        self.success += outcomes[CommitOutcome.COMMITTED]
+        self.already += outcomes[CommitOutcome.ALREADY_COMMITTED]
+        self.retry += outcomes[CommitOutcome.RETRY_LATER]
+        self.failure += outcomes[CommitOutcome.FAILED]
+        self.last_duration = seconds
 
     def metrics(self) -> dict[str, int | float]:
         """Return them by name; nothing before the first commit."""
@@ -153,6 +163,10 @@ class OperatorCoordinator:
 
     def tick(self, now: int) -> None:
         """Processing time (ms) has passed; called some times a second."""
+
+    def metrics(self) -> dict[str, int | float]:
+        """Return its metrics since the attempt began, by name."""
+        return {}
 
     def close(self) -> None:
         """Release everything; the attempt has ended."""

@@ -64,6 +64,11 @@ class Collector:
             self._records = 0
             self._changed.notify_all()
 
+    @property
+    def pending(self) -> int:
+        """How many records wait for the reader."""
+        return self._records
+
     def waiting(self) -> bool:
         """Whether ``get`` would return a block at once."""
         with self._changed:
@@ -166,10 +171,16 @@ class PrintCoordinator(OperatorCoordinator):
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         super().__init__(context)
         self._lock: threading.Lock = context.shared.setdefault(_LOCK, threading.Lock())
+        self._records = 0
+
+    def metrics(self) -> dict[str, int | float]:
+        """Return how many records were written."""
+        return {"numRecordsIn": self._records}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
         """Write lines."""
         with self._lock:
+            self._records += len(payload)
             sys.stdout.write("".join(line + "\n" for line in payload))
             sys.stdout.flush()
 
@@ -181,10 +192,19 @@ class CollectCoordinator(OperatorCoordinator):
         super().__init__(context)
         self._collector = Collectors.of(context.shared)[name]
         self._abandoned = False
+        self._lock = threading.Lock()
+        self._records = 0
+
+    def metrics(self) -> dict[str, int | float]:
+        """Return how many records came, and how many of them wait for the reader."""
+        return {"numRecordsIn": self._records, "pendingRecords": self._collector.pending}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
         """Hand on records."""
-        self._collector.put(pickle.loads(payload), lambda: self._abandoned)
+        records = pickle.loads(payload)
+        with self._lock:
+            self._records += len(records)
+        self._collector.put(records, lambda: self._abandoned)
 
     def abandon(self) -> None:
         """Let writers go that wait for a reader, which may read from another attempt."""

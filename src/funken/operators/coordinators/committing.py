@@ -17,7 +17,7 @@ from funken.connectors.base import CommitterContext
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, PreparedCommittable, Sink
 from funken.dataclass import dataclass
 from funken.errors import CommitError
-from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.coordinators.base import CommitCounts, OperatorCoordinator, OperatorCoordinatorContext
 from funken.timing.clock import SystemClock
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -63,8 +63,13 @@ class CommitCoordinator(OperatorCoordinator):
         self._committer: Committer | None = None
         self._recovered = False
         self._opened = False
+        self._counts = CommitCounts()
         #: what finished subtasks prepared in a job without checkpoints
         self._prepared: list[PreparedCommittable] = []
+
+    def metrics(self) -> dict[str, int | float]:
+        """Return what became of the committables of this sink."""
+        return {f"committer.{name}": value for name, value in self._counts.metrics().items()}
 
     # ---- life
 
@@ -145,14 +150,13 @@ class CommitCoordinator(OperatorCoordinator):
         commit: Callable[[Sequence[CommitRequest]], None],
     ) -> None:
         requests, pause, retries = self._requests(prepared), _FIRST_PAUSE, 0
-        counts, clock = self.context.commits, SystemClock()
+        clock = SystemClock()
         began = clock.monotonic()
         while True:
             given = tuple(requests)
             self._call(partial(commit, given), "commit")
-            if given:
-                self._count(given)
-                counts.last_duration = clock.monotonic() - began
+            for counts in (self._counts, self.context.commits) if given else ():
+                counts.count(given, clock.monotonic() - began)
             for request in requests:
                 if request.outcome is CommitOutcome.FAILED:
                     raise self._failed(request, request.reason) from request.error
@@ -169,18 +173,6 @@ class CommitCoordinator(OperatorCoordinator):
             for request in requests:
                 request.retries, request.outcome = retries, CommitOutcome.COMMITTED
             commit = committer.commit
-
-    def _count(self, requests: Iterable[CommitRequest]) -> None:
-        counts = self.context.commits
-        for request in requests:
-            if request.outcome is CommitOutcome.FAILED:
-                counts.failure += 1
-            elif request.outcome is CommitOutcome.RETRY_LATER:
-                counts.retry += 1
-            elif request.outcome is CommitOutcome.ALREADY_COMMITTED:
-                counts.already += 1
-            else:
-                counts.success += 1
 
     def _requests(self, prepared: Iterable[PreparedCommittable]) -> list[CommitRequest]:
         return [

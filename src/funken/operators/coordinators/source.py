@@ -198,6 +198,12 @@ class SourceCoordinator(OperatorCoordinator):
         if subtask in self._assigned:
             self._reassigned[subtask] = self._assigned[subtask]
 
+    def metrics(self) -> dict[str, int | float]:
+        """Return how many splits subtasks were given, and how many wait."""
+        waiting = self.enumerator.unassigned_splits()
+        found: dict[str, int | float] = {"enumerator.assignedSplits": sum(map(len, self._assigned.values()))}
+        return found if waiting is None else found | {"enumerator.unassignedSplits": waiting}
+
     # ---- discovery
 
     def tick(self, now: int) -> None:

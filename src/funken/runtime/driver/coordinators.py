@@ -292,6 +292,18 @@ class Coordinators:
         """Return the coordinators of sources."""
         return [found for _, found in self._all() if isinstance(found, SourceCoordinator)]
 
+    def metrics(self) -> dict[str, Mapping[str, Any]]:
+        """Return the metrics of each that was made, by the stable id of its operator."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for operator, coordinator in self._made.items():
+            try:
+                metrics: Mapping[str, Any] = coordinator.metrics()
+            except Exception as error:  # noqa: BLE001 - as of a gauge that raises
+                metrics = {"metrics": f"{type(error).__name__}: {error}"}
+            if metrics:
+                found[self._plan.stable_ids[operator]] = metrics
+        return found
+
     # ---- output; without the lock
 
     def handle_output(self, event: CoordinatorEvent) -> None:

@@ -618,6 +618,7 @@ class Job:
                 self._masked,
                 self.master.coordinators.commits.metrics(),
                 bottlenecks,
+                self.master.coordinators.metrics(),
             )
 
     @property

@@ -742,6 +742,8 @@ class JobSnapshot:
     """What became of the committables of its sinks, and how long (ms) the last commit took; empty before the first one."""
     bottlenecks: tuple[Bottleneck, ...] = ()
     """The vertices that hold sources back, the one that holds back most first."""
+    coordinators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The metrics of the coordinators on the driver in this attempt, by the stable id of the operator."""
 
     @property
     def phase(self) -> str:
