@@ -125,8 +125,14 @@ class WindowDriver(Operator):
 
     def process_block(self, block: Block) -> None:
         """Add a block in the form in which it came, if it can be."""
-        if self.arrays is not None and self.arrays.take(block):
-            return
+        if self.arrays is None:
+            self._in_rows(block)
+        else:
+            self.arrays.take(block, self._in_rows)
+
+    def _in_rows(self, block: Block) -> None:
+        if self.arrays is not None:
+            self.arrays.give_back()
         if type(block) is not TupleBlock or not self.windows.add_fields(block):
             self.process(*block.rows())
 
