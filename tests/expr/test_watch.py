@@ -71,7 +71,7 @@ def test_small_blocks_go_record_by_record_if_that_costs_less():
     ways = taken(StateWatch(), 20, 300, on_columns=0.0004, by_rows=0.000001)
 
     assert ways[:5] == [Way.COLUMNS] * 5
-    assert ways[-100:].count(Way.ROWS) >= 97
+    assert ways[-100:].count(Way.ROWS) >= 92
 
 
 def test_small_blocks_come_back_to_columns_if_records_cost_more():

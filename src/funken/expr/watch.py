@@ -99,7 +99,7 @@ class StateWatch:
 
     Blocks begin on columns. If they have fewer records than ``FEW`` on average, that may cost more: some go record by record, to
     learn what that costs, and from then on the way is taken that costs less. Blocks that have grown to twice as many go on
-    columns again, and so does every 64th one of those that do not.
+    columns again, and so do a few after 64 that do not.
 
     >>> watch = StateWatch()
     >>> def take(records, columns, rows):
@@ -128,11 +128,13 @@ class StateWatch:
             self.in_rows = False
         elif by_rows is None or on_columns is None:
             self.in_rows = by_rows is None
+        elif self._left >= _AGAIN:  # a few blocks, since the first of them has to bring the state back
+            self.in_rows, self._left = False, (self._left + 1) % (_AGAIN + _FIRST)
         elif not self.in_rows:
             self.in_rows = on_columns > by_rows * _MARGIN
         else:
-            self._left = (self._left + 1) % _AGAIN
-            self.in_rows = on_columns > by_rows and self._left > 0
+            self._left += 1
+            self.in_rows = on_columns > by_rows and self._left < _AGAIN
         return Way.ROWS if self.in_rows else Way.COLUMNS
 
     def _cost_on_columns(self) -> float | None:
