@@ -23,7 +23,7 @@ from funken.columnar.stateful.steps import Rounds, Scan
 from funken.compat.pyflink.times import Time
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
-from funken.operators.stateful import blocks, logic, units
+from funken.operators.stateful import blocks, units
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.functions import columnar_process
 from funken.testing import OperatorHarness
@@ -33,11 +33,6 @@ from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
-
-
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def fuzz(first: int, count: int, seed: int = 11) -> list[Any]:

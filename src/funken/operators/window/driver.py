@@ -148,8 +148,14 @@ class WindowDriver(Operator):
 
     def process_block(self, block: Block) -> None:
         """Add a block in the form in which it came, if it can be."""
-        if self.arrays is not None and self.arrays.take(block):
-            return
+        if self.arrays is None:
+            self._in_rows(block)
+        else:
+            self.arrays.take(block, self._in_rows)
+
+    def _in_rows(self, block: Block) -> None:
+        if self.arrays is not None:
+            self.arrays.give_back()
         by_record = self._check is not None or type(block) is not TupleBlock
         if by_record or not self.windows.add_fields(block):
             self.process(*block.rows())
