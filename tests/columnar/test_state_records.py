@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from funken.columnar.stateful.steps import Best, Rounds, Step
+from funken.columnar.stateful.typed import Best, Rounds, Step
 from funken.operators.stateful import arrays
 from funken.testing import OperatorHarness
 from tests.columnar.functions_with_records import (

@@ -5,7 +5,6 @@ import random
 from dataclasses import replace
 
 from funken.rest import history
-from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import (
     CheckpointsSnapshot,
     CheckpointStats,
@@ -17,7 +16,7 @@ from funken.runtime.job.snapshot import (
     VertexInfo,
     VertexSnapshot,
 )
-from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus, RestartRecord
+from funken.runtime.job.states import Bottleneck, ExecutionState, FailureRecord, JobStatus, RestartRecord
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import FakeJob, picture, subtask
 

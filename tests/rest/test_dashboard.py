@@ -13,8 +13,7 @@ import pytest
 from funken.rest import server
 from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
-from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus
+from funken.runtime.job.states import Bottleneck, ExecutionState, FailureRecord, JobStatus
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, FakeJob
 from tests.rest.pictures import (

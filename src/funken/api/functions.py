@@ -16,16 +16,15 @@ from typing import Any, TypeAlias, TypeVar
 from funken.columnar.vectorized.functions import VectorizedFunction
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.operators.base import SideOutput
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext, SideOutput
 from funken.operators.join import JoinContext
 from funken.operators.operator_state import FunctionSnapshotContext
-from funken.operators.process.contexts import KeyedContext, ProcessContext
-from funken.operators.process.contexts import OnTimerContext as TimerContext
+from funken.operators.process.keyed_operator import KeyedContext, ProcessContext
+from funken.operators.process.keyed_operator import OnTimerContext as TimerContext
 from funken.operators.process.two_inputs import BroadcastContext, KeyedReadOnlyContext, ReadOnlyOnTimerContext
 from funken.operators.process.two_inputs import ReadOnlyContext as ReadOnly
 from funken.operators.user_functions import UserFunction, without_return
-from funken.operators.window.functions import ProcessWindowContext
+from funken.operators.window.contents import ProcessWindowContext
 from funken.types.callables import (
     ACC,
     T1,

@@ -2,7 +2,7 @@
 
 The only module that knows versions: it refuses one that is not in ``VERSIONS``, leaves out what only concerns the
 interpreter, and takes apart instructions that do several things at once. What reads functions (``tracing.py``, and
-``operators/codegen/inlining.py`` for generated loops) interprets these operations, and refuses those it does not know.
+``operators/codegen.py`` for generated loops) interprets these operations, and refuses those it does not know.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from types import GeneratorType
 from typing import Any
 
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Output, OutputTag
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output, OutputTag
 from funken.operators.user_functions import Several
 from funken.timing.clock import Clock
 from funken.types.callables import check_several

@@ -18,12 +18,10 @@ from typing import Any, cast
 from funken.columnar.block import Block, TupleBlock
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.codegen.loops import LoopStep, LoopText, by_field, fields_made, names_of_fields, rows_of_fields
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.codegen import LoopStep, LoopText, by_field, fields_made, names_of_fields, rows_of_fields
 from funken.operators.results import shared
-from funken.operators.traits import BatchInput, LoopCall, OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import BatchInput, LoopCall, OperatorTraits, UserFunction
 from funken.operators.wrappers import check_of_first
 from funken.state.backend import FileSnapshotBackend, Table
 from funken.state.delta_tables import CopyOnWriteLayer, KeyedDeltaTable

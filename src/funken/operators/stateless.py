@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import (
     GLOBALS,
     KIND,
     Conditions,
+    LoopCall,
     MissingResults,
+    OperatorTraits,
     Several,
     UserFunction,
     changes_globals,

@@ -15,10 +15,8 @@ from typing import Any
 from funken.columnar.block import Block
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.traits import BatchInput, SpecWrapper
-from funken.operators.user_functions import UserFunction
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.user_functions import BatchInput, SpecWrapper, UserFunction
 from funken.state.keys.normal import PLAIN, normal_key
 from funken.types.convert import Convert, converter
 from funken.types.info import TypeInformation
@@ -72,7 +70,7 @@ def _blocks(
     """Return what takes a block: columns stay columns where the type makes of them what it makes of their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
-    from funken.columnar.loops.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
+    from funken.columnar.kernels.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
 
     convert = BlocksConverted(type_info)
 

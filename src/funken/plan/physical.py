@@ -17,7 +17,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Broadcast, Forward, Hash, Node, NodeInput, Partitioning, Rebalance, by_itself
 from funken.plan.sides import check_sides

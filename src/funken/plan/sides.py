@@ -17,7 +17,7 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.operators.base import OutputTag
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Node, NodeInput
 from funken.types.info import declared

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from funken.api.streams.joins import IntervalJoin
     from funken.io.durations import DurationLike
     from funken.operators.base import SideOutput
-    from funken.operators.process.contexts import KeyedContext
+    from funken.operators.process.keyed_operator import KeyedContext
     from funken.plan.nodes import Partitioning
     from funken.types.info import TypeInformation
     from funken.windowing.assigners import WindowAssigner

@@ -14,7 +14,7 @@ from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.base import OutputTag
 from funken.operators.process.one_input import ErrorPolicy
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import (
     Broadcast,

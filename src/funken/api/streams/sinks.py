@@ -16,7 +16,7 @@ from funken.connectors.sink import Sink
 from funken.errors import InvalidProgram, JobCancelled
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.nodes import Node, NodeInput
 from funken.types.callables import Generic, T_co, check_kind
 from funken.types.convert import ArrowSchema, ArrowTable

@@ -16,8 +16,8 @@ from funken.api.streams.sinks import StreamEnds
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorSpec, OutputTag
 from funken.operators.process.one_input import Process
+from funken.operators.source import TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
-from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.plan.sides import place_of_program
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.windowed import AllWindowedStream
     from funken.operators.base import SideOutput
-    from funken.operators.process.contexts import ProcessContext
+    from funken.operators.process.keyed_operator import ProcessContext
     from funken.windowing.assigners import WindowAssigner
     from funken.windowing.windows import GlobalWindow
 

@@ -26,8 +26,7 @@ from funken.api.streams.settings import type_of, typed
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
-from funken.operators.window.functions import CallStyle, WindowCall
+from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.operators.window.spec import ONE_KEY, WindowSpec
 from funken.operators.wrappers import converted_reduce
 from funken.plan.nodes import Global, NodeInput

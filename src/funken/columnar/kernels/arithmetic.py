@@ -15,8 +15,7 @@ import numpy as np
 from funken.columnar.expressions import schema_of_value
 from funken.columnar.kernels.columns import Array, Column
 from funken.errors import FunkenError
-from funken.expr.python.objects import kind_of_object
-from funken.expr.python.table import TABLE
+from funken.expr.python.table import TABLE, kind_of_object
 from funken.expr.types import FLOAT, HIGHEST, LOWEST, NUMBER, Atomic
 
 _EXACT = 2**53

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import rounded
-from funken.columnar.kernels.arrow import pa, pc
-from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.kernels.columns import Array, Column, pa, pc
 from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
 Form = Callable[..., Column | None]
@@ -194,7 +193,7 @@ def written(number: Column) -> Column | None:
 
 def _narrowed(bits: int) -> Form:
     def form(number: Column) -> Column | None:
-        from funken.columnar.loops.converting import narrowed  # noqa: PLC0415 - few programs need it
+        from funken.columnar.kernels.converting import narrowed  # noqa: PLC0415 - few programs need it
 
         return narrowed(number, bits) if number.kind == INT and len(number.data) else None
 

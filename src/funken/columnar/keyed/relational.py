@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.folds import FIRST, LAST, MIN, SUM
+from funken.columnar.declared import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups, other_than_negative_zero

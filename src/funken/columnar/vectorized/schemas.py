@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.columnar.records import field_getter, form_of, has_form
 from funken.errors import ValueDoesNotFit
-from funken.expr.python.objects import DATE, DATETIME, DECIMAL, OBJECTS
+from funken.expr.python.table import DATE, DATETIME, DECIMAL, OBJECTS
 from funken.expr.types import (
     BOOL,
     DICT,

@@ -14,8 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from funken.columnar.block import Block, RowBlock
-from funken.columnar.dependencies import all_same, same
-from funken.columnar.faults import noted
+from funken.columnar.calling import all_same, same
+from funken.columnar.expressions import noted
 from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, joined, packed
 from funken.columnar.records import NOT_READ

@@ -15,15 +15,15 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.declared import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.expressions import Argument, Make
-from funken.columnar.flat_maps.emissions import paths_of
-from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
+from funken.columnar.kernels.converting import narrowed, wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.keyed.logs import grown, objects
-from funken.columnar.loops.converting import narrowed, wrapped
+from funken.columnar.typed.inference import paths_of
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values

@@ -1,6 +1,6 @@
 """Windows over columns: what all of them share, and aligned windows, whose panes have one array per field of the contents.
 
-A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/aligned.py``, when records
+A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/driver.py``, when records
 come; when it fires without columns as results, and in a snapshot, it is a dict: a snapshot of one path is one of the other.
 """
 
@@ -14,14 +14,14 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import Constant
-from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
+from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
 from funken.columnar.keyed.groups import Groups, Partials
 from funken.columnar.keyed.keys import Slots, coded, key_of
 from funken.columnar.keyed.logs import LEAF_TYPES, grown
-from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
+from funken.columnar.typed.inference import TracedFlatMap, paths_of
 from funken.expr.types import INT, LOWEST, STR, Atomic, Tuple, Type, atomic_fields
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.contents import (
@@ -40,10 +40,8 @@ from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.stateless import given_of
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Aggregated, Reduced
-from funken.operators.window.counts import CountWindows
-from funken.operators.window.driver import WindowDriver
+from funken.operators.window.driver import AlignedWindows, CountWindows, WindowDriver
 from funken.state.delta_tables import DeltaTable, ExtendedDeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
@@ -435,7 +433,7 @@ def _rows(namespace: int, entries: Iterator[tuple[Any, Any]]) -> Iterator[StateR
 # ---- Count windows over columns: each block is cut into the windows of its keys, and all of them are filled at
 # once.
 #
-# A key is in arrays here, by *slot*, or in the table (``operators/window/counts.py``), never in both: it is taken
+# A key is in arrays here, by *slot*, or in the table (``operators/window/driver.py``), never in both: it is taken
 # out of the table by its first block of columns, and all go back before a block that the kernels cannot compute.
 
 

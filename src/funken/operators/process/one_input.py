@@ -18,16 +18,15 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import FunkenError, InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, OutputTag, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
+from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
+from funken.operators.process.keyed_operator import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
 from funken.operators.results import FEW, MANY, Results, Stride
 from funken.operators.stateless import CatchingMap, ResultKind
-from funken.operators.traits import OperatorTraits
 from funken.operators.user_functions import (
     GLOBALS,
     KIND,
     Conditions,
+    OperatorTraits,
     UserFunction,
     changes_globals,
     warnings_of,

@@ -12,9 +12,8 @@ from typing import Any, cast
 from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.process.contexts import (
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.process.keyed_operator import (
     KeyedContext,
     OnTimerContext,
     ProcessContext,
@@ -22,8 +21,7 @@ from funken.operators.process.contexts import (
     UnkeyedTimerService,
 )
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
-from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.handles import SHARED

@@ -16,22 +16,22 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.flat_maps.conventions import pair_schema
-from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
+from funken.columnar.flat_maps import pair_schema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import JoinIndex, each_once
 from funken.columnar.keyed.keys import Slots, coded, column_of_keys, key_of
 from funken.columnar.keyed.logs import FoundPairs, KeyedTimes, RecordLog
 from funken.columnar.records import fits
+from funken.columnar.typed.inference import TracedFlatMap, paths_of
 from funken.expr.types import INT, ListOf, Tuple, Type, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
+from funken.operators.columnar.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.columnar.stateless import given_of
 from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoinLogic
-from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import WindowDriver
 from funken.windowing.windows import TimeWindow

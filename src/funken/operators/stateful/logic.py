@@ -21,9 +21,17 @@ from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import CompositeKey
 from funken.expr.types import INT, Atomic, ListOf, atomic_fields
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.base import Operator, OperatorContext, Timestamps, Values
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
-from funken.operators.context import OperatorContext
+from funken.operators.columnar.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
+    FunctionOnColumns,
+    StatesOnColumns,
+)
 from funken.operators.process.one_input import KeyedMapLogic, KeyedProcessLogic
 from funken.operators.process.two_inputs import CoMapLogic, KeyedCoProcessLogic
 from funken.operators.stateful.arrays import (
@@ -36,15 +44,6 @@ from funken.operators.stateful.arrays import (
     set_timers,
 )
 from funken.operators.stateful.blocks import BlockOfStates
-from funken.operators.stateful.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
-    FunctionOnColumns,
-    StatesOnColumns,
-)
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateKind

@@ -21,9 +21,8 @@ from funken.errors import FunkenError, JobExecutionError, OperatorFailed, StateT
 from funken.ids import MAX_WATERMARK, Millis, OperatorId
 from funken.io.shapes import record_repr
 from funken.metrics.registry import MetricGroup
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.codegen.loops import add_frames, step_at
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.codegen import add_frames, step_at
 from funken.operators.results import TaskTime
 from funken.operators.stateless import MapLogic, UserFunctionOperator
 from funken.operators.user_functions import hint_of

@@ -16,7 +16,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import KeyNotHashable
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.codegen.loops import LoopStep, LoopText, by_field, constant_of, fields_made
+from funken.operators.codegen import LoopStep, LoopText, by_field, constant_of, fields_made
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.writers import HashWriter
 

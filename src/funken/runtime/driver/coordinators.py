@@ -18,10 +18,14 @@ from typing import Any, TypeVar
 from funken.config import Configuration
 from funken.errors import CommitError, JobExecutionError
 from funken.ids import OperatorId
-from funken.operators.coordinators.base import CommitCounts, OperatorCoordinator, OperatorCoordinatorContext
-from funken.operators.coordinators.committing import CommitCoordinator
-from funken.operators.coordinators.source import SourceCoordinator
-from funken.operators.traits import traits_of
+from funken.operators.coordinators import (
+    CommitCoordinator,
+    CommitCounts,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    SourceCoordinator,
+)
+from funken.operators.user_functions import traits_of
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import CoordinatorEvent, OperatorEvent, TaskCommand, TaskId

@@ -14,8 +14,7 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
 from funken.io.durations import in_words
 from funken.operators.process.one_input import FAILED_RECORDS
-from funken.operators.traits import traits_of
-from funken.operators.user_functions import UserFunction, without_return
+from funken.operators.user_functions import UserFunction, traits_of, without_return
 from funken.plan.nodes import Hash
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import (

@@ -39,8 +39,17 @@ from funken.io.durations import in_words
 from funken.metrics.registry import percentile
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.pressure import HELD_BACK, Bottleneck, FlowGraph
-from funken.runtime.job.states import Execution, ExecutionState, FailureRecord, JobStatus, RestartRecord, headline
+from funken.runtime.job.states import (
+    HELD_BACK,
+    Bottleneck,
+    Execution,
+    ExecutionState,
+    FailureRecord,
+    FlowGraph,
+    JobStatus,
+    RestartRecord,
+    headline,
+)
 from funken.runtime.messages import MetricsReport, RecordCounts, SubtaskCheckpoint, TaskId, VertexMetrics
 from funken.runtime.process import ProcessStatus
 from funken.timing.clock import Clock, SystemClock

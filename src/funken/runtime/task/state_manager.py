@@ -29,7 +29,7 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.plan.nodes import Custom, Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.chain.chain import FinishedOperatorChain, OperatorChain
-from funken.runtime.exchange.wire import BlockHeader, BlockKind
+from funken.runtime.exchange.gate import BlockHeader, BlockKind
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
 from funken.errors import InvalidProgram
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import AggregateCall
 from funken.table.runtime.aggregates import AggregateCalls

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node, input_refs
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, BlockSchema, TableBlock

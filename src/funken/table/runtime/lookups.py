@@ -18,8 +18,7 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType, LookupRetry

@@ -20,9 +20,8 @@ from funken.columnar.block import Block, RowBlock
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.traits import BatchInput, OperatorTraits
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.user_functions import BatchInput, OperatorTraits
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import (
     ListStateDescriptor,

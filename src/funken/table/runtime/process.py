@@ -13,8 +13,7 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.expr.ir import Node
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import TableArgument

@@ -14,8 +14,7 @@ from funken.errors import InvalidProgram
 from funken.expr.evaluate import EvaluationContext, Evaluator
 from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, Timestamps, Values
 from funken.table.logical import JoinType, TableCall, WindowShape
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array, millis_of

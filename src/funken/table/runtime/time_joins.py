@@ -11,8 +11,7 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import JoinIndex
 from funken.expr.ir import Node, input_refs
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY

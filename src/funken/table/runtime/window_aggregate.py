@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY

@@ -35,7 +35,7 @@ from funken.columnar.expressions import (
     Unary,
 )
 from funken.columnar.tracing import Traced, trace
-from funken.operators.codegen.inlining import expression_of, watched
+from funken.operators.codegen import expression_of, watched
 
 _MOST = 60
 """How many bits a mask has at most."""
