@@ -188,6 +188,3 @@ class ReadShortcuts:
             raise InvalidProgram(f"{who} needs a path or several paths, but got {path!r}.")
         builder = FileSource.for_format(form or StreamFormat.text_line_format(), *paths)
         return (builder if watch is None else builder.monitor_continuously(watch)).build()
-
-
-__all__ = ["ReadShortcuts"]

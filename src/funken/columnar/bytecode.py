@@ -344,10 +344,3 @@ _REASONS = {
 def reason_of(name: str, value: Any) -> str:
     """Return why a function is not followed that has an operation."""
     return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
-
-
-__all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "changes_of_names", "counted_in_self",
-    "ends_loops_twice", "gives_conditions", "goes_on", "is_followed", "is_generator", "is_plain", "is_plain_generator",
-    "names_changed", "operations", "positions", "reason_of",
-]  # fmt: skip

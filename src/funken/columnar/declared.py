@@ -775,33 +775,3 @@ def _path_of(position: Any, schema: Type) -> tuple[int, ...]:
     if isinstance(schema, Atomic) or not -len(schema) <= position < len(schema):
         raise NotVectorizable(f"has no single field there in {schema}")
     return (position % len(schema),)
-
-
-__all__ = [
-    "BITS",
-    "EXTREME",
-    "FIRST",
-    "LAST",
-    "MAX",
-    "MIN",
-    "ORDERED",
-    "SUM",
-    "Aggregate",
-    "Conversion",
-    "Fold",
-    "How",
-    "Leaf",
-    "aggregate_folds",
-    "all_records",
-    "becomes",
-    "bits_of_leaves",
-    "conversion_of",
-    "kept",
-    "kept_schema",
-    "merge_folds",
-    "named",
-    "named_rows",
-    "named_rows_of_all",
-    "reduce_folds",
-    "seen",
-]

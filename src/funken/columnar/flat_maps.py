@@ -649,22 +649,3 @@ def trace_with_context(target: Any, method: str) -> TracedWithContext:
     tracer.methods = {("context", "timestamp"): _STAMP}
     traced = tracer.run()
     return TracedWithContext(with_method(traced, function, method), _STAMP in nodes_of(traced.result))
-
-
-__all__ = [
-    "Convention",
-    "EmissionWalk",
-    "FlatMapTracer",
-    "TracedWithContext",
-    "drops_none",
-    "pair_schema",
-    "read_by",
-    "trace_flat_map",
-    "trace_join_function",
-    "trace_maybe",
-    "trace_pairs",
-    "trace_process",
-    "trace_window_function",
-    "trace_with_context",
-    "under",
-]

@@ -371,28 +371,3 @@ def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> E
 
     per_item = _mapped(tree, appended, placeholders)
     return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None
-
-
-__all__ = [
-    "ADD",
-    "ADD_ROUNDED",
-    "KEEP",
-    "LEAST",
-    "MOST",
-    "SET",
-    "UNITE",
-    "CarriedVariables",
-    "Comparison",
-    "IsOwn",
-    "Recurrence",
-    "ResultOfItem",
-    "appended_of",
-    "comparison_of",
-    "conditions_of",
-    "contains",
-    "fold_of",
-    "gives_several",
-    "is_never",
-    "recurrence_of",
-    "result_of",
-]

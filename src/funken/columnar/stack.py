@@ -846,6 +846,3 @@ def _uses(found: Any, record: Expression) -> bool:
     if isinstance(found, Marker):
         return _has(found, record)
     return any(each is record for each in nodes_of(found))
-
-
-__all__ = ["Agenda", "Stack", "State", "changed", "is_made", "labels_of"]

@@ -790,20 +790,3 @@ class Tracer(VariablesReader):
             return Walk(self, at, carried).run(state)
         with self._steps.inside():
             return Walk(self, at, carried).run(state)
-
-
-__all__ = [
-    "UNSET",
-    "Dependency",
-    "Traced",
-    "Tracer",
-    "VariablesReader",
-    "Walk",
-    "cells_of",
-    "function_of",
-    "function_of_method",
-    "items_displayed",
-    "operations_of",
-    "trace",
-    "with_method",
-]

@@ -150,6 +150,3 @@ class StateWatch:
         """Note what a block has cost one way; ``records`` is at least 1."""
         cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
         cost.add(records, seconds)
-
-
-__all__ = ["FEW", "SAMPLE", "CostWatch", "StateWatch", "Way"]

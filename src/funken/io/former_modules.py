@@ -189,6 +189,3 @@ def _again(stream: io.BytesIO, error: ModuleNotFoundError) -> Any:
     if error.name is None or not error.name.startswith("funken."):
         raise error
     return FormerUnpickler(stream).load()
-
-
-__all__ = ["FORMER_MODULES", "load", "loads", "module_now"]

@@ -25,7 +25,7 @@ from funken.columnar.block import Block
 from funken.connectors.base import ConnectorContext
 from funken.dataclass import dataclass
 from funken.errors import StateNotKeyed
-from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.ids import MIN_TIMESTAMP
 from funken.metrics.registry import MetricGroup
 from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import (
@@ -446,19 +446,3 @@ class RuntimeContext:
         """
         state: AggregatingState[S, R] = self._state(state_descriptor, AggregatingStateDescriptor)
         return state
-
-
-__all__ = [
-    "MAX_WATERMARK",
-    "MIN_TIMESTAMP",
-    "Operator",
-    "OperatorContext",
-    "OperatorSpec",
-    "Output",
-    "OutputTag",
-    "RuntimeContext",
-    "SideOutput",
-    "Timestamps",
-    "Values",
-    "connector_context",
-]

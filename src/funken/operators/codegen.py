@@ -752,24 +752,3 @@ def rows_of_fields(block: TupleBlock) -> Iterable[Any]:
     """Return what a loop over the fields of tuples runs over: what differs, row by row."""
     fields = block.fields
     return fields[0] if len(fields) == 1 else zip(*fields, strict=True)
-
-
-__all__ = [
-    "FieldVariables",
-    "LoopStep",
-    "LoopText",
-    "OuterVariables",
-    "Position",
-    "add_frames",
-    "by_field",
-    "constant_of",
-    "expression_of",
-    "fields_made",
-    "frame_of",
-    "names_of_fields",
-    "nodes_of",
-    "rows_of_fields",
-    "step_at",
-    "step_of",
-    "watched",
-]

@@ -812,24 +812,3 @@ class SourceCoordinator(OperatorCoordinator):
                 "job %r: source %r has been looking for new splits for %d s, and finds none meanwhile. Is what it lists slow, or "
                 "not reachable?", self.context.job_name, self.context.operator, (now - self._look_began) // 1000,
             )  # fmt: skip
-
-
-__all__ = [
-    "AddSplits",
-    "AlignWatermark",
-    "CollectCoordinator",
-    "Collector",
-    "Collectors",
-    "CommitCoordinator",
-    "CommitCounts",
-    "CommitSettings",
-    "OperatorCoordinator",
-    "OperatorCoordinatorContext",
-    "PrintCoordinator",
-    "ReportWatermark",
-    "RequestSplits",
-    "SourceCoordinator",
-    "SplitsDiscovered",
-    "WatermarkAlignment",
-    "Worker",
-]

@@ -415,16 +415,3 @@ class WindowJoinLogic(Operator):
 def _tagged(side: int, values: Values, key_of: Callable[[Any], Any]) -> Values:
     keys = normal_keys(list(map(key_of, values)))
     return list(map(TaggedUnion._make, zip(repeat(side), values, keys, strict=False)))
-
-
-__all__ = [
-    "TAGGED_KEY",
-    "CoGroup",
-    "IntervalJoinSpec",
-    "JoinContext",
-    "JoinPairs",
-    "TaggedUnion",
-    "WindowJoin",
-    "sides",
-    "within",
-]

@@ -147,6 +147,3 @@ class TaskTime:
         """Read the clock (ms since the epoch)."""
         self.latest = now = self._now()
         return now
-
-
-__all__ = ["FEW", "MANY", "Results", "Stride", "TaskTime", "shared"]

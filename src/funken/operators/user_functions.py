@@ -487,26 +487,3 @@ class SpecWrapper:
     def traits(self) -> OperatorTraits:
         """The traits of the spec it holds."""
         return traits_of(self.spec)
-
-
-__all__ = [
-    "GLOBALS",
-    "KIND",
-    "RECORDS",
-    "BatchInput",
-    "Conditions",
-    "LoopCall",
-    "MissingResults",
-    "OperatorTraits",
-    "Several",
-    "SpecWrapper",
-    "T",
-    "UserFunction",
-    "call_of",
-    "changes_globals",
-    "hint_of",
-    "late_operator",
-    "traits_of",
-    "warnings_of",
-    "without_return",
-]

@@ -361,6 +361,3 @@ def _literal(text: str) -> str:
 
 def _sql(type_: LogicalType) -> str:
     return re.sub(r"TIMESTAMP_LTZ\((\d)\)", r"TIMESTAMP(\1) WITH LOCAL TIME ZONE", type_.sql())
-
-
-__all__ = ["altered", "completed", "created_table", "described", "liked", "shown_table", "shown_view", "typed"]

@@ -562,16 +562,3 @@ _ACTIONS: dict[type, Callable[[Any, Any], TableResult]] = {
     st.Show: _show,
     st.Describe: _describe,
 }
-
-__all__ = [
-    "binder",
-    "execute",
-    "explain",
-    "explained",
-    "make_catalog",
-    "parsed",
-    "query_of",
-    "run",
-    "sinks_of",
-    "typing_of",
-]

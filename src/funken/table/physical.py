@@ -933,5 +933,3 @@ _BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
     nodes.ExecMatch: _match,
     nodes.ExecProcessTableFunction: _process,
 }
-
-__all__ = ["Built", "Translation", "described", "schema_of", "to_row_stream", "translate"]

@@ -341,15 +341,3 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
 
 LoopStep = Callable[[IterativeStream[S]], tuple[DataStream[S], DataStream[R]]]
 """From the stream of a loop to what enters it again, and what comes out."""
-
-
-__all__ = [
-    "BroadcastConnectedStream",
-    "BroadcastStream",
-    "ConnectedStreams",
-    "IterativeStream",
-    "LoopStep",
-    "join_two",
-    "key_of",
-    "two_inputs",
-]

@@ -145,9 +145,3 @@ def rounded(values: Array) -> Array:
 def any_zero(column: Column) -> bool:
     """Whether a column has a zero."""
     return not column.data if column.constant else not column.data.all()
-
-
-__all__ = [
-    "ARROW_COMPARE", "BITS", "COMPARE", "FLOATS", "NUMPY", "PYTHON", "RANGES", "FallBackToRows", "any_zero", "as_float",
-    "constant", "folded", "rounded",
-]  # fmt: skip

@@ -439,26 +439,3 @@ def _pack_fields(values: list[Any], schema: Composite, leaves: list[Column]) -> 
         return False
     fields = [field_getter(schema, index) for index in range(len(schema))]
     return all(_pack(list(map(field, values)), each, leaves) for field, each in zip(fields, schema, strict=True))
-
-
-__all__ = [
-    "Array",
-    "Column",
-    "Columns",
-    "Lists",
-    "MadeLater",
-    "arrow_operand",
-    "column_of",
-    "columns_of",
-    "joined",
-    "joined_columns",
-    "lists_of",
-    "lists_or_none",
-    "lists_with",
-    "mask_of_bits",
-    "offsets_of",
-    "pa",
-    "packed",
-    "pc",
-    "values_of_leaves",
-]

@@ -117,6 +117,3 @@ def _one_by_one(column: Column, leaf: Leaf, length: int) -> Column:
         return column_of(values, leaf.kind)
     except (ValueDoesNotFit, ArithmeticError, TypeError, ValueError) as error:
         raise FallBackToRows("a value that does not fit") from error
-
-
-__all__ = ["BlocksConverted", "converted", "narrowed", "wrapped"]

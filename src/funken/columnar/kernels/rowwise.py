@@ -594,38 +594,3 @@ def enumerated(column: Column, start: Column) -> Column | None:
 
 least, greatest = _extreme(np.minimum.reduceat), _extreme(np.maximum.reduceat)
 greatest_at, least_at = _best_at(True), _best_at(False)
-
-
-__all__ = [
-    "Computed",
-    "Value",
-    "all_true",
-    "any_true",
-    "chained",
-    "contains",
-    "count_distinct",
-    "displayed",
-    "enumerated",
-    "flattened",
-    "greatest",
-    "greatest_at",
-    "is_not_empty",
-    "item",
-    "item_at",
-    "joined_each",
-    "joined_lists",
-    "kernel_of",
-    "least",
-    "least_at",
-    "length",
-    "looped",
-    "merged",
-    "rowwise",
-    "sliced",
-    "sorted_by",
-    "sorted_distinct",
-    "taken",
-    "total",
-    "total_from",
-    "value_of",
-]

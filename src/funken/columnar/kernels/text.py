@@ -865,37 +865,3 @@ TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "ends": str.endswith,
 }
 """The tests of two texts."""
-
-
-__all__ = [
-    "CONSTANT",
-    "TEXT_TESTS",
-    "Alternatives",
-    "Rope",
-    "Separated",
-    "Splits",
-    "TextPart",
-    "TextTest",
-    "alternatives",
-    "code_of",
-    "concatenated",
-    "contains",
-    "cut_texts",
-    "find",
-    "find_text",
-    "is_ascii",
-    "joined_text",
-    "length_of",
-    "lengths",
-    "lettered",
-    "lines_of",
-    "overlaps_itself",
-    "parts_of",
-    "places_in_order",
-    "places_of",
-    "sliced",
-    "split_by_spaces",
-    "split_texts",
-    "without_prefix",
-    "without_suffix",
-]

@@ -260,6 +260,3 @@ def marshalled_numbers(data: bytes, kinds: Composite, length: int) -> list[Colum
         assert isinstance(kind, Atomic)
         made.append(Column(kind, found[f"value{place}"].astype(np.int64 if kind == INT else np.float64)))
     return made
-
-
-__all__ = ["TAG", "decode_block", "encode_block", "load_saved", "type_of"]

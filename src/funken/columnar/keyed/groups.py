@@ -605,30 +605,3 @@ def _folded(leaf: Column, role: str, codes: Array, counts: Array, present: Array
     state = np.full(len(counts), 0 if role == SUM else LOWEST if role == MAX else HIGHEST, np.int64)
     (np.add if role == SUM else np.maximum if role == MAX else np.minimum).at(state, codes, leaf.data)
     return Column(INT, state.take(present))
-
-
-__all__ = [
-    "DENSE",
-    "WORTH",
-    "Combiner",
-    "Groups",
-    "JoinIndex",
-    "NumberedGroups",
-    "Partials",
-    "Participants",
-    "Partners",
-    "Runs",
-    "Segments",
-    "added",
-    "added_rounded",
-    "check_sums",
-    "each_once",
-    "joined_alike",
-    "most",
-    "ranks",
-    "running_float_sum",
-    "running_most",
-    "running_sum",
-    "toggled",
-    "united",
-]

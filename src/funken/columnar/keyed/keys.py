@@ -512,23 +512,3 @@ class PairSlots:
             self._slots[places[is_there]] = slots[is_there]
             on = ~is_there
             places, pairs, slots = (places[on] + 1) & last, pairs[on], slots[on]
-
-
-__all__ = [
-    "CodedKey",
-    "CompositeKey",
-    "KeyOwners",
-    "KeyTargets",
-    "PairSlots",
-    "Slots",
-    "coded",
-    "column_of_keys",
-    "combined",
-    "hashes",
-    "hashes_of",
-    "hashes_of_column",
-    "key_codes",
-    "key_of",
-    "numbered",
-    "numbers_in",
-]

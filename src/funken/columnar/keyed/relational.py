@@ -329,22 +329,3 @@ def ranges_of(block: Columns, keys: Sequence[tuple[int, bool]], bounds: Sequence
             equal &= pc.equal(array, scalar).to_numpy(zero_copy_only=False)
         found += beyond
     return found
-
-
-__all__ = [
-    "aggregated",
-    "can_aggregate",
-    "check_order",
-    "columns_from_arrow",
-    "cut_up",
-    "hashes_of",
-    "ordered",
-    "partitions_of",
-    "ranges_of",
-    "reduced_in_pairs",
-    "size_of",
-    "targets_of",
-    "total",
-    "values_at",
-    "whole_numbers",
-]

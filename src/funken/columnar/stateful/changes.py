@@ -657,31 +657,3 @@ def _is_ours(called: Any) -> bool:
     if isinstance(called, type):
         return issubclass(called, StateDescriptor) or called.__module__.startswith("funken.types.")
     return type(called) is FunctionType and (called.__module__ or "").startswith("funken.types.")
-
-
-__all__ = [
-    "FIRST_STATE",
-    "KEY",
-    "RECORD",
-    "STAMP",
-    "WATERMARK",
-    "Access",
-    "DeclaredState",
-    "StateChange",
-    "StateLifetime",
-    "TimerChange",
-    "TracedState",
-    "Write",
-    "are_exclusive",
-    "check_floats",
-    "declared_states",
-    "held",
-    "known_lifetime",
-    "lifetime_in",
-    "makes_lifetimes",
-    "merged",
-    "renewals_of",
-    "value_of",
-    "widened",
-    "with_floats",
-]

@@ -481,6 +481,3 @@ class _StateTracer(StateUses):
         stack.push(Choose(value, value, constant_of(operations[0].argument)))
         walk.agenda.add(replace(state, stack=stack), there)
         return True
-
-
-__all__ = ["StateUses", "current", "of_states", "trace_with_state"]

@@ -812,26 +812,3 @@ def _step_of(each: StateChange, own: Argument, kind: Type) -> StateChange:
                 guards = tuple(other for other in each.guards if other is not guard)
                 return StateChange(guards, found.how, each.of)
     return each
-
-
-__all__ = [
-    "Appends",
-    "Best",
-    "BestChanges",
-    "Presence",
-    "Rounds",
-    "Scan",
-    "Step",
-    "TypedState",
-    "Unit",
-    "WithParts",
-    "all_steps",
-    "best_changes",
-    "fills_of",
-    "leaf_of",
-    "parts_of",
-    "shared_parts",
-    "states_in",
-    "typed_states",
-    "whole_of",
-]

@@ -498,19 +498,3 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     if op in ("==", "!=") and (arrays or nothing):  # of two types
         return after([one, other], Constant(op == "!="))
     raise refused
-
-
-__all__ = [
-    "DocumentParser",
-    "Parsed",
-    "SampledText",
-    "called",
-    "compared",
-    "field_looked_up",
-    "is_record_table",
-    "loaded",
-    "looked_up",
-    "method_of_record",
-    "table_schema",
-    "with_wanted",
-]

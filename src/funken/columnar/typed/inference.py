@@ -789,21 +789,3 @@ def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int,
     """
     parts = nodes_of(*expressions)
     return {each.path for each in parts if isinstance(each, Argument) and each.argument == argument}
-
-
-__all__ = [
-    "Emission",
-    "Inference",
-    "TracedFlatMap",
-    "check_kept",
-    "checked",
-    "contained",
-    "either",
-    "looked_at",
-    "negated",
-    "paths_of",
-    "present",
-    "typed",
-    "typed_and_read",
-    "typed_under",
-]

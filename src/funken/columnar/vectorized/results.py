@@ -523,14 +523,3 @@ def _structure(record: Any) -> Any:
     if form is None:
         raise NotVectorizable(f"has elements with values of the type {cls.__qualname__}, of which there are no columns")
     return Record((NONE,) * len(form[1]), form[0], form[1], cls)
-
-
-__all__ = [
-    "argument_of",
-    "columns_made",
-    "columns_of_alike",
-    "columns_of_records",
-    "mask_made",
-    "record_of",
-    "records_made",
-]

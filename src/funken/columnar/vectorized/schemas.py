@@ -164,6 +164,3 @@ def _has(record: Any, structure: Type) -> bool:
     else:
         same = has_form(record, structure)
     return same and all(_has(field_getter(structure, index)(record), each) for index, each in enumerate(structure))
-
-
-__all__ = ["OBJECT", "schema_declared", "structure_of"]

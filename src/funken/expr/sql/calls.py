@@ -533,28 +533,3 @@ def function(
         group,
         tuple(aliases),
     )
-
-
-__all__ = [
-    "FAMILIES",
-    "OPERATORS",
-    "Parameters",
-    "Result",
-    "bound",
-    "cannot_apply",
-    "cast",
-    "constant_of",
-    "described",
-    "function",
-    "infer",
-    "lists",
-    "no_match",
-    "nullable_of",
-    "of_columns",
-    "once_per_value",
-    "operator_text",
-    "per_value",
-    "refuse",
-    "result_type",
-    "signatures_of",
-]

@@ -698,19 +698,3 @@ class RequestLoop:
 
 def _never(result: Any) -> bool:
     return False
-
-
-__all__ = [
-    "AsyncRequest",
-    "AsyncWait",
-    "AsyncWaitLogic",
-    "Deadlines",
-    "Mark",
-    "OrderedQueue",
-    "Outlet",
-    "QueueEntry",
-    "RequestLoop",
-    "ResultQueue",
-    "Segment",
-    "UnorderedQueue",
-]

@@ -427,9 +427,3 @@ def listed(schema: Type, counts: Array, records: Columns) -> Columns:
     """Return lists of so many records each, one after the other, as a block of values."""
     column = lists_with(schema, counts, records)
     return Columns(column.kind, [column], len(counts))
-
-
-__all__ = [
-    "ColumnPane", "Contribution", "KeyedArrays", "KeyedLists", "ListPane", "ListedRecords", "joined_leaf", "leaf_columns",
-    "listed", "listed_records", "reach",
-]  # fmt: skip

@@ -425,6 +425,3 @@ def _in_one(parts: list[Block]) -> list[Block]:
             for each in columns:
                 each.leaves[number] = Column(each.leaves[number].kind, NOT_READ, True)
     return [joined(columns)]
-
-
-__all__ = ["BlockGate", "ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath", "WayCounts"]

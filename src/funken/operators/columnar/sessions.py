@@ -514,6 +514,3 @@ class SessionScan:
             several = zip(self._order[part].tolist(), self._start[part].tolist(), self._end[part].tolist(), strict=True)
             found[number] = merged_order((start, end, order) for order, start, end in sorted(several))
         return found
-
-
-__all__ = ["ArraySessions", "SessionScan", "SessionTable", "merged_order"]

@@ -350,29 +350,3 @@ class ColumnarWindowJoin(OnColumns, WindowJoin):
     def in_keyed_state(self) -> WindowJoin:
         """Return the same join of records with its windows in keyed state."""
         return WindowJoin(self.key1, self.key2, self.window).in_keyed_state()
-
-
-__all__ = [
-    "BatchResult",
-    "ColumnarCoFlatMap",
-    "ColumnarCoMap",
-    "ColumnarFilter",
-    "ColumnarFlatMap",
-    "ColumnarIntervalJoin",
-    "ColumnarKeyedCoProcess",
-    "ColumnarKeyedMap",
-    "ColumnarKeyedProcess",
-    "ColumnarMap",
-    "ColumnarMaybeMap",
-    "ColumnarProcess",
-    "ColumnarReduce",
-    "ColumnarSink",
-    "ColumnarSource",
-    "ColumnarTimestamps",
-    "ColumnarWindow",
-    "ColumnarWindowJoin",
-    "FunctionOnColumns",
-    "OnColumns",
-    "StatesOnColumns",
-    "VectorizedCall",
-]

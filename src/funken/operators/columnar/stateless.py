@@ -521,20 +521,3 @@ class ColumnarTimestampsLogic(TimestampsAndWatermarksLogic):
     def process_block(self, block: Block) -> None:
         """Assign timestamps to a block."""
         self._emitter.emit_block("", block)
-
-
-__all__ = [
-    "ColumnarFilterLogic",
-    "ColumnarFlatMapLogic",
-    "ColumnarMapLogic",
-    "ColumnarSinkLogic",
-    "ColumnarSourceOperator",
-    "ColumnarTimestampsLogic",
-    "ColumnarWatermarkEmitter",
-    "Generated",
-    "Made",
-    "VectorizedLogic",
-    "combined",
-    "given_of",
-    "grouped_by",
-]

@@ -725,16 +725,3 @@ class _Last:
         places, owner = np.repeat(ends - counts, counts) + within, np.repeat(owner, counts)
         shift = np.where(places < self.kept.take(owner), self._kept_begin.take(owner), self._shift.take(owner))
         return self._all.take(places + shift)
-
-
-__all__ = [
-    "ColumnPanes",
-    "FoldedCounts",
-    "KeyedWindowArrays",
-    "ListedCounts",
-    "MixedPanes",
-    "WindowArrays",
-    "WindowResults",
-    "contribution_of",
-    "functions_of",
-]

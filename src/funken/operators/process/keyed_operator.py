@@ -488,15 +488,3 @@ class OnTimerContext(KeyedContext[K_co]):
     def output(self, output_tag: OutputTag[S], value: S) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""
         self._results.side((output_tag, value), self.at if self.domain is TimeDomain.EVENT_TIME else MIN_TIMESTAMP)
-
-
-__all__ = [
-    "KeyedContext",
-    "KeyedOperator",
-    "KeyedTransform",
-    "OnTimerContext",
-    "ProcessContext",
-    "TimeDomain",
-    "TimerService",
-    "UnkeyedTimerService",
-]

@@ -477,23 +477,3 @@ def _filter(call: Callable[[Any], Any], conditions: Conditions) -> ElementFuncti
 
 
 _ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map}
-
-
-__all__ = [
-    "DEAD_LETTERS",
-    "FAILED_RECORDS",
-    "DeadLetter",
-    "ElementFunction",
-    "ErrorPolicy",
-    "Iterate",
-    "KeyedMap",
-    "KeyedMapLogic",
-    "KeyedProcess",
-    "KeyedProcessLogic",
-    "Process",
-    "ProcessLogic",
-    "ProcessOperator",
-    "TimerOperator",
-    "guarded",
-    "process_call",
-]

@@ -910,23 +910,3 @@ def _results(value: Value, schema: Type, length: int) -> Columns:
         for leaf, (_, kind) in zip(flattened(value), atomic_fields(schema), strict=True)
     ]
     return Columns(schema, leaves, length)
-
-
-__all__ = [
-    "BlockEvaluation",
-    "BlockOfStates",
-    "ChangeLayout",
-    "LeafAround",
-    "Picked",
-    "RecordsAround",
-    "RecordsWhere",
-    "UnitOfLists",
-    "UnitOfValues",
-    "brought_by",
-    "check_kept",
-    "check_zeros",
-    "kept_leaves",
-    "kept_records",
-    "set_leaves",
-    "subset",
-]

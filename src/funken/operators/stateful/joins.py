@@ -510,6 +510,3 @@ class ColumnarWindowJoinLogic(WindowJoinLogic):
     def process_second_block(self, block: Block) -> None:
         """File a block of the second input away."""
         self._panes.take_side(1, block, super().process_second_block)
-
-
-__all__ = ["ColumnarIntervalJoinLogic", "ColumnarWindowJoinLogic", "JoinPane", "leaves_used"]

@@ -341,6 +341,3 @@ class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
     def __init__(self, spec: ColumnarCoMap | ColumnarCoFlatMap) -> None:
         super().__init__(spec, *spec.calls())
         self._states = _States(self, spec.on_columns, spec.function)
-
-
-__all__ = ["ColumnarCoMapLogic", "ColumnarKeyedCoProcessLogic", "ColumnarKeyedMapLogic", "ColumnarProcessLogic"]

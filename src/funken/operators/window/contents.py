@@ -560,20 +560,3 @@ def _adapt(function: WindowCall, context: ProcessWindowContext) -> Callable[[Any
             return lambda key, window, elements: call(context, elements)
         case CallStyle.APPLY_ALL:
             return lambda key, window, elements: call(window, elements)
-
-
-__all__ = [
-    "Aggregated",
-    "CallStyle",
-    "Contents",
-    "ContentsLogic",
-    "Elements",
-    "Pairs",
-    "Pane",
-    "ProcessWindowContext",
-    "ReduceLoops",
-    "Reduced",
-    "WindowCall",
-    "WindowEmitter",
-    "WindowState",
-]

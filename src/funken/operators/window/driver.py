@@ -666,6 +666,3 @@ class SessionWindows(Windows):
 
 def _start(session: OpenSession) -> int:
     return session.start
-
-
-__all__ = ["AlignedWindows", "CountWindows", "OpenSession", "Saved", "SessionWindows", "WindowDriver", "Windows"]

@@ -764,16 +764,3 @@ class OperatorContexts:
 
     def _pass_on(self, node: Node, payload: Any, output: bool) -> None:
         self._report(CoordinatorEvent(self._task, node.id, self._task.subtask, payload, output))
-
-
-__all__ = [
-    "EdgeOutput",
-    "FailureAttribution",
-    "FinishedOperatorChain",
-    "OperatorChain",
-    "OperatorContexts",
-    "TaskBackends",
-    "attribute_failure",
-    "failure_event",
-    "is_failure",
-]

@@ -391,6 +391,3 @@ class Coordinators:
                 for operator, coordinator in self._all():
                     with self._attributed(operator):
                         coordinator.tick(now)
-
-
-__all__ = ["BackgroundWorker", "CoordinatorWorker", "Coordinators"]

@@ -653,30 +653,3 @@ class FeedbackLane:
     def turn(self) -> None:
         """New input was taken, or there is none: what has come back by now is next."""
         self.due = len(self._queue)
-
-
-__all__ = [
-    "COLUMNS",
-    "FEWEST",
-    "ITSELF",
-    "BarrierHandler",
-    "BlockHeader",
-    "BlockKind",
-    "ChannelId",
-    "FeedbackLane",
-    "InputChannel",
-    "InputGate",
-    "LoopGate",
-    "Receiver",
-    "RoundHandler",
-    "StatusWatermarkValve",
-    "decode_records",
-    "encode_fields",
-    "encode_records",
-    "fields_of",
-    "is_simple_namedtuple",
-    "named_tuples_of",
-    "pack_header",
-    "payload_of",
-    "read_header",
-]

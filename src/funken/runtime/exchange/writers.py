@@ -673,6 +673,3 @@ class FlushTimers:
             else:
                 due = at if due is None else min(due, at)
         return due
-
-
-__all__ = ["EdgeWriter", "FlushTimers", "HashWriter", "IngestionTime", "Loops", "ManyKeys", "all_flush_soon"]

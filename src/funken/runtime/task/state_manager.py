@@ -622,23 +622,3 @@ def restore_targets(plan: PhysicalPlan) -> tuple[RestoreTarget, ...]:
         for vertex in plan.vertices
         for node in vertex.nodes
     )
-
-
-__all__ = [
-    "UNALIGNED",
-    "BufferedBlock",
-    "ChannelState",
-    "ChannelStateWriter",
-    "EdgeName",
-    "Materializer",
-    "TaskStateManager",
-    "TaskStateSnapshot",
-    "UnsentRecords",
-    "acknowledgement_of",
-    "edge_names",
-    "may_overtake",
-    "no_such_edge",
-    "reassigned",
-    "restore_targets",
-    "write_snapshot",
-]

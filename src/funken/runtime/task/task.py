@@ -825,6 +825,3 @@ class TaskLoop:
         """Return for how long (s) the task had no core, or its sources paused; ``None``: nobody knows."""
         delay = self._clock.run_delay()
         return None if delay is None else delay + self._paused
-
-
-__all__ = ["IDLE_FLUSH_SECONDS", "MEASURE_SECONDS", "Mailbox", "Task", "TaskLoop", "TaskMeter", "TaskRounds"]

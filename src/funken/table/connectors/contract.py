@@ -285,16 +285,3 @@ class LookupTable:
 
     def close(self) -> None:
         """Release everything."""
-
-
-__all__ = [
-    "FieldComparison",
-    "LookupTable",
-    "ScanTable",
-    "SinkTable",
-    "SourceCondition",
-    "TableContext",
-    "TableNotReadable",
-    "conjuncts",
-    "fulfilled",
-]

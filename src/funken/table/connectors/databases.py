@@ -431,6 +431,3 @@ class JdbcFactory(TableFactory):
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
         """Return what looks rows up."""
         return DatabaseLookup(*self._parts(context), keys)
-
-
-__all__ = ["LOOKUP_OPTIONS", "CachedLookup", "JdbcFactory", "converted", "database_of", "postgresql_conninfo"]

@@ -894,6 +894,3 @@ class FilesystemFactory(TableFactory):
     def sink(self, context: TableContext) -> SinkTable:
         """Return what writes files."""
         return FilesSink(context, *self._parts(context))
-
-
-__all__ = ["FilesystemFactory", "FolderMark", "FolderSink", "files_below", "folder_of", "is_empty"]

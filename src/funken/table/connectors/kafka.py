@@ -427,6 +427,3 @@ class UpsertKafkaFactory(KafkaFactory):
     """
 
     upsert = True
-
-
-__all__ = ["KafkaFactory", "UpsertKafkaFactory"]

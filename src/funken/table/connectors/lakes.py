@@ -198,6 +198,3 @@ class IcebergFactory(TableFactory):
         """Return what appends to the table."""
         options, catalog, name = self._table(context)
         return LakeSink(context, IcebergSink(catalog, name), options["sink.parallelism"])
-
-
-__all__ = ["DeltaFactory", "IcebergFactory"]

@@ -105,6 +105,3 @@ def _filtered(scan: nodes.ExecScan, condition: Any, config: Any) -> ExecNode:
     found = scan_of(scan.table, list(names), config, scan.options)
     _, used = found.filtered(conditions)
     return replace(scan, filters=tuple(conditions[place] for place in used)) if used else scan
-
-
-__all__ = ["with_filters", "with_limits"]

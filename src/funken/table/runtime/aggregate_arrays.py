@@ -263,6 +263,3 @@ def _different(places: Array) -> list[int]:
     if (places == first).all():
         return [int(first)]
     return list(map(int, np.unique(places)))
-
-
-__all__ = ["AggregateArrays"]

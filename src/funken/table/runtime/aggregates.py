@@ -354,6 +354,3 @@ class RowRuns:
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Return batches of one schema as one."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-__all__ = ["AggregateCalls", "PartialCalls", "RowRuns", "accumulation_of", "joined"]

@@ -430,20 +430,3 @@ def as_table(block: Block, schema: pa.Schema) -> TableBlock:
         return block
     values, stamps = block.rows()
     return block_of_rows(values, schema, None if stamps is None else np.array(stamps, np.int64))
-
-
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "UPDATE_AFTER",
-    "UPDATE_BEFORE",
-    "BlockSchema",
-    "TableBlock",
-    "as_table",
-    "block_of_rows",
-    "concatenated",
-    "edge_values",
-    "plain_array",
-    "plain_values",
-    "read_block",
-]

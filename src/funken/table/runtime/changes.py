@@ -384,12 +384,3 @@ class WatermarkMaterializer(KeyedTableOperator):
     def watermark_after(self, watermark: int) -> int:
         """Return the watermark as it is."""
         return watermark if watermark <= MAX_WATERMARK else MAX_WATERMARK
-
-
-__all__ = [
-    "ChangelogNormalize",
-    "DeduplicateByArrival",
-    "DeduplicateByTime",
-    "SinkMaterializer",
-    "WatermarkMaterializer",
-]

@@ -197,15 +197,3 @@ class TableHashWriter(_TableForm, HashWriter):
         for target, positions in enumerate(self._owners.deal_hashed(key_hashes(block.batch, self._columns))):
             if len(positions):
                 self._put(target, block.take(positions) if len(positions) < len(block) else block)
-
-
-__all__ = [
-    "KeyOf",
-    "TableForward",
-    "TableGlobal",
-    "TableHash",
-    "TableRebalance",
-    "hashable",
-    "key_tuples",
-    "table_hash",
-]

@@ -308,6 +308,3 @@ class GroupAggregate(Bundled):
         """Close the functions."""
         if hasattr(self, "_aggregates"):
             self._aggregates.close()
-
-
-__all__ = ["Bundle", "Bundled", "GroupAggregate"]

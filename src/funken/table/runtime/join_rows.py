@@ -409,6 +409,3 @@ class JoinRows:
             self.add(keyed, batch, np.array(partners, np.int64))
             slots = self._slots_of(keyed)
             self._changed[slots], self._saved[slots] = False, True
-
-
-__all__ = ["COUNT", "PARTNERS", "ROW", "Entry", "JoinRows", "RowNames"]

@@ -478,6 +478,3 @@ def _adds(block: TableBlock) -> Array | None:
 
 def _every(marks: Array | None, block: TableBlock) -> Array:
     return np.ones(len(block), np.bool_) if marks is None else marks
-
-
-__all__ = ["JoinBase", "RegularJoin", "columns_of", "padded_columns"]

@@ -391,19 +391,3 @@ def _value(node: Node, width: int, constants: list[Any]) -> str | None:
         constants.append(node.value)
         return f"constants[{len(constants) - 1}]"
     return None
-
-
-__all__ = [
-    "KeyNumbers",
-    "KeyedRows",
-    "Predicate",
-    "Reversed",
-    "codes_of",
-    "dense",
-    "firsts_of",
-    "joint_codes",
-    "numbered",
-    "places_of",
-    "predicate_of",
-    "sort_key",
-]

@@ -322,6 +322,3 @@ class _Waiting:
 
     def __init__(self, row: Tuple, kind: int, key: Tuple, left: int, due: int, pairs: list[Tuple]) -> None:
         self.row, self.kind, self.key, self.left, self.due, self.pairs = row, kind, key, left, due, pairs
-
-
-__all__ = ["KeptLookupJoin", "LookupJoin"]

@@ -164,6 +164,3 @@ class MultiJoin(KeyedTableOperator):
             mask = expressions.mask(schema.batch([(*prefix, *row) for row in rows])).to_pylist()
             return [is_equal and fulfils for is_equal, fulfils in zip(found, mask, strict=True)]
         return found
-
-
-__all__ = ["MultiJoin"]

@@ -379,6 +379,3 @@ _HASHED = (
 def _hashed_otherwise(type_: LogicalType) -> bool:
     """Whether values of a type have another form as keys, or an order that Arrow does not know."""
     return type_.root in _HASHED
-
-
-__all__ = ["SUMS", "DistinctRows", "GroupedRows", "Running", "RunningCalls", "SumResults", "running"]

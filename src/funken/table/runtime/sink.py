@@ -332,6 +332,3 @@ class Sort(KeyedTableOperator):
         rows.sort(key=sort_key(self._order))
         self.collect_all(rows)
         self._rows.clear()
-
-
-__all__ = ["ConstraintRules", "Enforce", "FinalRows", "Nesting", "Sort", "TableSink", "is_limited"]

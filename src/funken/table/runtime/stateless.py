@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,9 +14,9 @@ from funken.errors import InvalidProgram
 from funken.expr.evaluate import EvaluationContext, Evaluator
 from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, OperatorContext, Timestamps, Values
+from funken.operators.base import Operator, OperatorContext
 from funken.table.logical import JoinType, TableCall, WindowShape
-from funken.table.runtime.block import DELETE, INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array, millis_of
 from funken.table.runtime.windows import WallTime, WindowsOfTimes
 
@@ -384,25 +384,3 @@ class Rename(TableOperator):
             self.emit(block)
         else:
             self.emit(block.with_columns(_cast(block.batch.columns, self.schema), self.schema.arrow))
-
-
-__all__ = [
-    "INSERT",
-    "NANOS",
-    "Calc",
-    "Callable",
-    "Correlate",
-    "DropUpdateBefore",
-    "Expand",
-    "Expressions",
-    "Rename",
-    "RowFunction",
-    "RowsToTable",
-    "TableToRows",
-    "Timestamps",
-    "Values",
-    "WindowTable",
-    "close_functions",
-    "open_functions",
-    "table_function",
-]

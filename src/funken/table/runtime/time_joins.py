@@ -388,6 +388,3 @@ class TableWindowJoin(JoinBase):
                 lefts = np.where(nothing[: left.num_rows], -1, lefts)
                 rights = np.where(nothing[left.num_rows :], -2, rights)
         return lefts, rights
-
-
-__all__ = ["TableIntervalJoin", "TableWindowJoin", "TemporalJoin"]

@@ -260,6 +260,3 @@ class RowtimeMarks(TableOperator):
         if watermark > self._sent:
             self._sent = watermark
             self.output.watermark(watermark)
-
-
-__all__ = ["GlobalGroupAggregate", "LocalGroupAggregate", "MergedCalls", "RowtimeMarks"]

@@ -231,6 +231,3 @@ class WatermarkAssigner(TableOperator):
     def pause(self) -> None:
         """A micro-batch has come to its end."""
         self._advance(self._reached)
-
-
-__all__ = ["RowtimeWatermarks", "RowtimeWatermarksSpec", "SourceWatermarks", "WatermarkAssigner"]

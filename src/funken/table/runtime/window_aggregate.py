@@ -489,6 +489,3 @@ class CountWindowAggregate(KeyedTableOperator):
         """Close the functions."""
         if hasattr(self, "_aggregates"):
             self._aggregates.close()
-
-
-__all__ = ["CountWindowAggregate", "WindowAggregate"]

@@ -423,19 +423,3 @@ def stretches(codes: Array, starts: Array, ends: Array) -> tuple[Groups, Array, 
     groups = Groups(numbers, len(at))
     until = np.append(at[1:], len(codes)) - 1
     return groups, first.take(at).take(groups.slots), reach.take(until).take(groups.slots)
-
-
-__all__ = [
-    "NEW",
-    "SAVED",
-    "OpenRows",
-    "PaneContents",
-    "RowsOfWindows",
-    "SessionRows",
-    "WaitingRows",
-    "WindowRows",
-    "marks",
-    "named",
-    "stretches",
-    "windows_of_columns",
-]

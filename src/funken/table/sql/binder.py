@@ -541,9 +541,6 @@ class SelectBinder:
         return 0 <= place < len(aggregate.calls) and aggregate.calls[place].function == "COUNT"
 
 
-__all__ = ["Binder", "SelectBinder", "renamed"]
-
-
 def _check_place(node: Node, tree: Any) -> None:
     """Refuse a column that is a document inside of no other one."""
     if isinstance(node, Call) and node.function == "JSON":

@@ -808,15 +808,3 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.RespectNulls: ExpressionBinder.nulls,
     exp.Window: ExpressionBinder.over,
 }
-
-__all__ = [
-    "AggregateRef",
-    "ExpressionBinder",
-    "Outer",
-    "OverRef",
-    "PropertyRef",
-    "SubQueryRef",
-    "change",
-    "has",
-    "is_constant",
-]
