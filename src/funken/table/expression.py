@@ -838,3 +838,19 @@ def _composite_literal(v: Any) -> str:
     if hasattr(v, "item"):
         return sql_literal(v.item())
     raise InvalidProgram(f"{v!r} is no constant of SQL; pass a number, text, time, list, dict or Row.")
+
+
+__all__ = [
+    "Expression",
+    "JsonExistsOnError",
+    "JsonOnNull",
+    "JsonQueryOnEmptyOrError",
+    "JsonQueryWrapper",
+    "JsonType",
+    "JsonValueOnEmptyOrError",
+    "TimeIntervalUnit",
+    "TimePointUnit",
+    "col",
+    "lit",
+    "lit_or_expression",
+]

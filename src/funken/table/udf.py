@@ -979,3 +979,20 @@ def definition_of(function: Any, name: str = "") -> Any:
         return udtf(function, name=name)
     found: Callable[..., Any] = function
     return udf(found, name=name)
+
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncScalarFunction",
+    "FunctionContext",
+    "FunctionDefinition",
+    "ListView",
+    "MapView",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]
