@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -186,6 +187,14 @@ def _values_of(element: Any, names: Sequence[str] | None) -> list[Any]:
     return [element]
 
 
+_TAKEN: dict[str, Any] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), numbers.Integral),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), (numbers.Real, Decimal)),
+    **dict.fromkeys(("CHAR", "VARCHAR"), str),
+}
+"""What values of a type may be in rows that a program holds; others are converted where they are read."""
+
+
 def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:
     values = _values_of(element, [name for name, _ in columns])
     if verify and len(values) != len(columns):
@@ -194,6 +203,12 @@ def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: b
         for value, (name, type_) in zip(values, columns, strict=True):
             if value is None and not type_.nullable:
                 raise InvalidProgram(f"column {name!r} is {type_}, but a row has None there: {element!r}.")
+            taken = _TAKEN.get(type_.root)
+            if value is not None and taken is not None and not isinstance(value, taken):
+                raise InvalidProgram(
+                    f"column {name!r} is {type_}, but a row has {value!r} there, which is {type(value).__name__}: {element!r}. "
+                    "Convert the value, or change the type."
+                )
     if isinstance(element, Row):
         return Row.of_kind(element.get_row_kind(), *values)
     return tuple(values)
@@ -502,8 +517,46 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
 
     schema = given[0] if given and isinstance(given[0], Schema) else None
-    names = [] if schema is not None else [one if isinstance(one, str) else one._column for one in given]
+    names = [] if schema is not None else list(map(_column_name, given))
+    if any(_TIME.fullmatch(name) for name in names):
+        schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+_TIME = re.compile(r"(rowtime|proctime)\((.+)\)")
+
+
+def _column_name(one: Any) -> str:
+    if isinstance(one, str):
+        return one
+    return (one._names or (one._column or str(one),))[0]
+
+
+def _schema_with_times(stream: DataStream[Any], names: Sequence[str]) -> Schema:
+    """Return the schema of ``col("a"), col("at").rowtime, col("now").proctime``: fields by name or place, and times between them.
+
+    As in Flink's ``StreamTableEnvironment.fromDataStream`` with expressions.
+    """
+    info = declared_type(stream)
+    fields = columns_of_info(info) if info is not None else []
+    plain = [name for name in names if not _TIME.fullmatch(name)]
+    if not fields or len(plain) > len(fields):
+        raise InvalidProgram(
+            f"{len(plain)} names of fields are given, but the stream declares {len(fields)}. "
+            "Declare its type: stream.map(f, output_type=Types.ROW_NAMED(..))."
+        )
+    known = dict(fields)
+    types = iter([known[name] for name in plain] if set(plain) <= set(known) else [type_ for _, type_ in fields])
+    schema = Schema.new_builder()
+    for name in names:
+        time = _TIME.fullmatch(name)
+        if time is None:
+            schema.column(name, next(types))
+        elif time[1] == "proctime":
+            schema.column_by_expression(time[2], "PROCTIME()")
+        else:
+            schema.column_by_metadata(time[2], "TIMESTAMP(3)", "rowtime").watermark(time[2], "SOURCE_WATERMARK()")
+    return schema.build()
 
 
 def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...] = ()) -> DataStream[Row]:
